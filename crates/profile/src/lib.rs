@@ -28,6 +28,7 @@ mod activity;
 pub mod alloc;
 mod bottleneck;
 mod breakdown;
+mod chunk;
 mod chrome;
 pub mod clock;
 mod cost;

@@ -1,6 +1,6 @@
 //! The thread's side of recording: where its spans go, and the two fast paths.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::clock::ticks;
@@ -12,12 +12,9 @@ use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
-use crate::slot::Slot;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
-    /// [`GENERATION`](recording::GENERATION) at the time of the last look, 0 for none.
-    static SEEN: Cell<u32> = const { Cell::new(0) };
     static RECENT: Recent = const { Recent::new() };
     static OWNER: RefCell<Owner> = const { RefCell::new(Owner { owned: Vec::new(), active: None, entered: Vec::new() }) };
 }
@@ -34,8 +31,6 @@ struct Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.store();
-        SEEN.set(0);
-        HOT.with(|hot| hot.set(&Hot::new()));
         self.owned.drain(..).for_each(Owned::park);
     }
 }
@@ -46,10 +41,7 @@ impl Owner {
         if let Some(owned) = self.active.take().and_then(|active| self.owned.get(active)) {
             HOT.with(|hot| owned.position.saved.set(hot));
         }
-        HOT.with(|hot| {
-            hot.epoch.set(0);
-            hot.path.set(Path::Off);
-        });
+        HOT.with(|hot| hot.set(&Hot::new()));
         RECENT.with(Recent::clear);
     }
 
@@ -76,7 +68,7 @@ impl Owner {
     #[cold]
     fn resolve(&mut self, generation: u32) {
         self.store();
-        SEEN.set(generation);
+        HOT.with(|hot| hot.look(generation, Path::Off));
         for at in (0..self.owned.len()).rev() {
             if self.owned.get(at).is_some_and(|owned| owned.recording.is_read()) {
                 self.owned.swap_remove(at).release();
@@ -100,7 +92,7 @@ impl Owner {
         if let Some(index) = index {
             self.load(index);
             if let Some(owned) = self.owned.get(index) {
-                HOT.with(|hot| hot.path.set(owned.path()));
+                HOT.with(|hot| hot.look(generation, owned.path()));
             }
         }
     }
@@ -114,9 +106,8 @@ impl Owner {
     fn lane(&mut self, epoch: u32) -> Option<&mut Owned> {
         let index = self.owned.iter().position(|owned| owned.recording.epoch == epoch)?;
         if self.active != Some(index) {
-            self.load(index);
             // The next span looks again where it belongs.
-            SEEN.set(0);
+            self.load(index);
         }
         self.owned.get_mut(index)
     }
@@ -130,45 +121,29 @@ fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
 }
 
 /// Starts a span.
+// What runs inside `with` is kept so small that the compiler inlines it, and with it the address of the thread's data.
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
-    HOT.with(|hot| {
-        if SEEN.get() == generation {
-            if hot.path.get() == Path::Full
-                && let Some(slot) = hot.slots.get().get(hot.at.get())
-            {
-                return begin_in_slot(hot, site, slot);
-            }
-            if hot.path.get() == Path::Aggregate {
-                let (node, start) = begin_in_node(hot, site);
-                if let Some(node) = node {
-                    return Guard::of_node(node, hot.epoch.get(), start);
-                }
-            }
-        }
-        let begun = begin_slow(site, generation);
-        Guard::new(begun.way(), hot.epoch.get(), begun.number)
-    })
-}
-
-#[inline]
-fn begin_in_slot(hot: &Hot, site: &'static Site, slot: &'static Slot) -> Guard {
-    let at = hot.at.get();
-    let index = hot.base.get().wrapping_add(at as u32);
-    hot.at.set(at + 1);
-    let parent = hot.current.replace(index);
-    slot.prepare(site.id(), parent);
-    // The clock is read last: the time until here belongs to the parent.
-    slot.begin(ticks());
-    Guard::of_slot(slot, hot.epoch.get(), index, parent)
+    if let Some((place, span)) = HOT.with(|hot| hot.place(generation)) {
+        let parent = HOT.with(|hot| hot.open(span));
+        place.begin(site.id(), parent as u32, ticks);
+        return Guard::of_slot(place.slot, span, parent);
+    }
+    if HOT.with(|hot| hot.is_aggregate(generation))
+        && let (Some(node), start) = begin_in_node(site)
+    {
+        return Guard::of_node(node, HOT.with(Hot::epoch), start);
+    }
+    let begun = begin_slow(site, generation);
+    Guard::new(begun.way(), HOT.with(Hot::epoch), begun.number)
 }
 
 /// Starts a span at a known child of the current node: the child and the start. `None` if the child is new.
 #[inline(never)]
-fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64) {
-    let found = RECENT.with(|recent| recent.child(hot.node.get(), site.id()));
+fn begin_in_node(site: &'static Site) -> (Option<&'static Node>, u64) {
+    let found = RECENT.with(|recent| recent.child(HOT.with(|hot| hot.node.get()), site.id()));
     let Some(node) = found else { return (None, 0) };
-    hot.node.set(node.number());
+    HOT.with(|hot| hot.node.set(node.number()));
     node.begin();
     (found, ticks())
 }
@@ -176,7 +151,7 @@ fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64)
 #[cold]
 fn begin_slow(site: &'static Site, generation: u32) -> Begun {
     let begun = owner(|owner, hot| {
-        if SEEN.get() != generation {
+        if hot.seen() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
@@ -196,35 +171,36 @@ fn begin_slow(site: &'static Site, generation: u32) -> Begun {
 /// Starts a span that measures something by its site.
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
     let begun = begin_slow(site, generation);
-    HOT.with(|hot| Guard::new(begun.way(), hot.epoch.get(), begun.number))
+    Guard::new(begun.way(), HOT.with(Hot::epoch), begun.number)
 }
 
 /// Ends a span.
 #[inline]
 pub(crate) fn end(guard: &Guard) {
-    HOT.with(|hot| match (guard.way, guard.slot, guard.node) {
+    match (guard.way, guard.slot, guard.node) {
         (Way::Slot, Some(slot), _) => {
             let now = ticks();
-            if hot.epoch.get() == guard.epoch && hot.current.get() == guard.index && hot.path.get() == Path::Full {
+            if HOT.with(|hot| hot.close(guard.key, guard.parent)) {
                 slot.end(now);
-                hot.current.set(guard.parent);
             } else {
-                end_slow(guard.epoch, Ending::Slot { slot, index: guard.index, parent: guard.parent }, now);
+                end_slow(guard.epoch(), Ending::Slot { slot, index: guard.index(), parent: guard.parent as u32 }, now);
             }
         }
-        (Way::Node, _, Some(node)) => end_in_node(hot, node, guard.epoch, guard.start),
-        _ => end_slow(guard.epoch, Ending::Listed(guard.index), ticks()),
-    });
+        (Way::Node, _, Some(node)) => end_in_node(node, guard.epoch(), guard.start),
+        _ => end_slow(guard.epoch(), Ending::Listed(guard.index()), ticks()),
+    }
 }
 
 #[inline(never)]
-fn end_in_node(hot: &Hot, node: &'static Node, epoch: u32, start: u64) {
-    if hot.epoch.get() == epoch && hot.node.get() == node.number() {
-        node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
-        hot.node.set(node.parent());
-    } else {
-        end_slow(epoch, Ending::Node { node, start }, ticks());
-    }
+fn end_in_node(node: &'static Node, epoch: u32, start: u64) {
+    HOT.with(|hot| {
+        if hot.epoch() == epoch && hot.node.get() == node.number() {
+            node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
+            hot.node.set(node.parent());
+        } else {
+            end_slow(epoch, Ending::Node { node, start }, ticks());
+        }
+    });
 }
 
 /// Ends a span out of order, of a recording that is not active, or one from the table. If the thread's data is
@@ -240,7 +216,7 @@ fn end_slow(epoch: u32, ending: Ending, now: u64) {
 
 /// Runs `body` on the lane of a span.
 fn on_lane<R>(guard: &Guard, body: impl FnOnce(&mut Owned) -> R) -> Option<R> {
-    owner(|owner, _| owner.lane(guard.epoch).map(body)).flatten()
+    owner(|owner, _| owner.lane(guard.epoch()).map(body)).flatten()
 }
 
 /// Adds to the counters of a span.
@@ -284,7 +260,7 @@ pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
             return false;
         }
         owner.entered.push(recording.cloned());
-        SEEN.set(0);
+        HOT.with(Hot::forget);
         true
     });
     entered.unwrap_or(false)
@@ -296,7 +272,7 @@ pub(crate) fn leave(epoch: u32) {
         let of = |entered: &Option<Arc<Recording>>| entered.as_ref().map_or(0, |recording| recording.epoch);
         if let Some(at) = owner.entered.iter().rposition(|entered| of(entered) == epoch) {
             owner.entered.remove(at);
-            SEEN.set(0);
+            HOT.with(Hot::forget);
         }
     });
 }

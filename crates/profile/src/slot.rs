@@ -48,11 +48,6 @@ impl Slot {
         self.end.store(ticks, Release);
     }
 
-    /// Marks the slot as unused.
-    pub(crate) fn clear(&self) {
-        self.start.store(0, Relaxed);
-    }
-
     pub(crate) fn site(&self) -> u32 {
         unpair(self.place.load(Relaxed)).0
     }

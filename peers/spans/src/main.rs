@@ -26,7 +26,7 @@ fn timed(mut body: impl FnMut()) -> f64 {
     cpu_ns() - start
 }
 
-fn in_mode(mode: Mode, body: fn()) -> f64 {
+fn in_mode(mode: Mode, mut body: impl FnMut()) -> f64 {
     let profiler = Profiler::new(Options::new(mode));
     let _entered = profiler.enter();
     // Joining and the first pages are part of the start of a recording, not of a span.
@@ -34,10 +34,12 @@ fn in_mode(mode: Mode, body: fn()) -> f64 {
     timed(body)
 }
 
+#[inline]
 fn ellwand() {
     let _span = ellwand_profile::span!("span");
 }
 
+#[inline]
 fn traced() {
     let _span = tracing::info_span!("span").entered();
 }
