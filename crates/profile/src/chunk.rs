@@ -20,11 +20,7 @@ pub(crate) struct Chunk {
 
 impl Default for Chunk {
     fn default() -> Self {
-        Self {
-            used: AtomicU32::new(0),
-            first: AtomicU32::new(0),
-            slots: std::array::from_fn(|_| Slot::default()),
-        }
+        Self { used: AtomicU32::new(0), first: AtomicU32::new(0), slots: std::array::from_fn(|_| Slot::default()) }
     }
 }
 

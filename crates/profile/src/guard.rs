@@ -12,6 +12,8 @@ use crate::node::Node;
 use crate::recording::GENERATION;
 use crate::site::Site;
 use crate::slot::Slot;
+#[cfg(feature = "tracing")]
+use crate::trace::NONE;
 
 /// Last link number issued.
 static LINKS: AtomicU32 = AtomicU32::new(0);
@@ -124,6 +126,12 @@ impl Guard {
 
     pub(crate) fn index(&self) -> u32 {
         self.key as u32
+    }
+
+    /// False if the span is known to lie in another span of its thread.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn may_be_outermost(&self) -> bool {
+        self.way != Way::Slot || self.parent as u32 == NONE
     }
 
     /// A span in a slot.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::ticks;
 use crate::counters::Counters;
@@ -12,6 +13,7 @@ use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
+use crate::slot::Slot;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
@@ -120,30 +122,36 @@ fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
     OWNER.try_with(run).ok().flatten()
 }
 
-/// Starts a span.
-// What runs inside `with` is kept so small that the compiler inlines it, and with it the address of the thread's data.
+/// Reads or changes the state of the hot path. `try_with` is what the standard library lets callers inline; the data
+/// needs no destructor, so that it never fails.
+#[inline(always)]
+fn hot<R: Default>(body: impl FnOnce(&Hot) -> R) -> R {
+    HOT.try_with(body).unwrap_or_default()
+}
+
+/// Starts a span. Only the path to a slot is inlined into the caller.
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
-    if let Some((place, span)) = HOT.with(|hot| hot.place(generation)) {
-        let parent = HOT.with(|hot| hot.open(span));
+    if let Some((place, span)) = hot(|hot| hot.place(generation)) {
+        let parent = hot(|hot| hot.open(span));
         place.begin(site.id(), parent as u32, ticks);
         return Guard::of_slot(place.slot, span, parent);
     }
-    if HOT.with(|hot| hot.is_aggregate(generation))
-        && let (Some(node), start) = begin_in_node(site)
-    {
-        return Guard::of_node(node, HOT.with(Hot::epoch), start);
+    if let (Some(node), start) = begin_in_node(site, generation) {
+        return Guard::of_node(node, hot(Hot::epoch), start);
     }
     let begun = begin_slow(site, generation);
-    Guard::new(begun.way(), HOT.with(Hot::epoch), begun.number)
+    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
 }
 
-/// Starts a span at a known child of the current node: the child and the start. `None` if the child is new.
+/// Starts a span at a known child of the current node: the child and the start. `None` if the child is new or spans are
+/// not aggregated.
 #[inline(never)]
-fn begin_in_node(site: &'static Site) -> (Option<&'static Node>, u64) {
-    let found = RECENT.with(|recent| recent.child(HOT.with(|hot| hot.node.get()), site.id()));
+fn begin_in_node(site: &'static Site, generation: u32) -> (Option<&'static Node>, u64) {
+    let Some(parent) = hot(|hot| hot.parent_node(generation)) else { return (None, 0) };
+    let found = RECENT.try_with(|recent| recent.child(parent, site.id())).ok().flatten();
     let Some(node) = found else { return (None, 0) };
-    HOT.with(|hot| hot.node.set(node.number()));
+    hot(|hot| hot.node.set(node.number()));
     node.begin();
     (found, ticks())
 }
@@ -171,7 +179,7 @@ fn begin_slow(site: &'static Site, generation: u32) -> Begun {
 /// Starts a span that measures something by its site.
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
     let begun = begin_slow(site, generation);
-    Guard::new(begun.way(), HOT.with(Hot::epoch), begun.number)
+    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
 }
 
 /// Ends a span.
@@ -180,32 +188,39 @@ pub(crate) fn end(guard: &Guard) {
     match (guard.way, guard.slot, guard.node) {
         (Way::Slot, Some(slot), _) => {
             let now = ticks();
-            if HOT.with(|hot| hot.close(guard.key, guard.parent)) {
+            if hot(|hot| hot.close(guard.key, guard.parent)) {
                 slot.end(now);
             } else {
-                end_slow(guard.epoch(), Ending::Slot { slot, index: guard.index(), parent: guard.parent as u32 }, now);
+                end_in_slot(slot, guard.key, guard.parent, now);
             }
         }
         (Way::Node, _, Some(node)) => end_in_node(node, guard.epoch(), guard.start),
-        _ => end_slow(guard.epoch(), Ending::Listed(guard.index()), ticks()),
+        _ => end_listed(guard.key),
     }
 }
 
 #[inline(never)]
 fn end_in_node(node: &'static Node, epoch: u32, start: u64) {
-    HOT.with(|hot| {
-        if hot.epoch() == epoch && hot.node.get() == node.number() {
-            node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
-            hot.node.set(node.parent());
-        } else {
-            end_slow(epoch, Ending::Node { node, start }, ticks());
-        }
-    });
+    let ns_per_tick = hot(|hot| if hot.close_node(node, epoch) { hot.ns_per_tick.get() } else { 0.0 });
+    if ns_per_tick > 0.0 {
+        node.end(|| ticks().saturating_sub(start), ns_per_tick);
+    } else {
+        end_slow(epoch, Ending::Node { node, start }, ticks());
+    }
+}
+
+#[cold]
+fn end_in_slot(slot: &'static Slot, key: u64, parent: u64, now: u64) {
+    end_slow((key >> 32) as u32, Ending::Slot { slot, index: key as u32, parent: parent as u32 }, now);
+}
+
+#[inline(never)]
+fn end_listed(key: u64) {
+    end_slow((key >> 32) as u32, Ending::Listed(key as u32), ticks());
 }
 
 /// Ends a span out of order, of a recording that is not active, or one from the table. If the thread's data is
 /// destroyed or the recording has finished, the span stays open and its trace counts it.
-#[cold]
 fn end_slow(epoch: u32, ending: Ending, now: u64) {
     owner(|owner, hot| {
         if let Some(owned) = owner.lane(epoch) {
@@ -251,6 +266,12 @@ fn goes_to(owner: &Owner, recording: &Recording) -> bool {
         Some(entered) => entered.as_ref().is_some_and(|entered| entered.epoch == recording.epoch),
         None => recording::of_process().is_some_and(|process| process.epoch == recording.epoch),
     }
+}
+
+/// True if spans of this thread go to the recording `epoch` by the last look, and that one is not outdated.
+pub(crate) fn is_at(epoch: u32) -> bool {
+    let generation = recording::GENERATION.load(Relaxed);
+    generation != 0 && hot(|hot| hot.seen() == generation && hot.epoch() == epoch)
 }
 
 /// Sends the spans of this thread to `recording`, or nowhere. Returns true if [`leave`] must follow.

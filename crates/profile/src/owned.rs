@@ -151,7 +151,9 @@ impl Owned {
     /// Where the span of a guard is written.
     fn target(&self, guard: &Guard) -> Option<Target> {
         match (guard.way, guard.slot, guard.node) {
-            (Way::Slot, Some(slot), _) => Some(Target::Slot { slot, index: guard.index(), parent: guard.parent as u32 }),
+            (Way::Slot, Some(slot), _) => {
+                Some(Target::Slot { slot, index: guard.index(), parent: guard.parent as u32 })
+            }
             (Way::Node, _, Some(node)) => Some(Target::Node { node, start: guard.start }),
             (Way::Listed { .. }, ..) => {
                 self.open.iter().rfind(|open| open.number == guard.index()).map(|open| open.target)

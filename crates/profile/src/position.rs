@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::chunk::{Chunk, Place};
+use crate::node::Node;
 use crate::pool::CHUNK;
 use crate::ring::Ring;
 use crate::slot::Row;
@@ -162,9 +163,20 @@ impl Hot {
         self.seen.get()
     }
 
+    /// The innermost node, if spans go to nodes as of `generation`.
     #[inline]
-    pub(crate) fn is_aggregate(&self, generation: u32) -> bool {
-        self.path.get() == Path::Aggregate && self.seen.get() == generation
+    pub(crate) fn parent_node(&self, generation: u32) -> Option<u32> {
+        (self.path.get() == Path::Aggregate && self.seen.get() == generation).then(|| self.node.get())
+    }
+
+    /// Makes the parent of `node` the innermost one if `node` is; otherwise returns false.
+    #[inline]
+    pub(crate) fn close_node(&self, node: &Node, epoch: u32) -> bool {
+        let is_innermost = self.epoch() == epoch && self.node.get() == node.number();
+        if is_innermost {
+            self.node.set(node.parent());
+        }
+        is_innermost
     }
 
     /// True if no span is open.
