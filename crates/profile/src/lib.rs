@@ -29,6 +29,7 @@ pub mod alloc;
 mod bottleneck;
 mod breakdown;
 mod chrome;
+mod chunk;
 pub mod clock;
 mod cost;
 mod counters;

@@ -143,7 +143,7 @@ impl Recording {
         let lane = Arc::new(Lane::new(name, self.budget.clone()));
         let ring = if let Mode::Ring { spans } = self.options.mode { Some(Ring::new(spans)) } else { None };
         let hot = Hot::new();
-        hot.epoch.set(self.epoch);
+        hot.set_epoch(self.epoch);
         hot.ns_per_tick.set(self.ns_per_tick);
         let mut position = Position::new(hot, ring);
         if !matches!(self.options.mode, Mode::Ring { .. }) {
@@ -152,8 +152,8 @@ impl Recording {
             position.saved.node.set(root);
             (position.next_node, position.end_node) = (root + 1, end);
         }
-        if let (Mode::Full { .. }, Some(slots)) = (self.options.mode, lane.more_slots()) {
-            position.saved.slots.set(slots);
+        if let (Mode::Full { .. }, Some(chunk)) = (self.options.mode, lane.more_slots()) {
+            position.saved.use_chunk(chunk, 0);
         }
         lanes.push(lane.clone());
         Some((lane, position))

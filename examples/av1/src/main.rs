@@ -1,5 +1,5 @@
 //! Encodes a short clip with rav1e and profiles it: `cargo run --release -p example-av1 -- [FRAMES [FILE]]`. Without
-//! FILE the profiler is off, so the two forms show what it costs.
+//! FILE nothing is recorded, so the two forms show what the profiler costs.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{frames} frames, {} bytes", encode(frames)?);
         return Ok(());
     };
-    let layer = ProfileLayer::new(get_profiler());
+    let layer = ProfileLayer::of_threads();
     tracing_core::dispatcher::set_global_default(tracing_core::Dispatch::new(
         tracing_subscriber::registry().with(layer),
     ))?;
