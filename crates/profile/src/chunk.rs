@@ -85,6 +85,40 @@ impl Chunk {
     }
 }
 
+#[cfg(all(test, loom))]
+mod tests {
+    use loom::thread;
+
+    use super::*;
+    use crate::trace::NONE;
+
+    /// A chunk of an earlier recording is written again while another thread reads: it sees spans of this recording
+    /// only, each whole.
+    #[test]
+    fn loom_a_reader_sees_spans_of_this_recording() {
+        loom::model(|| {
+            let chunk: &Chunk = Box::leak(Box::default());
+            let write = |site: u32, ticks: u64| {
+                let free = chunk.next().expect("the chunk has room");
+                free.begin(site, NONE, || ticks);
+                free.slot.end(ticks + 1);
+            };
+            chunk.clear(CHUNK);
+            write(1, 10);
+            write(2, 20);
+            chunk.clear(CHUNK);
+            let read = thread::spawn(|| chunk.read().collect::<Vec<Span>>());
+            write(3, 30);
+            let spans = read.join().expect("the reader does not panic");
+            assert!(spans.len() <= 1);
+            for span in spans {
+                assert_eq!((span.site, span.start), (3, 30));
+                assert!(span.end == 0 || span.end == 31);
+            }
+        });
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
