@@ -59,7 +59,14 @@ const VARIANTS: &[Variant] = &[
             })
         },
     },
-    Variant { name: "ellwand, off", run: || timed(ellwand) },
+    Variant {
+        name: "ellwand, off",
+        run: || {
+            timed(|| {
+                let _span = ellwand_profile::span!("off");
+            })
+        },
+    },
     Variant { name: "ellwand, full", run: || in_mode(Mode::Full { bytes: 8 << 20 }, ellwand) },
     Variant { name: "ellwand, aggregate", run: || in_mode(Mode::Aggregate, ellwand) },
     Variant { name: "ellwand, ring", run: || in_mode(Mode::Ring { spans: 4096 }, ellwand) },
