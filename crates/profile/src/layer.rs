@@ -110,6 +110,11 @@ fn site(metadata: &'static Metadata<'static>) -> &'static Site {
     })
 }
 
+/// Numbers of all sites of spans and events of `tracing`.
+pub(crate) fn sites() -> Vec<u32> {
+    SITES.get().map_or_else(Vec::new, |sites| locked(sites).values().map(|site| site.id()).collect())
+}
+
 impl ProfileLayer {
     /// A layer that records in `profiler`.
     pub fn new(profiler: &Profiler) -> Self {

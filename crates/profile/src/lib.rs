@@ -48,6 +48,8 @@ mod kind;
 mod lane;
 #[cfg(feature = "tracing")]
 pub mod layer;
+#[cfg(feature = "tracing")]
+mod layer_cost;
 mod local;
 mod measure;
 mod names;
