@@ -6,8 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::sync::locked;
 
-/// Entries of a chunk; few for loom, which follows every access to each.
-pub(crate) const CHUNK: usize = if cfg!(loom) { 4 } else { 1024 };
+/// Entries of a chunk; few for loom and Miri, which follow every access to each.
+pub(crate) const CHUNK: usize = if cfg!(loom) {
+    4
+} else if cfg!(miri) {
+    16
+} else {
+    1024
+};
 
 /// A buffer of [`CHUNK`] entries.
 pub(crate) trait Chunked: Sync + 'static {
