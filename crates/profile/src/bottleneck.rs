@@ -58,7 +58,10 @@ impl Trace {
         let all = |by| match by {
             By::Total => named(|row| row.total_ns),
             By::SelfTime => named(|row| row.self_ns),
-            By::Exposed => sweep.exposed.iter().enumerate().map(exposed).collect(),
+            By::Exposed => {
+                let sites = sweep.exposed.iter().enumerate().filter(|(site, _)| !self.is_own(*site as u32));
+                sites.map(exposed).collect()
+            }
         };
         By::ALL.into_iter().flat_map(|by| self.top(by, all(by), n)).collect()
     }

@@ -89,11 +89,17 @@ pub fn ticks() -> u64 {
     match KIND.load(Relaxed) {
         #[cfg(target_arch = "x86_64")]
         TSC => counter(),
-        MONOTONIC => monotonic(),
-        _ => {
-            choose();
-            ticks()
-        }
+        _ => other_ticks(),
+    }
+}
+
+/// Ticks of the monotonic clock, or of the clock that the first reading chooses.
+#[inline(never)]
+fn other_ticks() -> u64 {
+    match choose() {
+        #[cfg(target_arch = "x86_64")]
+        ClockKind::Tsc => counter(),
+        _ => monotonic(),
     }
 }
 

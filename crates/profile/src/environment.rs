@@ -57,3 +57,18 @@ pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_what_another_process_recorded_is_marked() {
+        let here = std::process::id();
+        let mark = |pid| {
+            let facts = facts(&Options::default(), pid).into_iter();
+            facts.filter(|(name, _)| name == "forked from pid").map(|(_, value)| value).collect::<Vec<Value>>()
+        };
+        assert_eq!((mark(here), mark(here + 1)), (Vec::new(), vec![Value::from(here + 1)]));
+    }
+}

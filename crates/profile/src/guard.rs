@@ -12,6 +12,8 @@ use crate::node::Node;
 use crate::recording::GENERATION;
 use crate::site::Site;
 use crate::slot::Slot;
+#[cfg(feature = "tracing")]
+use crate::trace::NONE;
 
 /// Last link number issued.
 static LINKS: AtomicU32 = AtomicU32::new(0);
@@ -62,12 +64,10 @@ pub(crate) enum Way {
 #[must_use = "a span ends when its guard is dropped: let _span = span!(..)"]
 pub struct Guard {
     pub(crate) way: Way,
-    /// The recording, 0 for none.
-    pub(crate) epoch: u32,
-    /// Index of the slot, or number in the table.
-    pub(crate) index: u32,
-    /// Index of the span around, of a span in a slot.
-    pub(crate) parent: u32,
+    /// The recording in the high half, 0 for none; number of the span or in the table in the low half.
+    pub(crate) key: u64,
+    /// Key of the span around, of a span in a slot.
+    pub(crate) parent: u64,
     pub(crate) slot: Option<&'static Slot>,
     pub(crate) node: Option<&'static Node>,
     /// Ticks at the start, of a span in a node.
@@ -115,37 +115,36 @@ impl Guard {
 
     #[inline]
     pub(crate) fn new(way: Way, epoch: u32, index: u32) -> Self {
-        Self { way, epoch, index, parent: 0, slot: None, node: None, start: 0, of_this_thread: PhantomData }
+        let key = u64::from(epoch) << 32 | u64::from(index);
+        Self { way, key, parent: 0, slot: None, node: None, start: 0, of_this_thread: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        (self.key >> 32) as u32
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.key as u32
+    }
+
+    /// False if the span is known to lie in another span of its thread.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn may_be_outermost(&self) -> bool {
+        self.way != Way::Slot || self.parent as u32 == NONE
     }
 
     /// A span in a slot.
     #[inline]
-    pub(crate) fn of_slot(slot: &'static Slot, epoch: u32, index: u32, parent: u32) -> Self {
-        Self {
-            way: Way::Slot,
-            epoch,
-            index,
-            parent,
-            slot: Some(slot),
-            node: None,
-            start: 0,
-            of_this_thread: PhantomData,
-        }
+    pub(crate) fn of_slot(slot: &'static Slot, key: u64, parent: u64) -> Self {
+        Self { way: Way::Slot, key, parent, slot: Some(slot), node: None, start: 0, of_this_thread: PhantomData }
     }
 
     /// A span in a node.
     #[inline]
     pub(crate) fn of_node(node: &'static Node, epoch: u32, start: u64) -> Self {
-        Self {
-            way: Way::Node,
-            epoch,
-            index: 0,
-            parent: 0,
-            slot: None,
-            node: Some(node),
-            start,
-            of_this_thread: PhantomData,
-        }
+        let key = u64::from(epoch) << 32;
+        Self { way: Way::Node, key, parent: 0, slot: None, node: Some(node), start, of_this_thread: PhantomData }
     }
 
     /// True if the span is recorded, one by one or in an aggregate.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use crate::chunk::Chunk;
 use crate::clock::Calibration;
 use crate::detail::{Detail, MemoryUse, Total, Value};
 use crate::node::{self, BLOCK, NodeRead};
@@ -33,8 +34,8 @@ fn name_cause(span: &mut Span, details: &mut [Detail]) {
     }
 }
 
-static SLOTS: Pool<Slot> = Pool::new();
-static ROWS: Pool<Row> = Pool::new();
+static SLOTS: Pool<Chunk> = Pool::new();
+static ROWS: Pool<[Row]> = Pool::new();
 
 /// Blocks of nodes that a lane may take: 4096 paths.
 const MOST_BLOCKS: usize = 4096 / BLOCK;
@@ -67,7 +68,7 @@ const _: () = assert!(size_of::<(u32, Fact)>() <= FACT_BYTES);
 #[derive(Debug)]
 pub(crate) struct Lane {
     name: String,
-    slots: Mutex<Vec<&'static [Slot]>>,
+    slots: Mutex<Vec<&'static Chunk>>,
     rows: Mutex<Vec<&'static [Row]>>,
     pub(crate) ring: ring::Chunks,
     blocks: Mutex<Vec<u32>>,
@@ -119,14 +120,14 @@ impl Lane {
     }
 
     /// Buffers for more spans; `None` if the budget is used up.
-    pub(crate) fn more_slots(&self) -> Option<&'static [Slot]> {
+    pub(crate) fn more_slots(&self) -> Option<&'static Chunk> {
         let room = self.budget.claim(CHUNK, size_of::<Slot>());
         if room == 0 {
             return None;
         }
-        let chunk = SLOTS.take(Slot::clear);
+        let chunk = SLOTS.take(|chunk| chunk.clear(room));
         locked(&self.slots).push(chunk);
-        chunk.get(..room)
+        Some(chunk)
     }
 
     pub(crate) fn more_rows(&self) -> Option<&'static [Row]> {
@@ -134,14 +135,14 @@ impl Lane {
         if room == 0 {
             return None;
         }
-        let chunk = ROWS.take(Row::clear);
+        let chunk = ROWS.take(|chunk| chunk.iter().for_each(Row::clear));
         locked(&self.rows).push(chunk);
         chunk.get(..room)
     }
 
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
-        let chunk: &'static [Slot] = locked(&self.slots).get(index as usize / CHUNK)?;
-        chunk.get(index as usize % CHUNK)
+        let chunk: &'static Chunk = locked(&self.slots).get(index as usize / CHUNK)?;
+        chunk.slot(index as usize % CHUNK)
     }
 
     /// Numbers of a new block of nodes: the first and the one after the last.
@@ -223,8 +224,7 @@ impl Lane {
     fn spans(&self) -> Vec<Span> {
         let chunks = locked(&self.slots).clone();
         let mut spans = Vec::with_capacity(chunks.len() * CHUNK);
-        // Slots are used in order, so the first unused one is the end.
-        spans.extend(chunks.iter().flat_map(|chunk| chunk.iter()).map_while(Slot::read));
+        spans.extend(chunks.iter().flat_map(|chunk| chunk.read()));
         spans
     }
 

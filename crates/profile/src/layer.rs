@@ -19,6 +19,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
@@ -67,25 +68,51 @@ struct Entered {
     _scope: Option<Scope>,
 }
 
-type Sites = HashMap<Identifier, &'static Site>;
-static SITES: OnceLock<Mutex<Sites>> = OnceLock::new();
+static SITES: OnceLock<Mutex<HashMap<Identifier, &'static Site>>> = OnceLock::new();
+
+/// Hashes an address with one multiplication: tables of addresses need no protection against chosen keys.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.0 = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Sites by the address of their metadata.
+type OwnSites = HashMap<usize, &'static Site, BuildHasherDefault<AddressHasher>>;
 
 thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
-    static OWN_SITES: RefCell<Sites> = RefCell::default();
+    static OWN_SITES: RefCell<OwnSites> = RefCell::default();
 }
 
 /// The site of a span or event in the source; found without a lock from its second use on a thread on.
 fn site(metadata: &'static Metadata<'static>) -> &'static Site {
-    let own = OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&metadata.callsite()).copied()).ok().flatten();
+    let address = std::ptr::from_ref(metadata).addr();
+    let own = OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten();
     own.unwrap_or_else(|| {
         let site = *locked(SITES.get_or_init(Mutex::default)).entry(metadata.callsite()).or_insert_with(|| {
             let (file, line) = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or(0));
             Box::leak(Box::new(Site::new(metadata.name(), file, line)))
         });
-        let _ = OWN_SITES.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(metadata.callsite(), site)));
+        let _ = OWN_SITES.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(address, site)));
         site
     })
+}
+
+/// Numbers of all sites of spans and events of `tracing`.
+pub(crate) fn sites() -> Vec<u32> {
+    SITES.get().map_or_else(Vec::new, |sites| locked(sites).values().map(|site| site.id()).collect())
 }
 
 impl ProfileLayer {
@@ -150,7 +177,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
             return;
         }
         let Some(span) = context.span(id) else { return };
-        let parent = span.parent().and_then(|parent| parent.extensions().get::<Known>()?.link);
         let mut extensions = span.extensions_mut();
         let Some(known) = extensions.get_mut::<Known>() else { return };
         let (guard, scope) = self.start(known.site);
@@ -158,7 +184,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
             return;
         }
         if guard.is_kept() {
-            if let Some(parent) = parent {
+            // Inside another span of this thread, that one is the parent.
+            if guard.may_be_outermost()
+                && let Some(parent) = span.parent().and_then(|parent| parent.extensions().get::<Known>()?.link)
+            {
                 guard.under(parent);
             }
             if known.link.is_none() {

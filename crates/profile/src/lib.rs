@@ -29,6 +29,7 @@ pub mod alloc;
 mod bottleneck;
 mod breakdown;
 mod chrome;
+mod chunk;
 pub mod clock;
 mod cost;
 mod counters;
@@ -47,6 +48,8 @@ mod kind;
 mod lane;
 #[cfg(feature = "tracing")]
 pub mod layer;
+#[cfg(feature = "tracing")]
+mod layer_cost;
 mod local;
 mod measure;
 mod names;

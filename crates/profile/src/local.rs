@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::ticks;
 use crate::counters::Counters;
@@ -36,8 +37,6 @@ pub(crate) struct Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.store();
-        HOT.with(|hot| hot.seen.set(0));
-        HOT.with(|hot| hot.set(&Hot::new()));
         self.owned.drain(..).for_each(Owned::park);
     }
 }
@@ -52,10 +51,7 @@ impl Owner {
         if let Some(owned) = self.active.take().and_then(|active| self.owned.get(active)) {
             HOT.with(|hot| owned.position.saved.set(hot));
         }
-        HOT.with(|hot| {
-            hot.epoch.set(0);
-            hot.path.set(Path::Off);
-        });
+        HOT.with(|hot| hot.set(&Hot::new()));
         RECENT.with(Recent::clear);
     }
 
@@ -82,7 +78,7 @@ impl Owner {
     #[cold]
     pub(crate) fn resolve(&mut self, generation: u32) {
         self.store();
-        HOT.with(|hot| hot.seen.set(generation));
+        HOT.with(|hot| hot.look(generation, Path::Off));
         for at in (0..self.owned.len()).rev() {
             if self.owned.get(at).is_some_and(|owned| owned.recording.is_read()) {
                 self.owned.swap_remove(at).release();
@@ -106,7 +102,7 @@ impl Owner {
         if let Some(index) = index {
             self.load(index);
             if let Some(owned) = self.owned.get(index) {
-                HOT.with(|hot| hot.path.set(owned.path()));
+                HOT.with(|hot| hot.look(generation, owned.path()));
             }
         }
     }
@@ -120,9 +116,8 @@ impl Owner {
     pub(crate) fn lane(&mut self, epoch: u32) -> Option<&mut Owned> {
         let index = self.owned.iter().position(|owned| owned.recording.epoch == epoch)?;
         if self.active != Some(index) {
-            self.load(index);
             // The next span looks again where it belongs.
-            HOT.with(|hot| hot.seen.set(0));
+            self.load(index);
         }
         self.owned.get_mut(index)
     }
@@ -135,46 +130,38 @@ pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
     OWNER.try_with(run).ok().flatten()
 }
 
-/// Starts a span.
+/// Reads or changes the state of the hot path. `try_with` is what the standard library lets callers inline; the data
+/// needs no destructor, so that it never fails.
+#[inline(always)]
+fn hot<R: Default>(body: impl FnOnce(&Hot) -> R) -> R {
+    HOT.try_with(body).unwrap_or_default()
+}
+
+/// Starts a span. Only the path to a slot is inlined into the caller.
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
-    HOT.with(|hot| {
-        if hot.seen.get() == generation {
-            if hot.path.get() == Path::Full
-                && let Some(slot) = hot.slots.get().get(hot.at.get())
-            {
-                return begin_in_slot(hot, site, slot);
-            }
-            if hot.path.get() == Path::Aggregate {
-                let (node, start) = begin_in_node(hot, site);
-                if let Some(node) = node {
-                    return Guard::of_node(node, hot.epoch.get(), start);
-                }
-            }
-        }
-        let begun = begin_slow(site, generation);
-        Guard::new(begun.way(), hot.epoch.get(), begun.number)
-    })
+    // A first registration allocates, and the program's allocator may record spans: before the slot is chosen.
+    let id = site.id();
+    if let Some((free, span)) = hot(|hot| hot.free_slot(generation)) {
+        let parent = hot(|hot| hot.open(span));
+        free.begin(id, parent as u32, ticks);
+        return Guard::of_slot(free.slot, span, parent);
+    }
+    if let (Some(node), start) = begin_in_node(site, generation) {
+        return Guard::of_node(node, hot(Hot::epoch), start);
+    }
+    let begun = begin_slow(site, generation);
+    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
 }
 
-#[inline]
-fn begin_in_slot(hot: &Hot, site: &'static Site, slot: &'static Slot) -> Guard {
-    let at = hot.at.get();
-    let index = hot.base.get().wrapping_add(at as u32);
-    hot.at.set(at + 1);
-    let parent = hot.current.replace(index);
-    slot.prepare(site.id(), parent);
-    // The clock is read last: the time until here belongs to the parent.
-    slot.begin(ticks());
-    Guard::of_slot(slot, hot.epoch.get(), index, parent)
-}
-
-/// Starts a span at a known child of the current node: the child and the start. `None` if the child is new.
+/// Starts a span at a known child of the current node: the child and the start. `None` if the child is new or spans are
+/// not aggregated.
 #[inline(never)]
-fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64) {
-    let found = RECENT.with(|recent| recent.child(hot.node.get(), site.id()));
+fn begin_in_node(site: &'static Site, generation: u32) -> (Option<&'static Node>, u64) {
+    let Some(parent) = hot(|hot| hot.parent_node(generation)) else { return (None, 0) };
+    let found = RECENT.try_with(|recent| recent.child(parent, site.id())).ok().flatten();
     let Some(node) = found else { return (None, 0) };
-    hot.node.set(node.number());
+    hot(|hot| hot.node.set(node.number()));
     node.begin();
     (found, ticks())
 }
@@ -182,7 +169,7 @@ fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64)
 #[cold]
 fn begin_slow(site: &'static Site, generation: u32) -> Begun {
     let begun = owner(|owner, hot| {
-        if hot.seen.get() != generation {
+        if hot.seen() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
@@ -202,40 +189,48 @@ fn begin_slow(site: &'static Site, generation: u32) -> Begun {
 /// Starts a span that measures something by its site.
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
     let begun = begin_slow(site, generation);
-    HOT.with(|hot| Guard::new(begun.way(), hot.epoch.get(), begun.number))
+    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
 }
 
 /// Ends a span.
 #[inline]
 pub(crate) fn end(guard: &Guard) {
-    HOT.with(|hot| match (guard.way, guard.slot, guard.node) {
+    match (guard.way, guard.slot, guard.node) {
         (Way::Slot, Some(slot), _) => {
             let now = ticks();
-            if hot.epoch.get() == guard.epoch && hot.current.get() == guard.index && hot.path.get() == Path::Full {
+            if hot(|hot| hot.close(guard.key, guard.parent)) {
                 slot.end(now);
-                hot.current.set(guard.parent);
             } else {
-                end_slow(guard.epoch, Ending::Slot { slot, index: guard.index, parent: guard.parent }, now);
+                end_in_slot(slot, guard.key, guard.parent, now);
             }
         }
-        (Way::Node, _, Some(node)) => end_in_node(hot, node, guard.epoch, guard.start),
-        _ => end_slow(guard.epoch, Ending::Listed(guard.index), ticks()),
-    });
+        (Way::Node, _, Some(node)) => end_in_node(node, guard.epoch(), guard.start),
+        _ => end_listed(guard.key),
+    }
 }
 
 #[inline(never)]
-fn end_in_node(hot: &Hot, node: &'static Node, epoch: u32, start: u64) {
-    if hot.epoch.get() == epoch && hot.node.get() == node.number() {
-        node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
-        hot.node.set(node.parent());
+fn end_in_node(node: &'static Node, epoch: u32, start: u64) {
+    let ns_per_tick = hot(|hot| if hot.close_node(node, epoch) { hot.ns_per_tick.get() } else { 0.0 });
+    if ns_per_tick > 0.0 {
+        node.end(|| ticks().saturating_sub(start), ns_per_tick);
     } else {
         end_slow(epoch, Ending::Node { node, start }, ticks());
     }
 }
 
+#[cold]
+fn end_in_slot(slot: &'static Slot, key: u64, parent: u64, now: u64) {
+    end_slow((key >> 32) as u32, Ending::Slot { slot, index: key as u32, parent: parent as u32 }, now);
+}
+
+#[inline(never)]
+fn end_listed(key: u64) {
+    end_slow((key >> 32) as u32, Ending::Listed(key as u32), ticks());
+}
+
 /// Ends a span out of order, of a recording that is not active, or one from the table. If the thread's data is
 /// destroyed or the recording has finished, the span stays open and its trace counts it.
-#[cold]
 fn end_slow(epoch: u32, ending: Ending, now: u64) {
     owner(|owner, hot| {
         if let Some(owned) = owner.lane(epoch) {
@@ -246,7 +241,7 @@ fn end_slow(epoch: u32, ending: Ending, now: u64) {
 
 /// Runs `body` on the lane of a span.
 fn on_lane<R>(guard: &Guard, body: impl FnOnce(&mut Owned) -> R) -> Option<R> {
-    owner(|owner, _| owner.lane(guard.epoch).map(body)).flatten()
+    owner(|owner, _| owner.lane(guard.epoch()).map(body)).flatten()
 }
 
 /// Adds to the counters of a span.
@@ -280,6 +275,12 @@ fn goes_to(owner: &Owner, recording: &Recording) -> bool {
     owner.target().is_some_and(|target| target.epoch == recording.epoch)
 }
 
+/// True if spans of this thread go to the recording `epoch` by the last look, and that one is not outdated.
+pub(crate) fn is_at(epoch: u32) -> bool {
+    let generation = recording::GENERATION.load(Relaxed);
+    generation != 0 && hot(|hot| hot.seen() == generation && hot.epoch() == epoch)
+}
+
 /// Sends the spans of this thread to `recording`, or nowhere. Returns true if [`leave`] must follow.
 pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
     let entered = owner(|owner, _| {
@@ -287,7 +288,7 @@ pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
             return false;
         }
         owner.entered.push(recording.cloned());
-        HOT.with(|hot| hot.seen.set(0));
+        HOT.with(Hot::forget);
         true
     });
     entered.unwrap_or(false)
@@ -299,7 +300,7 @@ pub(crate) fn leave(epoch: u32) {
         let of = |entered: &Option<Arc<Recording>>| entered.as_ref().map_or(0, |recording| recording.epoch);
         if let Some(at) = owner.entered.iter().rposition(|entered| of(entered) == epoch) {
             owner.entered.remove(at);
-            HOT.with(|hot| hot.seen.set(0));
+            HOT.with(Hot::forget);
         }
     });
 }

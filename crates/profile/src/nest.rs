@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::chunk::FreeSlot;
 use crate::clock::ticks;
 use crate::guard::Guard;
 use crate::host::{Closing, Place};
@@ -17,10 +18,10 @@ use crate::trace::NONE;
 #[inline]
 pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Option<Guard> {
     with_hot(|hot| {
-        if hot.seen.get() != generation {
+        if hot.seen() != generation {
             owner(|owner, _| owner.resolve(generation));
         }
-        (hot.epoch.get() == epoch && hot.path.get() != Path::Off).then(|| begin(site, generation))
+        (hot.epoch() == epoch && hot.path() != Path::Off).then(|| begin(site, generation))
     })
 }
 
@@ -28,45 +29,43 @@ pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Opti
 // Not inlined into other crates, where what it calls would not be.
 pub(crate) fn open(epoch: u32, site: &'static Site, generation: u32) -> bool {
     with_hot(|hot| {
-        if hot.seen.get() != generation {
+        if hot.seen() != generation {
             owner(|owner, _| owner.resolve(generation));
         }
-        if hot.epoch.get() != epoch || hot.path.get() != Path::Full || hot.held.get() != 0 {
+        if hot.epoch() != epoch || !hot.is_ready(generation) || hot.held.get() != 0 {
             return false;
         }
-        let Some(slot) = hot.slots.get().get(hot.at.get()).or_else(|| next_slot(hot)) else { return false };
-        let at = hot.at.get();
-        let index = hot.base.get().wrapping_add(at as u32);
-        hot.at.set(at + 1);
-        slot.prepare(site.id(), hot.current.replace(index));
-        slot.begin(ticks());
+        let id = site.id();
+        let Some((free, span)) = hot.next_slot().or_else(|| slot_in_new_chunk(hot)) else { return false };
+        free.begin(id, hot.open(span) as u32, ticks);
         true
     })
 }
 
 /// The next slot, in a new chunk; `None` if the budget is used up.
 #[cold]
-fn next_slot(hot: &Hot) -> Option<&'static Slot> {
+fn slot_in_new_chunk(hot: &Hot) -> Option<(FreeSlot, u64)> {
     owner(|owner, hot| owner.current().map(|owned| owned.more_room(hot)));
-    if hot.path.get() == Path::Full { hot.slots.get().get(hot.at.get()) } else { None }
+    hot.next_slot()
 }
 
 /// Ends the innermost span if it is one of `site`.
 pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
     with_hot(|hot| {
-        let is_here = hot.epoch.get() == epoch;
-        if hot.held.get() == 0 && (!is_here || hot.current.get() == NONE && hot.path.get() == Path::Full) {
+        let is_here = hot.epoch() == epoch;
+        if hot.held.get() == 0 && (!is_here || hot.current() == NONE && hot.path() == Path::Full) {
             return Closing::Nothing;
         }
-        if is_here && hot.path.get() == Path::Full && hot.held.get() == 0 && !hot.tangled.get() {
-            let at = hot.current.get().wrapping_sub(hot.base.get());
-            if let Some(slot) = hot.slots.get().get(at as usize)
-                && slot.site() == site.id()
-            {
-                slot.end(ticks());
-                hot.current.set(slot.parent());
-                return Closing::Closed;
-            }
+        if is_here
+            && hot.path() == Path::Full
+            && hot.held.get() == 0
+            && !hot.tangled.get()
+            && let Some(slot) = hot.innermost()
+            && slot.site() == site.id()
+        {
+            slot.end(ticks());
+            hot.set_current(slot.parent());
+            return Closing::Closed;
         }
         Closing::Unknown
     })
@@ -84,21 +83,22 @@ pub(crate) fn guard_of(epoch: u32, site: &'static Site) -> Option<Guard> {
     owner(|owner, hot| {
         let owned = owner.lane(epoch)?;
         let (slot, index) = owned.open_of(hot, site.id())?;
-        Some(Guard::of_slot(slot, epoch, index, slot.parent()))
+        let key = |number: u32| u64::from(epoch) << 32 | u64::from(number);
+        Some(Guard::of_slot(slot, key(index), key(slot.parent())))
     })
     .flatten()
 }
 
 /// The innermost open span of this thread.
 pub(crate) fn place() -> Place {
-    with_hot(|hot| Place { epoch: hot.epoch.get(), current: hot.current.get(), node: hot.node.get() })
+    with_hot(|hot| Place { epoch: hot.epoch(), current: hot.current(), node: hot.node.get() })
 }
 
 /// Makes a span the innermost one of this thread.
 pub(crate) fn resume(place: Place) {
-    let is_here = with_hot(|hot| hot.epoch.get() == place.epoch && hot.path.get() == Path::Full);
+    let is_here = with_hot(|hot| hot.epoch() == place.epoch && hot.path() == Path::Full);
     if is_here {
-        with_hot(|hot| hot.current.set(place.current));
+        with_hot(|hot| hot.set_current(place.current));
         return;
     }
     owner(|owner, hot| {
@@ -112,7 +112,7 @@ pub(crate) fn resume(place: Place) {
 pub(crate) fn settle(recording: &Arc<Recording>) {
     owner(|owner, _| {
         owner.home = Some(recording.clone());
-        with_hot(|hot| hot.seen.set(0));
+        with_hot(Hot::forget);
     });
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn name_thread(name: &str) {
 impl Owned {
     /// The innermost open span of a site.
     pub(crate) fn open_of(&self, hot: &Hot, site: u32) -> Option<(&'static Slot, u32)> {
-        let mut at = hot.current.get();
+        let mut at = hot.current();
         loop {
             let slot = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at))?;
             if slot.site() == site && slot.is_open() {
@@ -138,14 +138,14 @@ impl Owned {
     pub(crate) fn close(&mut self, hot: &Hot, site: u32, now: u64) -> bool {
         let Some((slot, _)) = self.open_of(hot, site) else { return false };
         slot.end(now);
-        let mut at = hot.current.get();
+        let mut at = hot.current();
         while let Some(slot) = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at)) {
             if slot.is_open() {
                 break;
             }
             at = slot.parent();
         }
-        hot.current.set(at);
+        hot.set_current(at);
         hot.tangled.set(at != NONE);
         if self.position.is_overflowed {
             hot.node.set(self.node_of(hot, at));
@@ -155,7 +155,7 @@ impl Owned {
 
     /// Makes another span the innermost one. A place from before the overflow has a span, but not its node.
     pub(crate) fn resume(&mut self, hot: &Hot, place: Place) {
-        hot.current.set(place.current);
+        hot.set_current(place.current);
         let has_node = place.node != 0 && place.node != hot.root.get();
         let node = match self.position.is_overflowed && !has_node {
             true => self.node_of(hot, place.current),

@@ -15,45 +15,51 @@ use crate::trace::Trace;
 
 const BATCHES: usize = 31;
 const SPANS: usize = 1024;
+const FULL: Mode = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
 
 /// Measures the cost once in this process; an interpreter would take minutes.
 pub(crate) fn measure_once() {
     if !cfg!(miri) {
         KNOWN.get_or_init(cost);
+        #[cfg(feature = "tracing")]
+        crate::layer_cost::measure_once();
     }
 }
 
 /// Measures the cost of spans in about 15 ms, on this thread and in a separate recording.
 pub fn cost() -> Cost {
-    let full = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
-    let (on, trace) = in_mode(full, || drop(black_box(span!("cost"))));
-    let (counted, _) = in_mode(full, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let (scoped, _) = in_mode(full, || scope("cost, scope", || black_box(())));
+    let (on_ns, empty_ns) = of_span("cost", || drop(black_box(span!("cost"))));
+    let (counted, _) = in_mode(FULL, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let (scoped, _) = in_mode(FULL, || scope("cost, scope", || black_box(())));
     let (aggregate, _) = in_mode(Mode::Aggregate, || drop(black_box(span!("cost"))));
     let (ring, _) = in_mode(Mode::Ring { spans: SPANS as u32 }, || drop(black_box(span!("cost"))));
-    // The same code with a gate that is never open: other profilers may be recording.
+    // The same code with a gate that is never open, which the compiler must not know: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
     static SITE: Site = Site::new("cost, off", file!(), line!());
-    let off = per_iteration(|| drop(black_box(Guard::enter_through(&SITE, &GATE))));
-    let loop_ns = per_iteration(|| black_box(()));
-    let less = |ns: f64| (ns - loop_ns).max(0.0);
+    let gate = black_box(&GATE);
+    let off = per_iteration(|| drop(Guard::enter_through(&SITE, gate)));
     Cost {
         clock: calibration().kind,
         off_ns: less(off),
-        on_ns: less(on),
+        on_ns,
         counted_ns: less(counted),
         scope_ns: less(scoped),
-        empty_ns: median(
-            trace
-                .lanes
-                .iter()
-                .flat_map(|lane| &lane.spans)
-                .filter(|span| trace.name(span) == "cost")
-                .map(|span| trace.duration_ns(span)),
-        ),
+        empty_ns,
         aggregate_ns: less(aggregate),
         ring_ns: less(ring),
     }
+}
+
+/// Nanoseconds per call of `body` in full mode, which records a span of this name, and those that the span measures.
+pub(crate) fn of_span(name: &str, body: impl FnMut()) -> (f64, f64) {
+    let (on, trace) = in_mode(FULL, body);
+    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
+    (less(on), median(spans.map(|span| trace.duration_ns(span))))
+}
+
+/// Nanoseconds per call without those of the loop.
+fn less(ns: f64) -> f64 {
+    (ns - per_iteration(|| black_box(()))).max(0.0)
 }
 
 /// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.

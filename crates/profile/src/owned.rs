@@ -151,10 +151,12 @@ impl Owned {
     /// Where the span of a guard is written.
     fn target(&self, guard: &Guard) -> Option<Target> {
         match (guard.way, guard.slot, guard.node) {
-            (Way::Slot, Some(slot), _) => Some(Target::Slot { slot, index: guard.index, parent: guard.parent }),
+            (Way::Slot, Some(slot), _) => {
+                Some(Target::Slot { slot, index: guard.index(), parent: guard.parent as u32 })
+            }
             (Way::Node, _, Some(node)) => Some(Target::Node { node, start: guard.start }),
             (Way::Listed { .. }, ..) => {
-                self.open.iter().rfind(|open| open.number == guard.index).map(|open| open.target)
+                self.open.iter().rfind(|open| open.number == guard.index()).map(|open| open.target)
             }
             _ => None,
         }
@@ -173,40 +175,34 @@ impl Owned {
     }
 
     fn begin_in_slot(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
-        if hot.at.get() >= hot.slots.get().len() && !self.position.is_overflowed {
-            self.more_room(hot);
-        }
-        let at = hot.at.get();
-        let Some(slot) = hot.slots.get().get(at).filter(|_| !self.position.is_overflowed) else {
+        let Some((free, span)) = hot.next_slot().or_else(|| {
+            if !self.position.is_overflowed {
+                self.more_room(hot);
+            }
+            hot.next_slot()
+        }) else {
             return self.begin_in_tree(hot, site);
         };
-        let index = hot.base.get().wrapping_add(at as u32);
-        hot.at.set(at + 1);
-        let parent = hot.current.replace(index);
-        slot.prepare(site.id(), parent);
-        slot.begin(ticks());
-        Some(Target::Slot { slot, index, parent })
+        let parent = hot.open(span) as u32;
+        free.begin(site.id(), parent, ticks);
+        Some(Target::Slot { slot: free.slot, index: span as u32, parent })
     }
 
     /// Takes the next chunk of slots, or turns to aggregation if the budget is used up.
     #[cold]
     pub(crate) fn more_room(&mut self, hot: &Hot) {
         let start = ticks();
-        let used = hot.base.get().saturating_add(hot.slots.get().len() as u32);
-        let more = if hot.slots.get().len().is_multiple_of(CHUNK) { self.lane.more_slots() } else { None };
-        let Some(chunk) = more else {
+        let Some(chunk) = hot.is_chunk_whole().then(|| self.lane.more_slots()).flatten() else {
             self.position.is_overflowed = true;
-            hot.node.set(self.node_of(hot, hot.current.get()));
-            hot.path.set(self.path());
+            hot.node.set(self.node_of(hot, hot.current()));
+            hot.overflow();
+            hot.look(hot.seen(), self.path());
             return;
         };
-        hot.base.set(used);
-        hot.slots.set(chunk);
-        hot.at.set(1);
-        if let Some(slot) = chunk.first() {
-            slot.prepare(ROOM.id(), hot.current.get());
-            slot.begin(start);
-            slot.end(ticks());
+        hot.use_chunk(chunk, hot.used());
+        if let Some(free) = chunk.next() {
+            free.begin(ROOM.id(), hot.current(), || start);
+            free.slot.end(ticks());
         }
     }
 
@@ -290,8 +286,8 @@ impl Owned {
     /// Makes the parent of a span that ended the current one. A guard may outlive guards created after it: spans still
     /// open inside get no more children, and have no effect here when they end.
     fn leave_slot(&mut self, hot: &Hot, index: u32, parent: u32) {
-        if is_around(hot.current.get(), index, NONE, |index| Some(self.lane.slot(index)?.parent())) {
-            hot.current.set(parent);
+        if is_around(hot.current(), index, NONE, |index| Some(self.lane.slot(index)?.parent())) {
+            hot.set_current(parent);
             if self.position.is_overflowed {
                 hot.node.set(self.node_of(hot, parent));
             }
@@ -400,7 +396,7 @@ impl Owned {
             });
             return innermost.map_or(0, |slot| link_of(&slot.slot, issue));
         }
-        let current = Some(hot.current.get()).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at));
+        let current = Some(hot.current()).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at));
         current.map_or(0, |slot| link_of(slot, issue))
     }
 }

@@ -6,13 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::sync::locked;
 
-/// Entries of a chunk.
-pub(crate) const CHUNK: usize = 1024;
+/// Entries of a chunk; few for loom and Miri, which follow every access to each.
+pub(crate) const CHUNK: usize = if cfg!(loom) {
+    4
+} else if cfg!(miri) {
+    16
+} else {
+    1024
+};
+
+/// A buffer of [`CHUNK`] entries.
+pub(crate) trait Chunked: Sync + 'static {
+    fn fresh() -> &'static Self;
+}
+
+impl<T: Default + Sync + 'static> Chunked for [T] {
+    fn fresh() -> &'static Self {
+        Vec::leak((0..CHUNK).map(|_| T::default()).collect())
+    }
+}
 
 /// Chunks that no recording uses.
-pub(crate) struct Pool<T: 'static>(Mutex<Vec<&'static [T]>>);
+pub(crate) struct Pool<C: ?Sized + 'static>(Mutex<Vec<&'static C>>);
 
-impl<T: Default + Sync> Pool<T> {
+impl<C: Chunked + ?Sized> Pool<C> {
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
@@ -20,28 +37,20 @@ impl<T: Default + Sync> Pool<T> {
     /// Makes sure that `chunks` are free.
     pub(crate) fn reserve(&self, chunks: usize) {
         let missing = chunks.saturating_sub(locked(&self.0).len());
-        let fresh: Vec<&'static [T]> = (0..missing).map(|_| Self::fresh()).collect();
+        let fresh: Vec<&'static C> = (0..missing).map(|_| C::fresh()).collect();
         self.give(fresh);
     }
 
-    fn fresh() -> &'static [T] {
-        Vec::leak((0..CHUNK).map(|_| T::default()).collect())
-    }
-
-    /// A chunk, each entry prepared by `clear`.
-    pub(crate) fn take(&self, clear: impl Fn(&T)) -> &'static [T] {
+    /// A chunk, prepared by `clear`.
+    pub(crate) fn take(&self, clear: impl Fn(&C)) -> &'static C {
         let known = locked(&self.0).pop();
-        match known {
-            Some(chunk) => {
-                chunk.iter().for_each(clear);
-                chunk
-            }
-            None => Self::fresh(),
-        }
+        let chunk = known.unwrap_or_else(C::fresh);
+        clear(chunk);
+        chunk
     }
 
     /// Takes back chunks. The caller ensures that no thread writes to them any more.
-    pub(crate) fn give(&self, chunks: impl IntoIterator<Item = &'static [T]>) {
+    pub(crate) fn give(&self, chunks: impl IntoIterator<Item = &'static C>) {
         locked(&self.0).extend(chunks);
     }
 }
@@ -85,11 +94,12 @@ mod tests {
 
     #[test]
     fn chunks_return_cleared() {
-        static POOL: Pool<AtomicU64> = Pool::new();
-        let chunk = POOL.take(|entry| entry.store(0, Relaxed));
+        static POOL: Pool<[AtomicU64]> = Pool::new();
+        let clear = |chunk: &[AtomicU64]| chunk.iter().for_each(|entry| entry.store(0, Relaxed));
+        let chunk = POOL.take(clear);
         chunk[7].store(7, Relaxed);
         POOL.give([chunk]);
-        let again = POOL.take(|entry| entry.store(0, Relaxed));
+        let again = POOL.take(clear);
         assert!(std::ptr::eq(chunk, again) && again.iter().all(|entry| entry.load(Relaxed) == 0));
     }
 }

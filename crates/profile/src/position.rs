@@ -2,6 +2,9 @@
 
 use std::cell::Cell;
 
+use crate::chunk::{Chunk, FreeSlot};
+use crate::node::Node;
+use crate::pool::CHUNK;
 use crate::ring::Ring;
 use crate::slot::{Row, Slot};
 use crate::trace::NONE;
@@ -23,66 +26,189 @@ pub(crate) enum Path {
 /// memory access.
 #[derive(Debug, Clone)]
 pub(crate) struct Hot {
-    /// Of the thread, not of a recording: the generation at the time of the last look, 0 for none.
-    pub(crate) seen: Cell<u32>,
-    /// Of the thread: open spans that a host keeps guards of.
-    pub(crate) held: Cell<u32>,
-    /// The recording; 0 for none.
-    pub(crate) epoch: Cell<u32>,
-    pub(crate) path: Cell<Path>,
-    /// Inside an outermost span that sampling skips.
-    pub(crate) skipping: Cell<bool>,
-    /// The chunk, the next slot in it, and the number of slots before it.
-    pub(crate) slots: Cell<&'static [Slot]>,
-    pub(crate) at: Cell<usize>,
-    pub(crate) base: Cell<u32>,
-    /// Innermost open span by index, or [`NONE`].
-    pub(crate) current: Cell<u32>,
+    /// [`GENERATION`](crate::recording::GENERATION) at the time of the last look, 0 for none, and the path found then.
+    seen: Cell<u32>,
+    path: Cell<Path>,
+    /// `seen` if the path is [`Path::Full`], otherwise 0: one comparison admits a span to its slot.
+    ready: Cell<u32>,
+    /// Number of the span in the first slot of the chunk, minus the index of that slot.
+    base: Cell<u32>,
+    chunk: Cell<Option<&'static Chunk>>,
+    /// Innermost open span: the recording in the high half, its number or [`NONE`] in the low half. Without a recording
+    /// in the high half, no span ends on the fast path.
+    current: Cell<u64>,
+    /// The recording in the high half; 0 for none.
+    epoch: Cell<u64>,
     /// True if a span around it may have ended.
     pub(crate) tangled: Cell<bool>,
     /// Innermost node, and the root of the tree.
     pub(crate) node: Cell<u32>,
     pub(crate) root: Cell<u32>,
     pub(crate) ns_per_tick: Cell<f64>,
+    /// Inside an outermost span that sampling skips.
+    pub(crate) skipping: Cell<bool>,
+    /// Of the thread, not of a recording: open spans that a host keeps guards of.
+    pub(crate) held: Cell<u32>,
 }
 
 impl Hot {
     pub(crate) const fn new() -> Self {
         Self {
             seen: Cell::new(0),
-            held: Cell::new(0),
-            epoch: Cell::new(0),
             path: Cell::new(Path::Off),
-            skipping: Cell::new(false),
-            slots: Cell::new(&[]),
-            at: Cell::new(0),
+            ready: Cell::new(0),
             base: Cell::new(0),
-            current: Cell::new(NONE),
+            chunk: Cell::new(None),
+            current: Cell::new(NONE as u64),
+            epoch: Cell::new(0),
             tangled: Cell::new(false),
             node: Cell::new(0),
             root: Cell::new(0),
             ns_per_tick: Cell::new(0.0),
+            skipping: Cell::new(false),
+            held: Cell::new(0),
         }
     }
 
-    /// Takes over all values of a recording.
+    /// Takes over the state of a recording; the next span looks again where it belongs.
     pub(crate) fn set(&self, other: &Self) {
-        self.epoch.set(other.epoch.get());
-        self.path.set(other.path.get());
-        self.skipping.set(other.skipping.get());
-        self.slots.set(other.slots.get());
-        self.at.set(other.at.get());
+        self.forget();
         self.base.set(other.base.get());
+        self.chunk.set(other.chunk.get());
         self.current.set(other.current.get());
+        self.epoch.set(other.epoch.get());
         self.tangled.set(other.tangled.get());
         self.node.set(other.node.get());
         self.root.set(other.root.get());
         self.ns_per_tick.set(other.ns_per_tick.get());
+        self.skipping.set(other.skipping.get());
+    }
+
+    /// The next slot, if spans go to slots as of `generation`.
+    #[inline]
+    pub(crate) fn free_slot(&self, generation: u32) -> Option<(FreeSlot, u64)> {
+        if self.is_ready(generation) { self.next_slot() } else { None }
+    }
+
+    /// The next slot of the chunk, and what [`Hot::open`] takes; `None` if all are used.
+    #[inline]
+    pub(crate) fn next_slot(&self) -> Option<(FreeSlot, u64)> {
+        let free = self.chunk.get()?.next()?;
+        Some((free, self.epoch.get() | u64::from(self.base.get().wrapping_add(free.at))))
+    }
+
+    /// True if spans go to slots as of `generation`.
+    #[inline]
+    pub(crate) fn is_ready(&self, generation: u32) -> bool {
+        self.ready.get() == generation
+    }
+
+    /// The slot of the innermost open span, if it lies in the chunk that is written.
+    #[inline]
+    pub(crate) fn innermost(&self) -> Option<&'static Slot> {
+        let chunk = self.chunk.get()?;
+        let number = self.current().wrapping_sub(self.base.get()).wrapping_sub(chunk.first());
+        chunk.slot(number as usize)
+    }
+
+    /// Number of spans in the chunks so far; the last one is used up.
+    pub(crate) fn used(&self) -> u32 {
+        self.chunk.get().map_or(0, |_| self.base.get().wrapping_add(CHUNK as u32))
+    }
+
+    /// False if the budget granted less than a whole chunk, so that it is the last one.
+    pub(crate) fn is_chunk_whole(&self) -> bool {
+        self.chunk.get().is_none_or(|chunk| chunk.first() == 0)
+    }
+
+    /// Makes a span the innermost one, and returns the one before.
+    #[inline]
+    pub(crate) fn open(&self, span: u64) -> u64 {
+        self.current.replace(span)
+    }
+
+    /// Makes `parent` the innermost span if `span` is; otherwise returns false.
+    #[inline]
+    pub(crate) fn close(&self, span: u64, parent: u64) -> bool {
+        let is_innermost = self.current.get() == span;
+        if is_innermost {
+            self.current.set(parent);
+        }
+        is_innermost
+    }
+
+    /// Number of the innermost open span, or [`NONE`].
+    #[inline]
+    pub(crate) fn current(&self) -> u32 {
+        self.current.get() as u32
+    }
+
+    #[inline]
+    pub(crate) fn set_current(&self, number: u32) {
+        self.current.set(self.current.get() >> 32 << 32 | u64::from(number));
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        (self.epoch.get() >> 32) as u32
+    }
+
+    pub(crate) fn set_epoch(&self, epoch: u32) {
+        self.epoch.set(u64::from(epoch) << 32);
+        self.current.set(u64::from(epoch) << 32 | u64::from(self.current()));
+    }
+
+    /// Writes to `chunk` from now on; `before` spans lie in the chunks before it.
+    pub(crate) fn use_chunk(&self, chunk: &'static Chunk, before: u32) {
+        self.base.set(before.wrapping_sub(chunk.first()));
+        self.chunk.set(Some(chunk));
+    }
+
+    /// Writes to slots no more; spans in slots end by [`Owned::end`](crate::owned::Owned::end).
+    pub(crate) fn overflow(&self) {
+        self.chunk.set(None);
+        self.current.set(u64::from(self.current()));
+    }
+
+    /// Goes by what was found as of `generation`.
+    pub(crate) fn look(&self, generation: u32, path: Path) {
+        self.seen.set(generation);
+        self.path.set(path);
+        self.ready.set(if path == Path::Full { generation } else { 0 });
+    }
+
+    /// Makes the next span look again where it belongs.
+    pub(crate) fn forget(&self) {
+        self.look(0, Path::Off);
+    }
+
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen.get()
+    }
+
+    pub(crate) fn path(&self) -> Path {
+        self.path.get()
+    }
+
+    /// The innermost node, if spans go to nodes as of `generation`.
+    #[inline]
+    pub(crate) fn parent_node(&self, generation: u32) -> Option<u32> {
+        (self.path.get() == Path::Aggregate && self.seen.get() == generation).then(|| self.node.get())
+    }
+
+    /// Makes the parent of `node` the innermost one if `node` is; otherwise returns false.
+    #[inline]
+    pub(crate) fn close_node(&self, node: &Node, epoch: u32) -> bool {
+        let is_innermost = self.epoch() == epoch && self.node.get() == node.number();
+        if is_innermost {
+            self.node.set(node.parent());
+        }
+        is_innermost
     }
 
     /// True if no span is open.
     pub(crate) fn is_outermost(&self) -> bool {
-        self.current.get() == NONE && self.node.get() == self.root.get()
+        self.current() == NONE && self.node.get() == self.root.get()
     }
 }
 
@@ -122,7 +248,7 @@ impl Position {
 
     /// The position as the thread ends: spans that are still open get no more children.
     pub(crate) fn closed(mut self) -> Self {
-        self.saved.current.set(NONE);
+        self.saved.set_current(NONE);
         self.saved.node.set(self.saved.root.get());
         self.saved.skipping.set(false);
         if let Some(ring) = &mut self.ring {

@@ -1,5 +1,6 @@
 //! Profilers: who records, for whom, and the trace at the end.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::detail::Value;
@@ -41,6 +42,8 @@ struct Shared {
     /// True if it serves every thread that entered no profiler.
     is_of_process: bool,
     recording: Mutex<Option<Arc<Recording>>>,
+    /// The number of that recording, 0 for none: [`Profiler::enter`] compares it without the lock.
+    epoch: AtomicU32,
 }
 
 impl Drop for Shared {
@@ -70,16 +73,25 @@ pub fn get_profiler() -> &'static Profiler {
 impl Profiler {
     /// A profiler that records from now on, unless its mode is [`Mode::Off`].
     pub fn new(options: Options) -> Self {
-        let profiler = Self(Arc::new(Shared { is_of_process: false, recording: Mutex::new(None) }));
+        let profiler = Self::idle(false);
         if options.mode != Mode::Off {
-            *locked(&profiler.0.recording) = Recording::start(options, false);
+            profiler.set_recording(&mut locked(&profiler.0.recording), Recording::start(options, false));
         }
         profiler
     }
 
     /// A profiler of every thread that entered no other, not started.
     pub(crate) fn of_process() -> Self {
-        Self(Arc::new(Shared { is_of_process: true, recording: Mutex::new(None) }))
+        Self::idle(true)
+    }
+
+    fn idle(is_of_process: bool) -> Self {
+        Self(Arc::new(Shared { is_of_process, recording: Mutex::new(None), epoch: AtomicU32::new(0) }))
+    }
+
+    fn set_recording(&self, known: &mut Option<Arc<Recording>>, recording: Option<Arc<Recording>>) {
+        self.0.epoch.store(recording.as_ref().map_or(0, |recording| recording.epoch), Relaxed);
+        *known = recording;
     }
 
     /// Starts a recording.
@@ -92,7 +104,8 @@ impl Profiler {
             return Err(SessionError::Running);
         }
         if options.mode != Mode::Off {
-            *recording = Some(Recording::start(options, self.0.is_of_process).ok_or(SessionError::Running)?);
+            let started = Recording::start(options, self.0.is_of_process).ok_or(SessionError::Running)?;
+            self.set_recording(&mut recording, Some(started));
         }
         Ok(())
     }
@@ -105,6 +118,7 @@ impl Profiler {
     /// no duration and are counted.
     pub fn finish(&self) -> Trace {
         let recording = locked(&self.0.recording).take();
+        self.0.epoch.store(0, Relaxed);
         // Before the end: the cost belongs into the trace, and no lock is held while it is measured.
         own_cost::measure_once();
         recording.map_or_else(Trace::in_nanoseconds, |recording| recording.finish())
@@ -144,6 +158,10 @@ impl Profiler {
     /// Sends the spans of this thread to this profiler while the scope lives. If the profiler does not record, the
     /// spans inside are not recorded at all.
     pub fn enter(&self) -> Scope {
+        let epoch = self.0.epoch.load(Relaxed);
+        if local::is_at(epoch) {
+            return Scope { epoch, entered: false, of_this_thread: std::marker::PhantomData };
+        }
         let recording = self.recording();
         let epoch = recording.as_ref().map_or(0, |recording| recording.epoch);
         let entered = local::enter(recording.as_ref());

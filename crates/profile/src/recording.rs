@@ -143,7 +143,7 @@ impl Recording {
         let lane = Arc::new(Lane::new(name, self.budget.clone()));
         let ring = if let Mode::Ring { spans } = self.options.mode { Some(Ring::new(spans)) } else { None };
         let hot = Hot::new();
-        hot.epoch.set(self.epoch);
+        hot.set_epoch(self.epoch);
         hot.ns_per_tick.set(self.ns_per_tick);
         let mut position = Position::new(hot, ring);
         if !matches!(self.options.mode, Mode::Ring { .. }) {
@@ -152,8 +152,8 @@ impl Recording {
             position.saved.node.set(root);
             (position.next_node, position.end_node) = (root + 1, end);
         }
-        if let (Mode::Full { .. }, Some(slots)) = (self.options.mode, lane.more_slots()) {
-            position.saved.slots.set(slots);
+        if let (Mode::Full { .. }, Some(chunk)) = (self.options.mode, lane.more_slots()) {
+            position.saved.use_chunk(chunk, 0);
         }
         lanes.push(lane.clone());
         Some((lane, position))
@@ -253,8 +253,12 @@ impl Recording {
         }
         let mut environment = environment::facts(&self.options, self.pid);
         environment.extend(locked(&self.facts).iter().cloned());
+        let sampled_out = lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum();
         let threads = lanes.iter().flat_map(|lane| untangled(lane.read(&clock, self.options.mode)));
-        let streams = locked(&self.streams).clone();
+        let lanes: Vec<TraceLane> = threads.chain(locked(&self.streams).iter().cloned()).collect();
+        let cost = cost::known();
+        #[cfg(feature = "tracing")]
+        let cost = cost.map(|cost| crate::layer_cost::mean(cost, &lanes));
         Trace {
             name: environment::name(&self.options),
             environment,
@@ -262,13 +266,13 @@ impl Recording {
             start: self.start,
             end,
             clock,
-            lanes: threads.chain(streams).collect(),
             // After the lanes, so that every site of a span is known.
             sites: site::sites().iter().map(|site| SiteInfo::of(site)).collect(),
             lost: self.lost.load(Relaxed),
-            sampled_out: lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum(),
+            sampled_out,
+            lanes,
             tracks,
-            cost: cost::known(),
+            cost,
             activities: Vec::new(),
         }
     }

@@ -52,7 +52,7 @@ impl RingSlot {
     }
 }
 
-static POOL: Pool<RingSlot> = Pool::new();
+static POOL: Pool<[RingSlot]> = Pool::new();
 
 /// The chunks of a lane in ring mode, as its reader sees them.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ impl Ring {
             return None;
         }
         if self.free.is_empty() {
-            let chunk = POOL.take(RingSlot::clear);
+            let chunk = POOL.take(|chunk| chunk.iter().for_each(RingSlot::clear));
             locked(&chunks.0).push(chunk);
             self.free.reserve(CHUNK);
             self.free.extend(chunk);

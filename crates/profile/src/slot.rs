@@ -48,14 +48,8 @@ impl Slot {
         self.end.store(ticks, Release);
     }
 
-    #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.end.load(Relaxed) == 0
-    }
-
-    /// Marks the slot as unused.
-    pub(crate) fn clear(&self) {
-        self.start.store(0, Relaxed);
     }
 
     #[inline]

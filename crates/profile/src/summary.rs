@@ -117,13 +117,24 @@ impl Row {
 impl Trace {
     /// Totals by path: spans of one site under the same outer spans, over all threads. A span put
     /// [`under`](crate::Guard::under) a span of another thread is listed below that span. Two sites with the same name
-    /// and outer spans remain two rows. Paths end at 128 names; deeper spans are listed there.
+    /// and outer spans remain two rows. Paths end at 128 names; deeper spans are listed there. The profiler's own spans
+    /// ([`Kind::Instrumentation`]) have no row; the [breakdown](Trace::breakdown) has their time.
     pub fn summary(&self) -> Summary {
-        let rows = self.tree(0, &|_, _| Some((0, false))).into_iter().map(|(row, ..)| row).collect();
+        let select = |lane: usize, index: usize| {
+            let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
+            (!self.is_own(site)).then_some((0, false))
+        };
+        let rows = self.tree(0, &select).into_iter().map(|(row, ..)| row).collect();
         Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), rows }
     }
 
-    /// Totals by call site, wherever its spans are nested.
+    /// True if a site is the profiler's.
+    pub(crate) fn is_own(&self, site: u32) -> bool {
+        let site = (site as usize).checked_sub(1).and_then(|at| self.sites.get(at));
+        site.is_some_and(|site| site.kind == Kind::Instrumentation)
+    }
+
+    /// Totals by call site, wherever its spans are nested; without the profiler's own.
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
         let mut sites: HashMap<u32, Gathered> = HashMap::new();
@@ -139,8 +150,11 @@ impl Trace {
             }
         }
         let name = |site: u32| self.sites.get((site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
-        let mut rows: Vec<Row> =
-            sites.into_iter().map(|(site, gathered)| gathered.row(self, vec![name(site).to_string()])).collect();
+        let mut rows: Vec<Row> = sites
+            .into_iter()
+            .filter(|(site, _)| !self.is_own(*site))
+            .map(|(site, gathered)| gathered.row(self, vec![name(site).to_string()]))
+            .collect();
         rows.sort_by(|a, b| {
             let place = a.path.cmp(&b.path).then_with(|| a.file.cmp(&b.file)).then(a.line.cmp(&b.line));
             b.self_ns.total_cmp(&a.self_ns).then(place)

@@ -88,6 +88,10 @@ impl Trace {
             let mut node_of: Vec<u32> = Vec::with_capacity(lane.totals.len());
             for (index, total) in lane.totals.iter().enumerate() {
                 let parent = node_of.get(total.parent as usize).copied().unwrap_or(NONE);
+                if self.is_own(total.site) {
+                    node_of.push(parent);
+                    continue;
+                }
                 let node = nodes.child(parent, total.site, false);
                 node_of.push(node);
                 if let Some(Node { gathered, .. }) = nodes.all.get_mut(node as usize) {

@@ -122,3 +122,27 @@ fn without_a_profiler_of_its_own_the_layer_follows_the_thread() {
     let trace = profiler.finish();
     assert_eq!(names(&trace, &trace.lanes[0]), [("inside", NONE)]);
 }
+
+#[test]
+fn the_cost_of_a_span_is_that_of_the_way_it_came() {
+    let cost = |own: usize, traced: usize| {
+        let profiler = full();
+        {
+            let _entered = profiler.enter();
+            (0..own).for_each(|_| drop(ellwand_profile::span!("own")));
+        }
+        let subscriber = tracing_subscriber::registry().with(ProfileLayer::new(&profiler));
+        tracing::subscriber::with_default(subscriber, || {
+            (0..traced).for_each(|_| drop(tracing::info_span!("traced").entered()));
+        });
+        let cost = profiler.finish().cost.unwrap();
+        [cost.on_ns, cost.empty_ns]
+    };
+    // The first of these measures both, since it finds a span of `tracing`.
+    let traced = cost(0, 10);
+    let (own, half) = (cost(10, 0), cost(10, 10));
+    assert_ne!(own, traced);
+    for (half, (own, traced)) in half.into_iter().zip(own.into_iter().zip(traced)) {
+        assert!((half - (own + traced) / 2.0).abs() <= 1e-9 * half, "{half}, {own}, {traced}");
+    }
+}

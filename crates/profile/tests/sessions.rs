@@ -2,7 +2,7 @@
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
-use ellwand_profile::{Counters, Guard, NONE, ROOM_NAME, Session, SessionError, Trace, scope, span};
+use ellwand_profile::{Counters, Guard, NONE, Part, ROOM_NAME, Session, SessionError, Trace, scope, span};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -217,8 +217,13 @@ fn every_thread_has_its_own_lane() {
     assert_eq!((row(&["outer"]).count, row(&["outer", "inner"]).count), (total, total));
     assert_eq!(row(&["outer"]).lanes, threads);
     assert_eq!(row(&["outer"]).counters.items, (threads * rounds * (rounds - 1) / 2) as u64);
-    // Lanes grew several times; that time is not charged to user code.
-    assert!(summary.rows.iter().any(|row| row.name() == ROOM_NAME));
+    // Lanes grew several times; that time is not charged to user code, and is no operation of it.
+    assert!(trace.lanes.iter().any(|lane| lane.spans.iter().any(|span| trace.name(span) == ROOM_NAME)));
+    assert!(trace.breakdown().ticks(Part::Instrumentation) > 0);
+    for summary in [&summary, &trace.summary_by_site()] {
+        assert!(summary.rows.iter().all(|row| row.name() != ROOM_NAME));
+    }
+    assert!(trace.bottlenecks(100).iter().all(|one| one.operation != ROOM_NAME));
 }
 
 /// Sessions start and end under threads that never stop; every trace must be consistent.

@@ -67,7 +67,7 @@ impl Profile {
     /// A row for each operation of the host: ``operation``, ``calls`` and times in nanoseconds.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let mut rows = self.trace.summary_by_site().rows;
-        rows.retain(|row| row.count > 0 && row.name() != ROOM_NAME && row.kind != Kind::Kernel);
+        rows.retain(|row| row.count > 0 && row.kind != Kind::Kernel);
         rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
         rows.iter().map(|row| summary_row(py, row)).collect()
     }

@@ -33,7 +33,9 @@ export function summarize(profile, range) {
   if (whole) addTotals(profile, rows);
   const wall = to - from;
   for (const one of rows) finish(one, profile, wall);
-  return { wall, whole, rows: rows.filter((one) => one.calls + one.open > 0) };
+  // The profiler's own spans are no operation of the program; the breakdown has their time.
+  const listed = (one) => one.calls + one.open > 0 && profile.operations[one.operation].kind !== "instrumentation";
+  return { wall, whole, rows: rows.filter(listed) };
 }
 
 function row(operation) {

@@ -1,0 +1,144 @@
+//! A chunk of slots: where a thread writes its spans one after the other.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::pool::{CHUNK, Chunked};
+use crate::slot::Slot;
+use crate::sync::AtomicU32;
+use crate::trace::Span;
+
+/// Slots and the number of them that hold a span. One thread writes, any thread reads. A used chunk needs no clearing:
+/// what lies after the last used slot is never read.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Index after the last slot that holds a span.
+    used: AtomicU32,
+    /// Index of the first slot that holds a span: a budget may grant less than a whole chunk, and its end is fixed.
+    first: AtomicU32,
+    slots: [Slot; CHUNK],
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self { used: AtomicU32::new(0), first: AtomicU32::new(0), slots: std::array::from_fn(|_| Slot::default()) }
+    }
+}
+
+impl Chunked for Chunk {
+    fn fresh() -> &'static Self {
+        Box::leak(Box::default())
+    }
+}
+
+/// A slot about to be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FreeSlot {
+    chunk: &'static Chunk,
+    pub(crate) slot: &'static Slot,
+    /// Its index in the chunk.
+    pub(crate) at: u32,
+}
+
+impl FreeSlot {
+    /// Writes a span that begins at `ticks()`, and publishes it.
+    #[inline]
+    pub(crate) fn begin(self, site: u32, parent: u32, ticks: impl FnOnce() -> u64) {
+        self.slot.prepare(site, parent);
+        // The clock is read last: the time until here belongs to the parent.
+        self.slot.begin(ticks());
+        self.chunk.used.store(self.at + 1, Release);
+    }
+}
+
+impl Chunk {
+    /// Makes the chunk new again, with room for `room` spans.
+    pub(crate) fn clear(&self, room: usize) {
+        let first = CHUNK.saturating_sub(room) as u32;
+        self.used.store(first, Relaxed);
+        self.first.store(first, Relaxed);
+    }
+
+    /// The next slot; `None` if all are used. Only the owner calls this.
+    #[inline]
+    pub(crate) fn next(&'static self) -> Option<FreeSlot> {
+        let at = self.used.load(Relaxed);
+        Some(FreeSlot { chunk: self, slot: self.slots.get(at as usize)?, at })
+    }
+
+    /// Index of the first slot.
+    #[inline]
+    pub(crate) fn first(&self) -> u32 {
+        self.first.load(Relaxed)
+    }
+
+    /// The slot with the number `number` among those that the chunk has room for.
+    #[inline]
+    pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
+        self.slots.get(number + self.first() as usize)
+    }
+
+    /// The spans so far.
+    pub(crate) fn read(&self) -> impl Iterator<Item = Span> {
+        let used = self.used.load(Acquire) as usize;
+        let slots = self.slots.get(self.first() as usize..used).unwrap_or_default();
+        slots.iter().filter_map(Slot::read)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use loom::thread;
+
+    use super::*;
+    use crate::trace::NONE;
+
+    /// A chunk of an earlier recording is written again while another thread reads: it sees spans of this recording
+    /// only, each whole.
+    #[test]
+    fn loom_a_reader_sees_spans_of_this_recording() {
+        loom::model(|| {
+            let chunk: &Chunk = Box::leak(Box::default());
+            let write = |site: u32, ticks: u64| {
+                let free = chunk.next().expect("the chunk has room");
+                free.begin(site, NONE, || ticks);
+                free.slot.end(ticks + 1);
+            };
+            chunk.clear(CHUNK);
+            write(1, 10);
+            write(2, 20);
+            chunk.clear(CHUNK);
+            let read = thread::spawn(|| chunk.read().collect::<Vec<Span>>());
+            write(3, 30);
+            let spans = read.join().expect("the reader does not panic");
+            assert!(spans.len() <= 1);
+            for span in spans {
+                assert_eq!((span.site, span.start), (3, 30));
+                assert!(span.end == 0 || span.end == 31);
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::trace::NONE;
+
+    #[test]
+    fn a_short_chunk_ends_where_its_room_ends_and_is_reused_without_old_spans() {
+        let chunk = Chunk::fresh();
+        for room in [CHUNK, 3] {
+            chunk.clear(room);
+            assert_eq!(chunk.read().count(), 0);
+            let mut written = 0;
+            while let Some(free) = chunk.next() {
+                written += 1;
+                free.begin(written, NONE, || 7);
+            }
+            let sites: Vec<u32> = chunk.read().map(|span| span.site).collect();
+            assert_eq!(sites, (1..=room as u32).collect::<Vec<u32>>());
+            assert_eq!(chunk.slot(room - 1).map(Slot::site), Some(room as u32));
+            assert!(chunk.slot(room).is_none());
+        }
+    }
+}
