@@ -134,7 +134,7 @@ fn a_fault_is_of_a_huge_page_only_where_that_much_memory_is_there() {
     };
     use ellwand_report::Limit;
     assert_eq!(placed(&one(2 * MIB)).limit, Limit::PageFaults);
-    assert_eq!(placed(&one(MIB / 4)).limit, Limit::Unexplained, "16 MiB of huge pages for half a MiB of arrays");
+    assert_eq!(placed(&one(MIB / 4)).limit, Limit::Instructions, "16 MiB of huge pages for half a MiB of arrays");
     let mut machine = costly().environment;
     machine.huge_pages = Some("never".into());
     assert_eq!(ellwand_report::place(&one(2 * MIB), &machine).unwrap().limit, Limit::Unexplained);
@@ -212,11 +212,11 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
     // A single slot with waits is not regular waiting.
     let mut once = ran(1e-3);
     waiting(&mut once, 0..1, 1);
-    assert_eq!(placed(&once).limit, Limit::Unexplained, "{:#?}", placed(&once));
+    assert_eq!(placed(&once).limit, Limit::Instructions, "{:#?}", placed(&once));
     // Many waits in slots that took a hundred times as long say nothing about those without waits.
     let mut now_and_then = ran(1e-3);
     waiting(&mut now_and_then, 0..slots / 2, 100);
-    assert_eq!(placed(&now_and_then).limit, Limit::Unexplained, "{:#?}", placed(&now_and_then));
+    assert_eq!(placed(&now_and_then).limit, Limit::Instructions, "{:#?}", placed(&now_and_then));
     // If all waits depend on other programs, threads that hardly compute between waits still show the limit.
     let mut never_free = counted(ran(1e-3), 0, 40);
     for sample in &mut never_free.samples {
@@ -227,7 +227,7 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
     assert!(placed_there.limit == Limit::Contended && placed_there.share > 0.95, "{placed_there:#?}");
     let mut busy = never_free.clone();
     busy.samples.iter_mut().for_each(|sample| sample.cpu_ns = Some(5_000_000 * sample.iterations));
-    assert_eq!(placed(&busy).limit, Limit::Unexplained, "{:#?}", placed(&busy));
+    assert_eq!(placed(&busy).limit, Limit::IdleThreads, "{:#?}", placed(&busy));
 }
 
 #[test]

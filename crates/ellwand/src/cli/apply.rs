@@ -113,7 +113,8 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
 
 /// Which of several defaults was taken, for axes that neither the user nor the arrays decide.
 fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) -> Option<String> {
-    let given = |axis: &Axis| std::iter::once(&axis.name).chain(&axis.aliases).any(|name| selection.axes.contains_key(*name));
+    let given =
+        |axis: &Axis| std::iter::once(&axis.name).chain(&axis.aliases).any(|name| selection.axes.contains_key(*name));
     let axes = workload.axes();
     let open = axes.iter().filter(|axis| axis.default.len() > 1 && !given(axis));
     let taken: Vec<String> = open

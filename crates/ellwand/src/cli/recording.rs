@@ -124,7 +124,8 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     ];
     let other: Vec<&(&str, String, String)> = pairs.iter().filter(|(_, there, now)| there != now).collect();
     if !other.is_empty() {
-        let each = |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(" ");
+        let each =
+            |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(" ");
         let there = each(|(flag, there, _)| format!("{flag} {there}"));
         let now = each(|(flag, _, now)| format!("{flag} {now}"));
         let problem = format!("the record was made with {there}, this command has {now}");

@@ -98,12 +98,7 @@ pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), InputError> {
 }
 
 /// Prints the report on stdout, or writes it to a file.
-pub(super) fn show(
-    options: &Options,
-    format: &Format,
-    records: &[Record],
-    file: Option<&Path>,
-) -> Result<(), Failure> {
+pub(super) fn show(options: &Options, format: &Format, records: &[Record], file: Option<&Path>) -> Result<(), Failure> {
     let Some(file) = file else { return print(options, format, records) };
     let options = Options { color: false, ..options.clone() };
     let mut text = Vec::new();

@@ -220,7 +220,11 @@ pub const RULES: &[Rule] = &[
         about: "it keeps at least as many bytes of intermediate results as it must read and write, and another implementation of the case, no slower, at most a tenth of that",
         apply: memory::intermediate,
     },
-    Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case, and no limit explains the time", apply: ceiling::far },
+    Rule {
+        id: "far-from-ceiling",
+        about: "below 30 % of the measured peaks at the largest case, and no limit explains the time",
+        apply: ceiling::far,
+    },
     Rule {
         id: "bound-by",
         about: "the limit that takes most of the time: a measured cost of at least 40 % (traffic or operations where operations are required: 60 %, or 40 % if the rest is smaller; calls and launches: at most 5 empty ones; waking threads: at most 7 times its cost; latency, where each load needs the one before: 0.4 to 1.7 loads in flight), or instructions, if at least 60 % is left",

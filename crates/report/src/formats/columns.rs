@@ -3,6 +3,7 @@
 use ellwand_core::CeilingKind;
 use ellwand_core::record::Basis;
 
+use crate::diagnose::Limit;
 use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
@@ -79,6 +80,9 @@ fn repeats_time(metric: &MetricInfo, rows: &[Row]) -> bool {
 /// What limits a row, with the share of its time.
 pub(crate) fn limit(row: &Row) -> String {
     let Some(d) = &row.diagnosis else { return nothing(row) };
+    if d.limit == Limit::Unexplained || row.below_resolution {
+        return d.label();
+    }
     format!("{} {:.0} %", d.label(), d.share * 100.0)
 }
 

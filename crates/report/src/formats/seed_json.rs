@@ -51,8 +51,9 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         _ => None,
     });
     let sections = report.workloads.iter();
-    let rows: Vec<SeedRow<'_>> =
-        sections.flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(report, section, row, form))).collect();
+    let rows: Vec<SeedRow<'_>> = sections
+        .flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(report, section, row, form)))
+        .collect();
     serde_json::to_writer_pretty(&mut *out, &rows)?;
     writeln!(out)?;
     Ok(())
@@ -105,8 +106,17 @@ fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<Strin
 /// The key of an axis without one in the form: its name, or `param_` and its name if the row has a member of that name.
 fn own_key(axis: &str) -> String {
     const MEMBERS: [&str; 11] = [
-        "operation", "workload", "implementation", "run", "time_ms", "memory_mb", "inference_speed", "gpu_efficiency",
-        "throughput_gbps", "device", "compared",
+        "operation",
+        "workload",
+        "implementation",
+        "run",
+        "time_ms",
+        "memory_mb",
+        "inference_speed",
+        "gpu_efficiency",
+        "throughput_gbps",
+        "device",
+        "compared",
     ];
     let key = axis.replace('-', "_");
     if MEMBERS.contains(&key.as_str()) { format!("param_{key}") } else { key }

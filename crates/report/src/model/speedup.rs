@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ellwand_core::{Environment, Measurement};
 use ellwand_core::record::Sample;
 use ellwand_core::stats::{mean_interval, median, median_interval};
+use ellwand_core::{Environment, Measurement};
 use serde::Serialize;
 
 use super::load::held_up;
@@ -87,12 +87,7 @@ impl Speedup {
 
 /// The speed-up of `own` over the implementation `baseline` among `peers`, the measurements of the same case in the
 /// same run.
-pub(super) fn speedup(
-    own: &Measurement,
-    peers: &[&Measurement],
-    baseline: &str,
-    environment: &Environment,
-) -> Speedup {
+pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str, environment: &Environment) -> Speedup {
     let named = || peers.iter().filter(|peer| peer.implementation == baseline);
     // If the baseline ran on several devices, prefer the device of the row.
     let base = named().find(|peer| peer.device == own.device).or_else(|| named().next());

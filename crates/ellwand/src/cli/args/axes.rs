@@ -40,7 +40,8 @@ pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) 
     let axes: Vec<String> = named
         .flatten()
         .flat_map(|workload| {
-            let names = |axis: &Axis| std::iter::once(axis.name).chain(axis.aliases.iter().copied()).collect::<Vec<_>>();
+            let names =
+                |axis: &Axis| std::iter::once(axis.name).chain(axis.aliases.iter().copied()).collect::<Vec<_>>();
             workload.axes().iter().flat_map(names).map(str::to_string).collect::<Vec<_>>()
         })
         .collect();

@@ -162,16 +162,30 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
             );
         }
         Limit::Issue | Limit::Dependency | Limit::Instructions => {
-            add(Lever::Threads, spread(m, cores, d, ceilings), "run the implementation with several threads at the same case");
+            add(
+                Lever::Threads,
+                spread(m, cores, d, ceilings),
+                "run the implementation with several threads at the same case",
+            );
             let experiment = match d.limit {
-                Limit::Issue => "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves",
-                Limit::Dependency => "compute several independent results at once, and replace divisions, roots and unpredictable branches",
-                _ => "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)",
+                Limit::Issue => {
+                    "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves"
+                }
+                Limit::Dependency => {
+                    "compute several independent results at once, and replace divisions, roots and unpredictable branches"
+                }
+                _ => {
+                    "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)"
+                }
             };
             add(Lever::Tuning, d.share, experiment);
         }
         Limit::IdleThreads => {
-            add(Lever::Threads, d.share, "split the work into equal parts for all threads, and look for parts that one thread does alone");
+            add(
+                Lever::Threads,
+                d.share,
+                "split the work into equal parts for all threads, and look for parts that one thread does alone",
+            );
         }
         // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
         Limit::AboveCeiling | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}

@@ -140,9 +140,8 @@ fn remaining(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceilin
         return (limit, share * d.time_s);
     }
     let largest = d.largest();
-    let fair = largest.filter(|part| {
-        matches!(part.limit, Limit::Memory | Limit::Compute) && part.seconds >= BINDS * d.time_s
-    });
+    let fair =
+        largest.filter(|part| matches!(part.limit, Limit::Memory | Limit::Compute) && part.seconds >= BINDS * d.time_s);
     match fair {
         Some(part) => (part.limit, part.seconds),
         None => (Limit::Unexplained, largest.map_or(0.0, |part| part.seconds)),

@@ -36,12 +36,7 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
     columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.clone())));
     columns.push(Column::new("axis", false, 0, text(&|row| row.axis.clone())));
     columns.push(Column::new("exponent", true, 0, text(&|row| format!("{:.2}", row.exponent))));
-    columns.push(Column::new(
-        "95 % interval",
-        true,
-        0,
-        text(&|row| format!("{:.2} – {:.2}", row.low, row.high)),
-    ));
+    columns.push(Column::new("95 % interval", true, 0, text(&|row| format!("{:.2} – {:.2}", row.low, row.high))));
     columns.push(Column::new("cases", true, 0, text(&|row| row.cases.to_string())));
     writeln!(out, "### Scaling of the time\n")?;
     markdown(&columns, out)?;
