@@ -81,7 +81,7 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert!(!here.path("ellwand-out").exists(), "no new record is begun in its place");
     here.refused(
         &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
-        &["another seed, effort or state of the caches"],
+        &["the record was made with --seed 42, this command has --seed 7", "--seed 42, or a new directory"],
     );
     assert_eq!(here.sweep(&["-o", "out", "--overwrite"]).code, Some(0));
 }

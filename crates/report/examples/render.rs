@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         records.push(common::record());
     }
     let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let options = Options { width, plots: true, ..Options::default() };
+    let full = std::env::var_os("FULL").is_some();
+    let options = Options { width, full, plots: true, ..Options::default() };
     let report = Report::from_records(&records, &options)?;
     let mut out = std::io::stdout().lock();
     (format("table").ok_or("the table format is missing")?.write)(&report, &mut out)?;

@@ -19,8 +19,8 @@ pub use files::{remove_all, standing, write_all};
 pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
-    AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,
-    RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
+    AlongAxis, AxisInfo, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MetricInfo, MetricValue, Options,
+    Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
 pub use plots::{Plot, PlotNames, draw, undrawn};
 

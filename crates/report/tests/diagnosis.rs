@@ -57,7 +57,7 @@ fn contended() {
     silent("contended", std::slice::from_ref(&waited));
     waited.samples.iter_mut().for_each(|sample| sample.wall_ns *= 2);
     let finding = speaks("contended", std::slice::from_ref(&waited));
-    assert!((finding.saving_upper_bound.unwrap() - 0.5).abs() < 0.02);
+    assert!((finding.evidence[0].value - 2.0).abs() < 0.05, "{finding:?}");
     // Switches that cost no time are not contention.
     let mut switched = sized(1000, "simd", 5e-3);
     switched.samples.iter_mut().for_each(|sample| sample.switches = Some(1));
@@ -199,8 +199,7 @@ fn what_holds_in_many_places_is_said_once() {
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!((found[0].cases, found[0].alike.len()), ((8, 8), 3));
     assert!(found[0].subject().starts_with("in 8 cases, most in w "), "{}", found[0].subject());
-    // Two findings are not merged.
-    assert_eq!(of_rule(&many[..4]).len(), 2);
+    assert_eq!(of_rule(&many[..4]).len(), 1, "twice is once too often");
 }
 
 #[test]

@@ -149,6 +149,11 @@ fn colour_repeats_what_the_text_says() {
     assert_eq!(bare, plain);
 }
 
+/// The table with every column and row.
+fn full() -> Options {
+    Options { full: true, ..Options::default() }
+}
+
 /// Numbers of a format by cell: workload, batch, implementation.
 type Numbers = HashMap<(String, String, String), (f64, Option<f64>)>;
 
@@ -215,7 +220,7 @@ fn machine_formats_hold_the_same_bits() {
 
 #[test]
 fn formats_for_people_hold_the_same_numbers_rounded() {
-    let report = report(&[common::record()], &Options::default());
+    let report = report(&[common::record()], &full());
     let (table, markdown) = (text(&report, "table"), text(&report, "markdown"));
     for section in &report.workloads {
         let part = |whole: &str, mark: &str| {
@@ -248,7 +253,7 @@ fn unavailable_is_never_zero() {
         measurement.baseline = "somebody-else".into();
         measurement.samples.iter_mut().for_each(|sample| sample.cpu_ns = None);
     }
-    let report = report(&[record], &Options::default());
+    let report = report(&[record], &full());
     let json: Value = serde_json::from_str(&text(&report, "json")).unwrap();
     let row = &json["workloads"][0]["rows"][0];
     for metric in ["roofline-fraction", "cpu-time"] {
@@ -277,10 +282,10 @@ fn unavailable_is_never_zero() {
 #[test]
 fn wall_time_has_a_column_where_a_device_has_a_clock_of_its_own() {
     let mut record = common::small_record();
-    assert!(!text(&report(&[record.clone()], &Options::default()), "table").contains("wall time"));
+    assert!(!text(&report(&[record.clone()], &full()), "table").contains("wall time"));
     let sample = &mut record.measurements[0].samples;
     sample.iter_mut().for_each(|sample| sample.device_ns = Some(sample.wall_ns / 2));
-    let report = report(&[record], &Options { width: Some(200), ..Options::default() });
+    let report = report(&[record], &Options { width: Some(200), ..full() });
     let (table, json) = (text(&report, "table"), text(&report, "json"));
     assert!(table.contains("wall time"), "{table}");
     let json: Value = serde_json::from_str(&json).unwrap();

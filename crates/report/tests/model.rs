@@ -203,7 +203,7 @@ fn the_power_that_time_follows_is_fitted_per_axis() {
     let exponent = |implementation: &str, axis: &str| {
         let found = growth.iter().find(|g| g.implementation == implementation && g.axis == axis).unwrap();
         assert_eq!(found.cases, 6);
-        assert!(found.low.unwrap() <= found.exponent && found.exponent <= found.high.unwrap());
+        assert!(found.low <= found.exponent && found.exponent <= found.high);
         found.exponent
     };
     for (implementation, axis, want) in

@@ -12,7 +12,7 @@ use ellwand_core::reading::Reading;
 use ellwand_core::record::ParamValue;
 use ellwand_core::tensor::{Tensor, Tensors};
 use ellwand_core::workload::{Fit, Workload};
-use ellwand_core::{Case, Registry, Value};
+use ellwand_core::{Axis, Case, Registry, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::args::ApplyArgs;
@@ -50,6 +50,9 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
         }
     }
     let readings = workload.readings(&case, &inputs, &outputs);
+    if let Some(chosen) = chosen_defaults(workload.as_ref(), &selection, &case) {
+        output::note(&format!("note: {chosen}"));
+    }
     for remark in workload.remarks(&case) {
         output::note(&format!("note: {remark}"));
     }
@@ -106,6 +109,22 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
         }
     }
     Ok(())
+}
+
+/// Which of several defaults was taken, for axes that neither the user nor the arrays decide.
+fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) -> Option<String> {
+    let given =
+        |axis: &Axis| std::iter::once(&axis.name).chain(&axis.aliases).any(|name| selection.axes.contains_key(*name));
+    let axes = workload.axes();
+    let open = axes.iter().filter(|axis| axis.default.len() > 1 && !given(axis));
+    let taken: Vec<String> = open
+        .filter(|axis| case.get(axis.name) == axis.default.first() && matches!(axis.default[0], Value::Text(_)))
+        .map(|axis| {
+            let others: Vec<String> = axis.default[1..].iter().map(ToString::to_string).collect();
+            format!("--{} {} (not {})", axis.name, axis.default[0], others.join(", "))
+        })
+        .collect();
+    (!taken.is_empty()).then(|| format!("computed with {}, the first default", taken.join(", ")))
 }
 
 /// The results of an earlier call in the output directory: the only files there that a call may replace or remove.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::{Cell, Instrument, Writer};
+use ellwand_bench::{Cell, Effort, Instrument, Writer};
 use ellwand_core::record::{Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
@@ -117,10 +117,26 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     if known.environment.fingerprint() != run.environment.fingerprint() {
         return Err(differs("on another machine", "the machine it was made on, or a new directory".to_string()));
     }
-    if known.seed != run.seed || known.settings != run.settings {
-        let expected =
-            format!("--seed {}, --caches {} and the same --effort", known.seed, known.settings.caches.word());
-        return Err(differs("with another seed, effort or state of the caches", expected));
+    let pairs = [
+        ("--seed", known.seed.to_string(), run.seed.to_string()),
+        ("--caches", known.settings.caches.word().to_string(), run.settings.caches.word().to_string()),
+        ("--effort", effort(&known.settings), effort(&run.settings)),
+    ];
+    let other: Vec<&(&str, String, String)> = pairs.iter().filter(|(_, there, now)| there != now).collect();
+    if !other.is_empty() {
+        let each =
+            |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(" ");
+        let there = each(|(flag, there, _)| format!("{flag} {there}"));
+        let now = each(|(flag, _, now)| format!("{flag} {now}"));
+        let problem = format!("the record was made with {there}, this command has {now}");
+        return Err(InputError::new("--resume", problem, format!("{there}, or a new directory")));
     }
     Ok(())
+}
+
+/// The name of the preset with these settings, in any state of the caches.
+fn effort(settings: &Settings) -> String {
+    let of = |effort: Effort| Settings { caches: settings.caches, ..effort.settings() };
+    let known = Effort::NAMES.iter().find(|(_, effort)| of(*effort) == *settings);
+    known.map_or_else(|| "of another version".to_string(), |(name, _)| (*name).to_string())
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ellwand_core::InputError;
 use ellwand_core::record::Record;
 use ellwand_report::{Format, Options, Report};
 
@@ -25,7 +26,11 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
         add(&mut all, record, &path);
     }
     let options = options(&args.reports);
-    if let Some(dir) = &args.output {
+    let file = file_of(args.output.as_deref(), args.format);
+    if let Some(file) = file {
+        room_for(file, args.overwrite)?;
+    }
+    if let Some(dir) = args.output.as_ref().filter(|_| file.is_none()) {
         let old = standing::for_report(dir, &all, options.plots, args.overwrite)?;
         output::directory("-o", dir)?;
         let stage = Stage::begin(dir)?;
@@ -41,7 +46,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     if by_measurement && all.iter().any(|record| !record.comparisons.is_empty()) {
         output::note("note: csv, jsonl and seed-json hold measurements; verdicts are in table, json and markdown");
     }
-    print(&options, args.format, &all)?;
+    show(&options, args.format, &all, file)?;
     Ok(if all.iter().any(has_any) { Exit::Ok } else { Exit::Nothing })
 }
 
@@ -66,7 +71,41 @@ fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
 
 /// Reports for stdout, as the user wants them.
 pub(super) fn options(args: &Reports) -> Options {
-    Options { baseline: args.baseline.clone(), width: output::width(), color: output::color(), plots: !args.no_plot }
+    Options {
+        baseline: args.baseline.clone(),
+        width: output::width().or(Some(PAGE)),
+        color: output::color(),
+        full: args.full,
+        plots: !args.no_plot,
+    }
+}
+
+/// Width of tables in files and pipes.
+const PAGE: usize = 120;
+
+/// The file that `-o` names, if its ending is that of the format: `-o r.json --format seed-json`.
+pub(super) fn file_of<'a>(output: Option<&'a Path>, format: &Format) -> Option<&'a Path> {
+    let ending = |path: &Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(format.extension));
+    output.filter(|path| ending(path) && !path.is_dir())
+}
+
+/// Refuses to replace a file unasked.
+pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), InputError> {
+    if overwrite || !file.exists() {
+        return Ok(());
+    }
+    Err(InputError::new("-o", format!("{} exists", file.display()), "a new name, or --overwrite to replace the file"))
+}
+
+/// Prints the report on stdout, or writes it to a file.
+pub(super) fn show(options: &Options, format: &Format, records: &[Record], file: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = file else { return print(options, format, records) };
+    let options = Options { color: false, ..options.clone() };
+    let mut text = Vec::new();
+    (format.write)(&Report::from_records(records, &options)?, &mut text)?;
+    output::text_file(file, &String::from_utf8_lossy(&text))?;
+    output::note(&format!("written to {}", file.display()));
+    Ok(())
 }
 
 /// Prints the report on stdout.

@@ -1,7 +1,7 @@
 //! `run`: the sweep.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ellwand_bench::guard;
@@ -29,7 +29,10 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         return check::once(registry, args, &plan, given.as_ref());
     }
     let started = output::unix_ms();
-    let dir = args.session.output.clone().unwrap_or_else(|| output::default_directory(&args.chosen.workload, started));
+    if let Some(file) = file_of(args) {
+        report::room_for(file, args.session.overwrite)?;
+    }
+    let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.chosen.workload, started));
     make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave things in order.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
@@ -37,7 +40,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     output::directory("-o", &dir)?;
     let here = with_ceilings(registry, args).inspect_err(|_| {
         // Nothing was begun: remove the empty directory. One that holds something stays, as does its parent.
-        if new && std::fs::remove_dir(&dir).is_ok() && args.session.output.is_none() {
+        if new && std::fs::remove_dir(&dir).is_ok() && directory_of(args).is_none() {
             dir.parent().map(std::fs::remove_dir);
         }
     })?;
@@ -65,6 +68,19 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     finish(args, budgets.as_ref(), &path, results, interrupted)
 }
 
+/// The file that `-o` names for the format, instead of a directory.
+fn file_of(args: &RunArgs) -> Option<&Path> {
+    match args.format {
+        RunFormat::Report(format) => report::file_of(args.session.output.as_deref(), format),
+        RunFormat::Junit | RunFormat::Github => None,
+    }
+}
+
+/// The directory that `-o` names.
+fn directory_of(args: &RunArgs) -> Option<PathBuf> {
+    args.session.output.clone().filter(|_| file_of(args).is_none())
+}
+
 /// The budgets that hold for this run: they are for warm caches and whole iterations.
 fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budgets>, InputError> {
     let budgets = budgets::find(registry, args.session.config.as_deref())?;
@@ -86,7 +102,7 @@ fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
 
 /// Refuses an output directory that holds something else.
 fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<(), InputError> {
-    if args.resume && args.session.output.is_none() {
+    if args.resume && directory_of(args).is_none() {
         let problem = "it continues the record of a directory, and none is named";
         return Err(InputError::new("--resume", problem, "-o with the directory of the record"));
     }
@@ -174,7 +190,7 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
         let printed = match args.format {
             RunFormat::Junit => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
             RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
-            RunFormat::Report(format) => report::print(&options, format, std::slice::from_ref(&record)),
+            RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(&record), file_of(args)),
         };
         if keep_old {
             results.keep_old();
@@ -212,7 +228,7 @@ fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {
 
 /// The command that goes on with a record.
 fn going_on(args: &RunArgs, dir: &Path) -> String {
-    let named = if args.session.output.is_some() { String::new() } else { format!("-o {} ", dir.display()) };
+    let named = if directory_of(args).is_some() { String::new() } else { format!("-o {} ", dir.display()) };
     let command = "the same command";
     match (args.resume, args.session.overwrite) {
         (true, _) => command.to_string(),

@@ -27,34 +27,34 @@ pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
 fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
-    // Other rules cover faults and times below resolution; an unexplained time gives no finding.
-    if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
+    // Other rules cover faults, busy machines and times below resolution; an unexplained time gives no finding.
+    if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::HeldUp | Limit::Unexplained) {
         return None;
     }
     let explained = match d.limit {
         // Threads wait at the same time, and not every wait costs a full cold wake-up.
         Limit::Contended => "its waits at the cost of a cold wake-up each, of the time",
+        Limit::ThreadWake => "waking at its measured cost, of the time",
+        Limit::Issue | Limit::Dependency | Limit::Instructions => "share of the time in the core",
+        Limit::IdleThreads => "share of the processors without work",
         _ => "share of the time that it explains",
     };
-    // The report prints the median wall time, which is longer on a busy machine.
+    // A busy machine lengthens the median, so the time is named.
     let mut numbers = vec![evidence(explained, d.share, "1"), evidence("undisturbed time", d.time_s, "s")];
-    numbers.extend(
-        d.parts.iter().filter(|part| part.limit == d.limit).map(|part| evidence("this limit alone", part.seconds, "s")),
-    );
-    let best = d.changes.first().filter(|_| !d.exceeds());
+    numbers.extend(d.per_cycle.filter(|_| in_core(d.limit)).map(|rate| evidence("instructions per cycle", rate, "")));
+    let best = d.changes.first();
     Some(Finding {
         title: format!("{}: {}", d.label(), d.words()),
         evidence: numbers,
         saving_upper_bound: best.map(|change| change.saving_upper_bound),
         next_experiment: match best {
             Some(change) => format!("{}: {}", change.lever.word(), change.experiment),
-            None if d.exceeds() => {
-                "measure the ceilings again on a quiet machine (`ellwand machine`), and compare the faults or threads with what ran".into()
-            }
-            None => "none: it stands at the ceiling".into(),
+            None => "none: it is at the ceiling".into(),
         },
         confidence: match d.share {
-            _ if d.exceeds() => Confidence::Low,
+            // By elimination: the data may have come from farther away than the count of bytes says.
+            _ if in_core(d.limit) && d.largest_share() >= 0.2 => Confidence::Low,
+            _ if in_core(d.limit) => Confidence::Medium,
             // A launch inside a graph costs less, by an unknown amount.
             share if d.limit == Limit::Launch && share > ABOVE => Confidence::Medium,
             share if share >= CLOSE => Confidence::High,
@@ -62,6 +62,11 @@ fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Opti
             // Chosen by elimination: no measured cost explains that much time.
             _ => Confidence::Low,
         },
-        ..group.finding(rule, if d.exceeds() { Class::Fault } else { Class::Insight }, row, (rows.len(), placed))
+        ..group.finding(rule, Class::Insight, row, (rows.len(), placed))
     })
+}
+
+/// True for limits inside the core, which are found by elimination.
+fn in_core(limit: Limit) -> bool {
+    matches!(limit, Limit::Issue | Limit::Dependency | Limit::Instructions)
 }

@@ -52,7 +52,10 @@ pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
 pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
-        let row = group.largest().filter(|row| row.best)?;
+        // A limit that explains the time says more than the distance to another one.
+        let known = |row: &&Row| row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::Unexplained);
+        let row =
+            group.largest().filter(|row| (row.best || group.section.implementations.len() == 1) && !known(row))?;
         let value = share(row).filter(|share| *share < FAR)?;
         let (name, peak, unit) = peak(row)?;
         let memory = row.roof.as_ref()?.memory_bound;

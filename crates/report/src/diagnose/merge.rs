@@ -4,7 +4,7 @@
 use super::Finding;
 
 /// Fewest findings of one rule with the same statement that are merged.
-const SEVERAL: usize = 3;
+const SEVERAL: usize = 2;
 
 /// Merges findings that differ only in their place. Input is sorted by importance, so the first of each group
 /// represents it.

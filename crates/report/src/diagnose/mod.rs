@@ -172,7 +172,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "below-resolution", about: "an iteration is too short to measure", apply: quality::below_resolution },
     Rule {
         id: "contended",
-        about: "wall time is at least 1.2 times the CPU time; where that is unknown, every second sample lost the processor",
+        about: "elapsed time is at least 1.2 times the CPU time; threads had less than 80 % of their processors while other programs switched them out; where the CPU time is unknown, every second sample lost the processor",
         apply: quality::contended,
     },
     Rule {
@@ -220,10 +220,14 @@ pub const RULES: &[Rule] = &[
         about: "it keeps at least as many bytes of intermediate results as it must read and write, and another implementation of the case, no slower, at most a tenth of that",
         apply: memory::intermediate,
     },
-    Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
+    Rule {
+        id: "far-from-ceiling",
+        about: "below 30 % of the measured peaks at the largest case, and no limit explains the time",
+        apply: ceiling::far,
+    },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead and launches: at most 5 empty ones; waking threads: at most 10 times its cost; latency, where each load needs the one before: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
+        about: "the limit that takes most of the time: a measured cost of at least 40 % (traffic or operations where operations are required: 60 %, or 40 % if the rest is smaller; calls and launches: at most 5 empty ones; waking threads: at most 7 times its cost; latency, where each load needs the one before: 0.4 to 1.7 loads in flight), or instructions, if at least 60 % is left",
         apply: bound::bound_by,
     },
 ];

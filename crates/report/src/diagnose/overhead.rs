@@ -20,7 +20,7 @@ pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
         let (small, large, ratio) = hits.iter().copied().max_by(|a, b| a.2.total_cmp(&b.2))?;
         let item = small.work.item.trim_end_matches('s');
         Some(Finding {
-            title: format!("overhead dominates small cases: the time per {item} falls {} from the smallest to the largest", crate::units::ratio(ratio)),
+            title: format!("small cases cost more per {item}: its time falls {} from the smallest to the largest", crate::units::ratio(ratio)),
             evidence: vec![
                 evidence(format!("time per {item} at {}", small.work.items), per_item(small)?, "s"),
                 evidence(format!("at {}", large.work.items), per_item(large)?, "s"),

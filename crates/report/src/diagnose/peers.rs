@@ -111,6 +111,10 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
             let Some(own) = row.median("time") else { continue };
             let single = on_one_thread(report, row, &rows_of_case(report, row, &group.section.workload));
             let Some((single, time)) = single else { continue };
+            // Beside other programs, threads wait for each other's processors.
+            if row.held_up.is_some() || single.held_up.is_some() {
+                continue;
+            }
             seen += 1;
             // The 10th percentile of one exceeds the 90th of the other, so noise alone does not explain the difference.
             let apart = row.stats("time").zip(single.stats("time")).is_some_and(|(many, one)| many.p10 > one.p90);
@@ -148,9 +152,11 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
 /// Uses CPU time over wall time, the number of busy processors.
 pub(super) fn threads_idle(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let row = group.largest().filter(|row| row.parallelism == Parallelism::Many)?;
+        let row = group.largest().filter(|row| row.parallelism == Parallelism::Many && row.held_up.is_none())?;
         let cores = f64::from(report.runs.get(group.run)?.environment.cores);
-        let busy = row.median("cpu-time")? / row.median("time")?;
+        // Other programs lengthen the median more than the time that the diagnosis explains.
+        let time = row.diagnosis.as_ref().map(|d| d.time_s).or_else(|| row.median("time"))?;
+        let busy = row.median("cpu-time")? / time;
         if cores < 2.0 || busy >= BUSY * cores {
             return None;
         }
@@ -158,8 +164,8 @@ pub(super) fn threads_idle(report: &Report, rule: &Rule) -> Vec<Finding> {
             title: "its threads hardly work at the same time".into(),
             evidence: vec![
                 evidence("processors busy on average", busy, ""),
-                evidence("processors there are", cores, ""),
-                evidence("time", row.median("time")?, "s"),
+                evidence("processors of the machine", cores, ""),
+                evidence("undisturbed time", time, "s"),
             ],
             saving_upper_bound: Some((1.0 - busy / cores).max(0.0)),
             next_experiment: "check whether the work is split at this size, whether one part is much larger than the others, and whether other programs hold the processors".into(),

@@ -34,23 +34,28 @@ pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
         // milliseconds nearly always has one), so switches count only without CPU time.
         let strength = |row: &Row| match row.wall_over_cpu {
             Some(ratio) => Some(ratio / WALL_OVER_CPU),
+            None if row.held_up.is_some() => Some(1.0),
+            None if row.median("cpu-time").is_some() => None,
             None => row.switched_share.map(|share| share / SWITCHED),
         };
         let hit = group.worst(1.0, strength)?;
         let mut numbers = Vec::new();
         numbers.extend(hit.row.wall_over_cpu.map(|ratio| evidence("wall over CPU time", ratio, "x")));
+        numbers.extend(hit.row.held_up.map(|held| evidence("processors that it had", held.busy, "")));
         numbers.extend(hit.row.switched_share.map(|share| evidence("samples that lost the processor", share, "1")));
         numbers.extend(
             report.runs.get(group.run)?.environment.load.map(|load| evidence("load average at the start", load, "")),
         );
         Some(Finding {
-            title: if hit.row.wall_over_cpu.is_some() {
-                "it had to share the processor: wall times include waiting".into()
+            title: if hit.row.held_up.is_some() {
+                "other programs held it up: its time is longer than on an idle machine".into()
+            } else if hit.row.wall_over_cpu.is_some() {
+                "it shared the processor: elapsed times include waiting".into()
             } else {
-                "the scheduler interrupted it again and again: wall times may include waiting".into()
+                "the scheduler interrupted it again and again: elapsed times may include waiting".into()
             },
             evidence: numbers,
-            saving_upper_bound: hit.row.wall_over_cpu.filter(|ratio| *ratio > 1.0).map(|ratio| 1.0 - 1.0 / ratio),
+            saving_upper_bound: None,
             next_experiment:
                 "stop other work and run again; until then read the CPU time and the smallest times, which suffer least"
                     .into(),

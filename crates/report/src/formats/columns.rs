@@ -3,6 +3,7 @@
 use ellwand_core::CeilingKind;
 use ellwand_core::record::Basis;
 
+use crate::diagnose::Limit;
 use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
@@ -12,14 +13,17 @@ use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 fn ranks(id: &str) -> (u8, Option<u8>) {
     match id {
         "time" => (0, Some(6)),
-        "wall-time" => (3, None),
-        "throughput" => (4, None),
-        "roofline-fraction" => (5, None),
-        "bandwidth" => (6, None),
-        "cpu-time" => (7, None),
+        "wall-time" => (5, None),
+        "throughput" => (3, None),
+        "roofline-fraction" => (6, None),
+        "bandwidth" => (7, None),
+        "cpu-time" => (8, None),
         _ => (9, None),
     }
 }
+
+/// Ratio to the time from which the elapsed time is a second number worth a column.
+const DIFFERS: f64 = 1.1;
 
 /// The columns of a section, and the metrics that are unavailable in all its rows, with the reason.
 pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<Column>, Vec<String>) {
@@ -52,19 +56,34 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     let first: Vec<String> =
         rows.iter().map(|row| row.first_run_s.map_or_else(|| nothing(row), |value| human(value, "s"))).collect();
     if rows.iter().any(|row| row.first_run_s.is_some()) {
-        columns.push(Column::new("first run", true, 8, first));
+        columns.push(Column::new("first run", true, 9, first));
     }
-    let notes: Vec<String> = rows.iter().map(note).collect();
+    if rows.iter().any(|row| row.diagnosis.is_some()) {
+        columns.push(Column::new("limit", false, 2, rows.iter().map(limit).collect()));
+    }
+    let notes: Vec<String> = rows.iter().map(|row| note(row, repeat || report.options.full)).collect();
     if notes.iter().any(|note| !note.is_empty()) {
-        columns.push(Column::new("note", false, 2, notes));
+        columns.push(Column::new("note", false, 1, notes));
     }
     (columns, missing)
 }
 
-/// True if a metric repeats the time in every row: the wall time, unless a device has its own clock.
+/// True if a metric repeats the time in every row: the elapsed time where nothing else ran, the CPU time of one thread.
 fn repeats_time(metric: &MetricInfo, rows: &[Row]) -> bool {
-    let median = |row: &Row, id: &str| row.metric(id).and_then(|value| value.stats).map(|stats| stats.median);
-    metric.id == "wall-time" && rows.iter().all(|row| median(row, metric.id) == median(row, "time"))
+    let ratio = |row: &Row| Some(row.median(metric.id)? / row.median("time")?);
+    let near = |row: &Row| ratio(row).is_none_or(|ratio| (DIFFERS.recip()..DIFFERS).contains(&ratio));
+    ["wall-time", "cpu-time"].contains(&metric.id)
+        && rows.iter().any(|row| ratio(row).is_some())
+        && rows.iter().all(near)
+}
+
+/// What limits a row, with the share of its time.
+pub(crate) fn limit(row: &Row) -> String {
+    let Some(d) = &row.diagnosis else { return nothing(row) };
+    if d.limit == Limit::Unexplained || row.below_resolution {
+        return d.label();
+    }
+    format!("{} {:.0} %", d.label(), d.share * 100.0)
 }
 
 /// Text for a missing value: a dash if the row was not measured, since the row shows the reason already.
@@ -139,7 +158,7 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
     }
     let ratio = |row: &Row| match row.speedup.ratio {
         Some(_) if row.speedup.is_baseline => "baseline".to_string(),
-        Some(ratio) => units::ratio(ratio),
+        Some(_) => row.speedup.text().unwrap_or_default(),
         None => nothing(row),
     };
     let interval = |row: &Row| match (row.speedup.low, row.speedup.high) {
@@ -148,22 +167,24 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
         _ => nothing(row),
     };
     columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
-    columns.push(Column::new("95 % interval", true, 8, rows.iter().map(interval).collect()));
+    columns.push(Column::new("95 % interval", true, 4, rows.iter().map(interval).collect()));
 }
 
 /// Short remarks on a row.
-fn note(row: &Row) -> String {
+fn note(row: &Row, full: bool) -> String {
     let mut words = Vec::new();
     if row.best {
         words.push("best".to_string());
+    } else if row.tied {
+        words.push("tied".to_string());
     }
-    if row.wall_over_cpu.is_some_and(|ratio| ratio >= 1.2) {
-        words.push(format!("waited: wall {} CPU", row.wall_over_cpu.map(units::ratio).unwrap_or_default()));
+    if let Some(held) = row.held_up {
+        words.push(format!("held up ({:.2} of {:.0} CPUs)", held.busy, held.could_use));
     }
     if row.basis.is_some_and(Basis::is_cpu) {
         words.push("CPU time".to_string());
     }
-    if let Some(settles) = row.settling.filter(|settles| settles.remarkable) {
+    if let Some(settles) = row.settling.filter(|settles| full && settles.remarkable) {
         let (seconds, first) = (units::human(settles.seconds, "s"), units::ratio(settles.slower_at_first));
         words.push(format!("settles in {seconds} ({first} slower at first)"));
     }

@@ -12,6 +12,7 @@ mod html;
 mod json;
 mod jsonl;
 mod markdown;
+mod overview;
 mod parts;
 mod readings;
 mod seed_json;
@@ -40,7 +41,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "table",
         extension: "txt",
-        about: "tables for a terminal, with the most important advice",
+        about: "tables for a terminal with the most important findings; --full for all columns, cases, readings and findings",
         write: table::write,
     },
     Format {

@@ -7,6 +7,11 @@ use crate::grid::Column;
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, clean, human};
 
+/// Readings from the resident set of a process ..
+const METERED: [&str; 2] = ["peak-memory", "peak-working-memory"];
+/// .. which changes by this much with where the allocator, the stacks and the code happen to lie.
+const METER_BYTES: f64 = 1_048_576.0;
+
 /// Readings of one kind: a table of those that vary and a line of those that do not.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -19,6 +24,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Drops readings without any value.
+    pub(crate) fn drop_empty(&mut self) {
+        self.fixed.retain(|text| !text.ends_with(UNAVAILABLE));
+        self.columns.retain(|column| column.cells.iter().any(|cell| cell != UNAVAILABLE));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.fixed.is_empty() && self.columns.is_empty()
     }
@@ -57,7 +68,7 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
         let cells = texts(reading);
         block.titles.push(title(reading));
         match cells.first() {
-            Some(first) if cells.len() > 1 && cells.iter().all(|cell| cell == first) => {
+            Some(first) if cells.iter().all(|cell| cell == first) => {
                 block.fixed.push(format!("{} {first}", title(reading)));
             }
             _ => {
@@ -84,7 +95,13 @@ fn title(reading: &Reading) -> String {
 fn text(row: &Row, reading: &Reading) -> String {
     let own = row.readings.iter().find(|own| own.id == reading.id).and_then(|own| own.value);
     let unit = if reading.unit == reading.title { "" } else { &reading.unit };
-    own.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, unit))
+    match own {
+        None => UNAVAILABLE.to_string(),
+        Some(value) if METERED.contains(&reading.id.as_str()) && value < METER_BYTES => {
+            format!("< {}", human(METER_BYTES, unit))
+        }
+        Some(value) => human(value, unit),
+    }
 }
 
 /// True if every measured row of each case has the reading with the same value and some case has two such rows; also if

@@ -18,8 +18,13 @@ use crate::model::{Report, Row, Section};
 #[derive(Serialize)]
 struct SeedRow<'a> {
     operation: &'a str,
+    /// Name of the workload: several may have one operation.
+    workload: &'a str,
     implementation: &'a str,
-    /// Values of axes: under the keys of the form, otherwise `param_` and the name of the axis.
+    /// Number of the run from 1, if the report has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<usize>,
+    /// Values of axes: under the keys of the form, and any other axis that varies under its own name.
     #[serde(flatten)]
     axes: BTreeMap<String, Option<ParamValue>>,
     /// Median, in milliseconds.
@@ -46,26 +51,28 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         _ => None,
     });
     let sections = report.workloads.iter();
-    let rows: Vec<SeedRow<'_>> =
-        sections.flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(section, row, form))).collect();
+    let rows: Vec<SeedRow<'_>> = sections
+        .flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(report, section, row, form)))
+        .collect();
     serde_json::to_writer_pretty(&mut *out, &rows)?;
     writeln!(out)?;
     Ok(())
 }
 
-fn seed_row<'a>(section: &'a Section, row: &'a Row, form: Option<&'a JsonForm>) -> Option<SeedRow<'a>> {
+fn seed_row<'a>(
+    report: &Report,
+    section: &'a Section,
+    row: &'a Row,
+    form: Option<&'a JsonForm>,
+) -> Option<SeedRow<'a>> {
     let seconds = row.median("time")?;
-    let whole = |axis: &str| row.number(axis).map(|value| ParamValue::Int(value as i64));
     let name = form.and_then(|form| form.operations.iter().find(|(workload, _)| *workload == section.workload));
     Some(SeedRow {
         operation: name.map_or(section.workload.as_str(), |(_, operation)| operation),
+        workload: &section.workload,
         implementation: &row.implementation,
-        axes: match form {
-            Some(form) => form.axes.iter().map(|(key, axis)| (key.clone(), whole(axis))).collect(),
-            None => {
-                row.params.iter().map(|param| (format!("param_{}", param.axis), Some(param.value.clone()))).collect()
-            }
-        },
+        run: (report.runs.len() > 1).then_some(row.run + 1),
+        axes: axes(section, row, form),
         time_ms: seconds * 1e3,
         memory_mb: row.reading("peak-memory").map(|bytes| bytes / 1e6),
         inference_speed: 1.0 / seconds,
@@ -79,4 +86,38 @@ fn seed_row<'a>(section: &'a Section, row: &'a Row, form: Option<&'a JsonForm>) 
             .filter(Compared::is_partial)
             .map(|c| c.to_string()),
     })
+}
+
+/// The axes of a row: those of the form as whole numbers, and every other axis that varies, or without a form every axis.
+fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<String, Option<ParamValue>> {
+    let known = form.map_or(&[][..], |form| form.axes.as_slice());
+    let whole = |axis: &str| row.number(axis).map(|value| ParamValue::Int(value as i64));
+    let mut axes: BTreeMap<String, Option<ParamValue>> =
+        known.iter().map(|(key, axis)| (key.clone(), whole(axis))).collect();
+    let varies = |axis: &str| form.is_none() || section.swept.iter().any(|swept| swept.name == axis);
+    for param in row.params.iter().filter(|param| varies(&param.axis)) {
+        if !known.iter().any(|(_, axis)| *axis == param.axis) {
+            axes.insert(own_key(&param.axis), Some(param.value.clone()));
+        }
+    }
+    axes
+}
+
+/// The key of an axis without one in the form: its name, or `param_` and its name if the row has a member of that name.
+fn own_key(axis: &str) -> String {
+    const MEMBERS: [&str; 11] = [
+        "operation",
+        "workload",
+        "implementation",
+        "run",
+        "time_ms",
+        "memory_mb",
+        "inference_speed",
+        "gpu_efficiency",
+        "throughput_gbps",
+        "device",
+        "compared",
+    ];
+    let key = axis.replace('-', "_");
+    if MEMBERS.contains(&key.as_str()) { format!("param_{key}") } else { key }
 }

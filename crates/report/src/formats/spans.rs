@@ -63,8 +63,10 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
         Column::new("share", true, 0, cells(&|row| share(row.share), share(table.outside_share))),
         Column::new("self", true, 2, cells(&|row| human(row.self_s, "s"), seconds(table.outside_s))),
         Column::new("median call", true, 3, cells(&|row| seconds(row.call_median_s), String::new())),
-        Column::new("p99 call", true, 4, cells(&|row| seconds(row.call_p99_s), String::new())),
     ];
+    if rows.iter().any(|row| row.call_p99_s.is_some()) {
+        columns.push(Column::new("p99 call", true, 4, cells(&|row| seconds(row.call_p99_s), String::new())));
+    }
     if rows.iter().any(|row| !row.calling) {
         let threads = |row: &SpanRow| match (row.calling, row.threads) {
             (true, _) => "caller".to_string(),

@@ -2,15 +2,19 @@
 
 use std::io::Write;
 
+use ellwand_core::record::Basis;
+
 use super::readings::{self, Block};
-use super::{columns, comparisons, parts, spans};
+use super::{columns, comparisons, overview, parts, spans};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
 use crate::{Options, ReportError};
 
-/// Most findings listed under the tables.
+/// Most findings listed under the tables, unless all are asked for.
 const ADVICE: usize = 5;
+/// Most rows of a section that are printed one by one, unless all are asked for.
+const LONG: usize = 12;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
@@ -31,21 +35,11 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out, "{}", paint(&wrap(&run.trust, width, 2), Tone::Faint, color))?;
     }
     verdicts(report, out)?;
+    let mut shown: Vec<Shown> = Vec::new();
     for section in &report.workloads {
         writeln!(out)?;
         results(report, section, out)?;
-        let tables = readings::tables(report, section);
-        if !tables.alike.is_empty() {
-            writeln!(out)?;
-            let what = if tables.shared { "same for all implementations" } else { "readings" };
-            readings_block(&format!("{} · {what}", section.workload), tables.alike, report, out)?;
-        }
-        // One line per row would double the length of the page for values that few users need first.
-        let own = tables.implementations.titles;
-        if !own.is_empty() {
-            let line = format!("per implementation, in the Markdown report: {}", own.join(", "));
-            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
-        }
+        readings_of(report, section, &mut shown, out)?;
         for remark in &section.remarks {
             let scope = if remark.rows == remark.of {
                 String::new()
@@ -55,12 +49,71 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
             writeln!(out, "{}", wrap(&format!("! {}{scope}", remark.text), width, 2))?;
         }
     }
+    if !report.workloads.is_empty() {
+        writeln!(out, "{}", paint(&wrap(&legend(report), width, 2), Tone::Faint, color))?;
+    }
     parts::text(report, out)?;
     spans::text(report, out)?;
     for warning in &report.warnings {
         writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
     }
     advice(report, out)
+}
+
+/// What the columns mean, in one line.
+fn legend(report: &Report) -> String {
+    let rows = || report.workloads.iter().flat_map(|section| &section.rows);
+    let cpu = rows().any(|row| row.basis.is_some_and(Basis::is_cpu));
+    let elapsed = if cpu { "elapsed, or CPU time where CPU time accounts for it" } else { "elapsed" };
+    let mut parts = vec![format!("time: of one iteration, median over slots, {elapsed}")];
+    if rows().any(|row| row.speedup.ratio.is_some() && !row.speedup.is_baseline) {
+        parts.push("speed-up: time of the baseline / time of the row".into());
+    }
+    if rows().any(|row| row.best || row.tied) {
+        parts.push("best: by 5 % and by the 95 % interval, else tied".into());
+    }
+    if rows().any(|row| row.held_up.is_some()) {
+        parts.push("≤ and ≥: bounds, since other programs held the row up".into());
+    }
+    if !report.options.full {
+        parts.push("--full: all columns, cases, readings and findings".into());
+    }
+    parts.join("; ")
+}
+
+/// Readings as printed, with the workload that printed them first.
+type Shown = (String, Vec<String>, Vec<Vec<String>>);
+
+/// Prints the readings of a section, or that they are those of an earlier one.
+fn readings_of(
+    report: &Report,
+    section: &Section,
+    shown: &mut Vec<Shown>,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let Options { width, color, full, .. } = report.options;
+    let mut tables = readings::tables(report, section);
+    if !full {
+        tables.alike.drop_empty();
+    }
+    if !tables.alike.is_empty() {
+        let cells: Vec<Vec<String>> = tables.alike.columns.iter().map(|column| column.cells.clone()).collect();
+        let known = shown.iter().find(|(_, fixed, known)| (fixed, known) == (&tables.alike.fixed, &cells));
+        if let Some((first, ..)) = known {
+            let line = format!("{} · readings as for {first}", section.workload);
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        } else {
+            writeln!(out)?;
+            let what = if tables.shared { "same for all implementations" } else { "readings" };
+            shown.push((section.workload.clone(), tables.alike.fixed.clone(), cells));
+            readings_block(&format!("{} · {what}", section.workload), tables.alike, report, out)?;
+        }
+    }
+    if full && !tables.implementations.is_empty() {
+        writeln!(out)?;
+        readings_block(&format!("{} · by implementation", section.workload), tables.implementations, report, out)?;
+    }
+    Ok(())
 }
 
 fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -80,25 +133,45 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(())
 }
 
+fn hidden_columns(hidden: &[String], notes: &mut Vec<String>) {
+    if !hidden.is_empty() {
+        notes.push(format!("hidden at this width: {}", hidden.join(", ")));
+    }
+}
+
 fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
+    let Options { width, color, full, .. } = report.options;
     let fixed = section.fixed_line();
     let title = if fixed.is_empty() { section.workload.clone() } else { format!("{} · {fixed}", section.workload) };
     writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
-    let (mut columns, missing) = columns::columns(report, section, false);
-    let left_out = grid::fit(&mut columns, width);
-    grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-    let mut notes = vec!["times are measured, other values derived".to_string()];
-    if columns.iter().any(|column| column.head == "speed-up") {
-        notes.push(format!("speed-up against {}", section.baselines.join(", ")));
+    let mut notes = Vec::new();
+    if !full && section.cases.len() > 1 && section.rows.len() > LONG {
+        let (mut columns, left_out) = overview::columns(report, section);
+        let hidden = grid::fit(&mut columns, width);
+        grid::write(&columns, color, |_| Tone::Plain, out)?;
+        notes.push(format!("speed-up of the fastest over {}", section.baselines.join(", ")));
+        if left_out > 0 {
+            notes.push(format!("{left_out} more cases"));
+        }
+        hidden_columns(&hidden, &mut notes);
+    } else {
+        let (mut columns, missing) = columns::columns(report, section, false);
+        let hidden = grid::fit(&mut columns, width);
+        grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
+        if columns.iter().any(|column| column.head == "speed-up") {
+            notes.push(format!("speed-up over {}", section.baselines.join(", ")));
+        }
+        if full {
+            hidden_columns(&hidden, &mut notes);
+        }
+        let missing: Vec<String> = missing.into_iter().filter(|why| full || why.starts_with("speed-up")).collect();
+        if !missing.is_empty() {
+            notes.push(format!("unavailable: {}", missing.join("; ")));
+        }
     }
-    if !left_out.is_empty() {
-        notes.push(format!("hidden at this width: {}", left_out.join(", ")));
+    if !notes.is_empty() {
+        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     }
-    if !missing.is_empty() {
-        notes.push(format!("unavailable: {}", missing.join("; ")));
-    }
-    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     for reason in columns::reasons(section) {
         writeln!(out, "{}", wrap(&format!("! {reason}"), width, 2))?;
     }
@@ -122,8 +195,8 @@ fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn 
 }
 
 fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
-    let chosen = select(&report.findings, ADVICE);
+    let Options { width, color, full, .. } = report.options;
+    let chosen = select(&report.findings, if full { usize::MAX } else { ADVICE });
     if chosen.is_empty() {
         return Ok(());
     }
@@ -133,7 +206,7 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     }
     let more = report.findings.len() - chosen.len();
     if more > 0 {
-        let line = format!("{more} more in the Markdown report, with thresholds and next steps");
+        let line = format!("{more} more with --full; thresholds and next steps are in the Markdown report");
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())

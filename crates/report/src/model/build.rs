@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Param, Record};
-use ellwand_core::stats::median;
-use ellwand_core::{Better, DeviceKind, Environment, Measurement, Parallelism, Reading, View};
+use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
 
 use super::{
-    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, comparison, growth, spans,
-    speedup, stats,
+    CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison, growth, load,
+    spans, speedup, stats,
 };
 use crate::ReportError;
 
@@ -180,10 +179,9 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
             params: params.get(id).map_or_else(Vec::new, |params| params.to_vec()),
             ..row(*run, measurement, &peers, environment, options)
         }));
-        let best = best(&rows, first);
-        if let Some(index) = best.row {
-            rows[index].best = true;
-        }
+        let best = best::best(&rows, first, &peers);
+        best.row.iter().for_each(|index| rows[*index].best = true);
+        best.tied.iter().for_each(|index| rows[*index].tied = true);
         infos.push(CaseInfo { run: *run, id: (*id).to_string(), rows: (first..rows.len()).collect(), best });
     }
     let mut items: Vec<String> = Vec::new();
@@ -224,7 +222,8 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     // If the clock did not move, the run was shorter than one clock step; 0 would be wrong.
     let first_run_s = m.first_run_ns.filter(|ns| *ns > 0).map(seconds);
     let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);
-    let speedup: Speedup = speedup::speedup(m, peers, baseline);
+    let speedup: Speedup = speedup::speedup(m, peers, baseline, environment);
+    let held_up = load::held_up(m, environment);
     Row {
         run,
         case: m.case.id.clone(),
@@ -250,8 +249,9 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
             .map(|(first, steady)| first / steady.median)
             .filter(|r| r.is_finite()),
         metrics,
-        wall_over_cpu: contention(m),
-        switched_share: switched_share(m),
+        wall_over_cpu: load::contention(m),
+        switched_share: load::switched_share(m),
+        held_up,
         faults_per_iteration: crate::diagnose::typical_faults(m),
         warnings: m
             .warnings
@@ -268,6 +268,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         },
         diagnosis: crate::diagnose::place(m, environment),
         best: false,
+        tied: false,
         readings: readings(m),
         checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
     }
@@ -282,48 +283,16 @@ fn partly_compared(m: &Measurement) -> Option<String> {
 /// The readings of the record, plus the largest difference from the reference if it is not 0.
 fn readings(m: &Measurement) -> Vec<Reading> {
     let mut readings = m.readings.clone();
+    // One count of faults: that of all samples, not that of the one run under the probes.
+    if let Some(reading) = readings.iter_mut().find(|reading| reading.id == "page-faults") {
+        reading.value = crate::diagnose::typical_faults(m).or(reading.value);
+        reading.about = "minor page faults of a run in steady state: the median of the samples".into();
+    }
     if let Some(error) = m.check.as_ref().and_then(|check| check.max_error).filter(|error| *error > 0.0) {
         let about = "largest absolute difference from the reference, over the outputs that were checked";
         readings.push(Reading::measured("largest-difference", "largest difference", "", Better::Lower, error, about));
     }
     readings
-}
-
-/// Median wall time over median CPU time. Only for one CPU thread: several threads have more CPU than wall time, and a
-/// device has its own clock.
-fn contention(m: &Measurement) -> Option<f64> {
-    if m.ran_on() != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
-        return None;
-    }
-    let per_iteration = |ns: u64, iterations: u64| ns as f64 / iterations.max(1) as f64;
-    let wall: Vec<f64> = m.samples.iter().map(|s| per_iteration(s.wall_ns, s.iterations)).collect();
-    let cpu: Option<Vec<f64>> = m.samples.iter().map(|s| s.cpu_ns.map(|ns| per_iteration(ns, s.iterations))).collect();
-    let ratio = median(&wall)? / median(&cpu?)?;
-    ratio.is_finite().then_some(ratio)
-}
-
-fn switched_share(m: &Measurement) -> Option<f64> {
-    let known: Vec<u64> = m.samples.iter().filter_map(|sample| sample.switches).collect();
-    let switched = known.iter().filter(|switches| **switches > 0).count();
-    (!known.is_empty()).then(|| switched as f64 / known.len() as f64)
-}
-
-/// The row with the smallest median time, among those from index `first`.
-fn best(rows: &[Row], first: usize) -> Best {
-    let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
-    let unavailable = |why: &str| Best { row: None, unavailable: Some(why.to_string()) };
-    // A row below the timer resolution is faster than all others, by an unknown amount.
-    let tiny: Vec<usize> = mine().filter(|(_, row)| row.below_resolution).map(|(index, _)| index).collect();
-    match tiny.as_slice() {
-        [] => {}
-        [one] => return Best { row: Some(*one), unavailable: None },
-        _ => return unavailable("several implementations are below timer resolution"),
-    }
-    let timed = mine().filter_map(|(index, row)| Some((index, row.median("time")?)));
-    let Some((fastest, _)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return unavailable("nothing was measured");
-    };
-    Best { row: Some(fastest), unavailable: None }
 }
 
 fn remarks(rows: &[Row]) -> Vec<Remark> {

@@ -11,6 +11,17 @@ use crate::model::AxisInfo;
 /// Confidence of the intervals of exponents.
 const CONFIDENCE: f64 = 0.95;
 
+/// Half the width of an interval above which an exponent says nothing: it separates neither a fixed cost from a cost
+/// per item, nor linear from quadratic growth.
+const VAGUE: f64 = 0.5;
+/// Ratio of the 90th to the 10th percentile above which other programs shape the time of a row.
+const SCATTERED: f64 = 1.5;
+
+/// True if the time of a row is that of a busy machine.
+fn disturbed(row: &Row) -> bool {
+    row.held_up.is_some() || row.stats("time").is_some_and(|stats| stats.p90 > SCATTERED * stats.p10)
+}
+
 /// The scaling of an implementation along an axis: time ~ value^exponent, with the other axes fixed.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Growth {
@@ -24,10 +35,10 @@ pub struct Growth {
     pub axis: String,
     /// The fitted exponent.
     pub exponent: f64,
-    /// Lower end of its 95 % interval; empty with too few cases.
-    pub low: Option<f64>,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
     /// Upper end of its 95 % interval.
-    pub high: Option<f64>,
+    pub high: f64,
     /// Cases in the fit.
     pub cases: usize,
 }
@@ -76,6 +87,9 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
             });
             for row in mine {
                 let (Some(x), Some(time)) = (row.number(&axis.name), row.median("time")) else { continue };
+                if disturbed(row) {
+                    continue;
+                }
                 if x > 0.0 && time > 0.0 {
                     let others = row.params.iter().filter(|param| param.axis != axis.name);
                     let key = others.map(|param| super::axes::text(&param.value)).collect();
@@ -84,18 +98,16 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
             }
             let groups: Vec<Vec<(f64, f64)>> = groups.into_values().collect();
             let Some(slope) = common_slope(&groups, CONFIDENCE) else { continue };
-            // Two points give a ratio, not an exponent.
-            if slope.points < 3 {
-                continue;
-            }
+            // Two points give a ratio, not an exponent, and a wide interval none either.
+            let Some((low, high)) = slope.interval.filter(|(low, high)| high - low <= 2.0 * VAGUE) else { continue };
             all.push(Growth {
                 run,
                 implementation: implementation.to_string(),
                 device: device.to_string(),
                 axis: axis.name.clone(),
                 exponent: slope.slope,
-                low: slope.interval.map(|(low, _)| low),
-                high: slope.interval.map(|(_, high)| high),
+                low,
+                high,
                 cases: slope.points,
             });
         }

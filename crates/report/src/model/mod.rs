@@ -9,9 +9,11 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::diagnose::{Diagnosis, Finding};
 
 mod axes;
+mod best;
 mod build;
 mod comparison;
 mod growth;
+pub(crate) mod load;
 mod run;
 pub(crate) mod spans;
 mod speedup;
@@ -19,11 +21,13 @@ mod stats;
 mod trust;
 
 pub use axes::AxisInfo;
+pub use best::Best;
 pub use comparison::ComparisonInfo;
 pub use growth::{AlongAxis, Growth};
+pub use load::HeldUp;
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
-pub use speedup::Speedup;
+pub use speedup::{Bound, Speedup};
 pub use stats::{MetricInfo, MetricValue, Stats};
 
 /// The place of a row if no axis varies.
@@ -38,6 +42,8 @@ pub struct Options {
     pub width: Option<usize>,
     /// True if the terminal table may use colour. Colour never carries information alone.
     pub color: bool,
+    /// True if the terminal table shows every column, case, reading and finding.
+    pub full: bool,
     /// True if [`crate::write_all`] draws plots.
     pub plots: bool,
 }
@@ -119,18 +125,8 @@ pub struct CaseInfo {
     pub id: String,
     /// Indices into [`Section::rows`].
     pub rows: Vec<usize>,
-    /// The implementation with the smallest median time.
+    /// The fastest implementation.
     pub best: Best,
-}
-
-/// The fastest implementation of a case.
-#[derive(Debug, Clone, Serialize, PartialEq)]
-pub struct Best {
-    /// Index into [`Section::rows`]; empty if none can be named.
-    pub row: Option<usize>,
-    /// Why none can be named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unavailable: Option<String>,
 }
 
 /// A remark and the number of rows it applies to.
@@ -206,6 +202,8 @@ pub struct Row {
     pub wall_over_cpu: Option<f64>,
     /// Share of samples with an involuntary context switch.
     pub switched_share: Option<f64>,
+    /// What other programs took from the row; empty if its time is undisturbed.
+    pub held_up: Option<HeldUp>,
     /// Minor page faults per iteration: the median over samples.
     pub faults_per_iteration: Option<f64>,
     /// Speed-up over the baseline at the same case in the same run.
@@ -215,8 +213,10 @@ pub struct Row {
     pub roof: Option<Roof>,
     /// What limits the row, and which change would help most.
     pub diagnosis: Option<Diagnosis>,
-    /// True if the row has the smallest median time of its case.
+    /// True if the row is the fastest of its case by more than the interval.
     pub best: bool,
+    /// True if it may be the fastest, but the samples do not separate it from another.
+    pub tied: bool,
     /// Values of probes and of the workload, plus the largest difference from the reference.
     pub readings: Vec<Reading>,
     /// Detail of the check before timing.

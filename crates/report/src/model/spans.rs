@@ -95,7 +95,7 @@ pub struct SpanRow {
     pub call_min_s: Option<f64>,
     /// Median call, in seconds.
     pub call_median_s: Option<f64>,
-    /// 99th percentile of the calls, in seconds.
+    /// 99th percentile of the calls, in seconds; empty below 100 calls, which have none.
     pub call_p99_s: Option<f64>,
     /// Longest call, in seconds.
     pub call_max_s: Option<f64>,
@@ -196,6 +196,9 @@ const FAR: f64 = 0.25;
 /// .. and by this many times the median distance from the median, so that widely scattered iterations have no outliers.
 const FAR_AMONG_DIFFERENT: f64 = 5.0;
 
+/// Calls from which their 99th percentile is another value than the longest.
+const TAIL: u64 = 100;
+
 /// The iterations that count in times and shares.
 ///
 /// A pause of milliseconds in iterations of microseconds would make the component it hit the largest one. Whole
@@ -248,7 +251,7 @@ fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
         self_share: share(own),
         call_min_s: seconds(node.call_min_ns),
         call_median_s: seconds(node.call_median_ns),
-        call_p99_s: seconds(node.call_p99_ns),
+        call_p99_s: seconds(node.call_p99_ns.filter(|_| node.calls >= TAIL)),
         call_max_s: seconds(node.call_max_ns),
         bandwidth: rate(node.bytes as f64),
         flop_rate: rate(node.flops),

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ellwand_core::Measurement;
 use ellwand_core::record::Sample;
 use ellwand_core::stats::{mean_interval, median, median_interval};
+use ellwand_core::{Environment, Measurement};
 use serde::Serialize;
+
+use super::load::held_up;
 
 /// The speed-up of a row over its baseline.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -20,6 +22,9 @@ pub struct Speedup {
     pub low: Option<f64>,
     /// Upper end of its 95 % interval.
     pub high: Option<f64>,
+    /// What the ratio is of the one on an undisturbed machine, if other programs held up one of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// Rounds in which both were sampled.
     pub pairs: usize,
     /// Why the ratio is unavailable.
@@ -27,7 +32,45 @@ pub struct Speedup {
     pub unavailable: Option<String>,
 }
 
+/// What a disturbed ratio says of the undisturbed one.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The row was held up: without other programs the speed-up is larger.
+    AtLeast,
+    /// The baseline was held up: without other programs the speed-up is smaller.
+    AtMost,
+    /// Both were held up: the ratio holds beside these programs only.
+    Disturbed,
+}
+
+impl Bound {
+    fn of(base: bool, own: bool) -> Option<Self> {
+        match (base, own) {
+            (false, false) => None,
+            (false, true) => Some(Bound::AtLeast),
+            (true, false) => Some(Bound::AtMost),
+            (true, true) => Some(Bound::Disturbed),
+        }
+    }
+
+    /// The sign in front of a ratio.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Bound::AtLeast => "≥",
+            Bound::AtMost => "≤",
+            Bound::Disturbed => "~",
+        }
+    }
+}
+
 impl Speedup {
+    /// The ratio as printed, with the sign of its bound.
+    pub fn text(&self) -> Option<String> {
+        let sign = self.bound.map_or("", Bound::sign);
+        Some(format!("{sign}{}", crate::units::ratio(self.ratio?)))
+    }
+
     fn without(baseline: &str, why: String) -> Self {
         Self {
             baseline: baseline.to_string(),
@@ -35,6 +78,7 @@ impl Speedup {
             ratio: None,
             low: None,
             high: None,
+            bound: None,
             pairs: 0,
             unavailable: Some(why),
         }
@@ -43,7 +87,7 @@ impl Speedup {
 
 /// The speed-up of `own` over the implementation `baseline` among `peers`, the measurements of the same case in the
 /// same run.
-pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str) -> Speedup {
+pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str, environment: &Environment) -> Speedup {
     let named = || peers.iter().filter(|peer| peer.implementation == baseline);
     // If the baseline ran on several devices, prefer the device of the row.
     let base = named().find(|peer| peer.device == own.device).or_else(|| named().next());
@@ -65,6 +109,7 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
         return Speedup::without(baseline, why);
     }
     let ratios = paired_ratios(base, own);
+    let held = |m: &Measurement| held_up(m, environment).is_some();
     let is_baseline = base.implementation == own.implementation && base.device == own.device;
     let ratio = median(&base.all_seconds()).zip(median(&own.all_seconds())).map(|(base, own)| base / own);
     match ratio.filter(|ratio| ratio.is_finite() && !ratios.is_empty()) {
@@ -77,6 +122,7 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
                 ratio: Some(ratio),
                 low: interval.map(|(low, _)| low),
                 high: interval.map(|(_, high)| high),
+                bound: if is_baseline { None } else { Bound::of(held(base), held(own)) },
                 pairs: ratios.len(),
                 unavailable: None,
             }
@@ -87,7 +133,7 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
 /// A 95 % interval of the ratio of times, base over own. With several processes it is Student's interval for the mean
 /// log ratio of the processes, since memory placement differs between processes. With one process it is the sign-test
 /// interval of the median over rounds.
-fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f64)> {
+pub(super) fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f64)> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, ratio) in pairs(base, own) {
         blocks.entry(block).or_default().push(ratio);

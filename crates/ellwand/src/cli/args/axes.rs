@@ -30,6 +30,24 @@ pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn
     words.iter().filter_map(|word| registry.select(&[name(word)]).ok()).flatten().collect()
 }
 
+/// The flags that a command line of this command and these workloads may have, without their dashes.
+pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) -> Vec<String> {
+    let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
+    let own = words.first().and_then(|name| line.find_subcommand(name));
+    let own = own.into_iter().flat_map(Command::get_arguments).filter(|arg| !arg.get_id().as_str().starts_with(PREFIX));
+    let own: Vec<String> = own.filter_map(|arg| arg.get_long().map(str::to_string)).collect();
+    let named = words.iter().skip(1).filter_map(|word| registry.select(&[word.split(':').next()?.to_string()]).ok());
+    let axes: Vec<String> = named
+        .flatten()
+        .flat_map(|workload| {
+            let names =
+                |axis: &Axis| std::iter::once(axis.name).chain(axis.aliases.iter().copied()).collect::<Vec<_>>();
+            workload.axes().iter().flat_map(names).map(str::to_string).collect::<Vec<_>>()
+        })
+        .collect();
+    own.into_iter().chain(axes).collect()
+}
+
 /// What an axis means to some workloads; others may use its name for something else.
 struct Meaning {
     text: String,

@@ -1,6 +1,7 @@
 //! The command line as types. A command's arguments are parsed once, here; no other file looks up a flag by its name.
 
 mod axes;
+mod hints;
 mod measure;
 #[cfg(feature = "page")]
 mod profile;
@@ -88,7 +89,7 @@ pub(super) struct ReportArgs {
     pub(super) format: &'static Format,
     #[command(flatten)]
     pub(super) reports: Reports,
-    /// Also write run.json, summary.csv, report.md and plots to DIR
+    /// Also write run.json, summary.csv, report.md and plots to DIR; or only --format to a file that ends as it does
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(super) output: Option<PathBuf>,
     /// Replace reports of other records in DIR
@@ -124,7 +125,11 @@ impl Command {
 /// # Errors
 /// What clap says of a line that is no command; also help and the version, which are asked for as such.
 pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
-    let matches = command(registry, &axes::asked_about(registry, args)).try_get_matches_from(args)?;
+    let line = command(registry, &axes::asked_about(registry, args));
+    let matches = line
+        .clone()
+        .try_get_matches_from(args)
+        .map_err(|error| hints::suggest(error, &axes::flags_for(registry, &line, args)))?;
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let (Some(axes), Some((_, matches))) = (command.axes(), matches.subcommand()) {
         *axes = axes::given(matches);

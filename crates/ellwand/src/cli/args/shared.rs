@@ -64,7 +64,8 @@ impl Cases {
 // How `run` and `compare` measure, and what they keep.
 #[derive(Args)]
 pub(crate) struct Session {
-    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-TIME; none for compare]
+    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-TIME; none for compare]. `run` also
+    /// takes a file that ends as its --format does (r.json) and writes that format there
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(crate) output: Option<PathBuf>,
     /// Replace the record in the output directory and its reports
@@ -94,4 +95,7 @@ pub(crate) struct Reports {
     /// Draw no plots
     #[arg(long)]
     pub(crate) no_plot: bool,
+    /// Show every column, case, reading and finding in the table
+    #[arg(long)]
+    pub(crate) full: bool,
 }

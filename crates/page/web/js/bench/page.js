@@ -51,7 +51,7 @@ function warnings(report) {
 function cards(report) {
   const rows = report.workloads.flatMap((one) => one.rows);
   const done = rows.filter(measured).length;
-  const best = rows.filter((row) => row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
+  const best = rows.filter((row) => row.best && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
   // More than a ceiling allows is a fault of the ceiling or of the count, which the findings name.
   const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0 && row.metrics["roofline-fraction"].median <= 1.05).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
   const verdicts = report.comparisons ?? [];

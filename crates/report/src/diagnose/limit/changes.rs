@@ -81,7 +81,7 @@ impl Levers {
 }
 
 /// The levers for the limit of a measurement, best first.
-pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
+pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ceiling]) -> Vec<Change> {
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
     let mut levers = Levers::default();
@@ -96,8 +96,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
             );
             add(
                 Lever::Precision,
-                memory / 2.0,
-                "store 16-bit numbers in place of 32-bit ones, and look at the error with the time",
+                if d.level.as_deref() == Some("DRAM") && !m.work.bf16 { memory / 2.0 } else { 0.0 },
+                "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
             );
             add(
                 Lever::Threads,
@@ -118,8 +118,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
             );
             add(
                 Lever::Precision,
-                compute / 2.0,
-                "twice the lanes with numbers of half the size, where the processor multiplies them",
+                if m.work.double { compute / 2.0 } else { 0.0 },
+                "compute in f32, with twice the lanes, and look at the error with the time",
             );
             add(
                 Lever::Tuning,
@@ -161,8 +161,34 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
                 "follow several chains at once, or sort the accesses, and compare the time a load",
             );
         }
-        // Launch and transfer are device limits, and a time above the ceiling needs no advice.
-        Limit::AboveCeiling | Limit::Launch | Limit::Transfer => {}
+        Limit::Issue | Limit::Dependency | Limit::Instructions => {
+            add(
+                Lever::Threads,
+                spread(m, cores, d, ceilings),
+                "run the implementation with several threads at the same case",
+            );
+            let experiment = match d.limit {
+                Limit::Issue => {
+                    "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves"
+                }
+                Limit::Dependency => {
+                    "compute several independent results at once, and replace divisions, roots and unpredictable branches"
+                }
+                _ => {
+                    "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)"
+                }
+            };
+            add(Lever::Tuning, d.share, experiment);
+        }
+        Limit::IdleThreads => {
+            add(
+                Lever::Threads,
+                d.share,
+                "split the work into equal parts for all threads, and look for parts that one thread does alone",
+            );
+        }
+        // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
+        Limit::AboveCeiling | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
         Limit::Unexplained => {
             add(
                 Lever::Tuning,
@@ -185,6 +211,15 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
     let bound = d.seconds(Limit::Memory).max(d.seconds(Limit::Compute));
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
+}
+
+/// The most that spreading the instructions of one thread over all processors could save.
+fn spread(m: &Measurement, cores: u32, d: &Diagnosis, ceilings: &[Ceiling]) -> f64 {
+    let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
+    match m.ran_on() {
+        Parallelism::Single => d.share * (1.0 - 1.0 / f64::from(cores.max(1))) - wake / d.time_s,
+        Parallelism::Many => 0.0,
+    }
 }
 
 /// The least time that one thread needs, in seconds.

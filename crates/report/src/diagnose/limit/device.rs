@@ -55,6 +55,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
         time_s,
         share: 0.0,
         parts,
+        per_cycle: None,
         changes: Vec::new(),
         provenance: Provenance::Derived,
     };

@@ -3,7 +3,7 @@
 use ellwand_core::Provenance;
 use serde::Serialize;
 
-use super::{ABOVE, BINDS, CALLS, CLOSE, Change};
+use super::{BINDS, CALLS, CLOSE, Change};
 use crate::units::human;
 
 /// What limits a measurement.
@@ -24,6 +24,16 @@ pub enum Limit {
     ThreadWake,
     /// Threads waiting for each other.
     Contended,
+    /// Instructions, issued as fast as the ports or the front end take them.
+    Issue,
+    /// Instructions that wait for earlier results, long operations or mispredicted branches.
+    Dependency,
+    /// Instructions; the record does not separate issue from waiting.
+    Instructions,
+    /// Threads that have no work for part of the time.
+    IdleThreads,
+    /// Other programs, which had the processors.
+    HeldUp,
     /// Kernel launches, which cost time even for an empty kernel.
     Launch,
     /// Transfers over the link between host and device.
@@ -45,6 +55,11 @@ impl Limit {
             Limit::PageFaults => "page-fault-bound",
             Limit::ThreadWake => "thread-wake-bound",
             Limit::Contended => "contended",
+            Limit::Issue => "issue-bound",
+            Limit::Dependency => "dependency-bound",
+            Limit::Instructions => "instruction-bound",
+            Limit::IdleThreads => "idle threads",
+            Limit::HeldUp => "held up",
             Limit::Launch => "launch-bound",
             Limit::Transfer => "transfer-bound",
             Limit::AboveCeiling => "above ceiling",
@@ -76,6 +91,9 @@ pub struct Diagnosis {
     pub share: f64,
     /// The time of each limit that could be computed, longest first.
     pub parts: Vec<Part>,
+    /// Instructions per cycle in steady state, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_cycle: Option<f64>,
     /// The changes that would help most, best first, each with an upper bound on its saving.
     pub changes: Vec<Change>,
     /// Origin: derived from measured times, counts and ceilings.
@@ -94,10 +112,9 @@ impl Diagnosis {
         self.parts.iter().find(|part| part.limit != Limit::Latency && part.seconds <= self.time_s)
     }
 
-    /// True if the count at its measured cost takes longer than the measured time, so that one of the two is wrong.
-    /// Does not apply to waits, which overlap and may add up to more.
-    pub fn exceeds(&self) -> bool {
-        matches!(self.limit, Limit::PageFaults | Limit::ThreadWake) && self.share > ABOVE
+    /// Share of the time of the largest part that is known and possible.
+    pub(crate) fn largest_share(&self) -> f64 {
+        self.largest().map_or(0.0, |part| part.seconds / self.time_s)
     }
 
     /// Describes the limit in words that match its share.
@@ -105,10 +122,6 @@ impl Diagnosis {
         let share = || human(self.share, "1");
         let close = self.share >= CLOSE;
         match self.limit {
-            _ if self.exceeds() => {
-                "counted at its measured cost, this takes longer than the run did: the cost or the count is at fault"
-                    .into()
-            }
             Limit::Memory if close => "it moves the required bytes at close to the measured bandwidth".into(),
             Limit::Memory => format!("it moves the required bytes at {} of the measured bandwidth", share()),
             Limit::Compute if close => "it does the required operations at close to the measured peak".into(),
@@ -120,12 +133,19 @@ impl Diagnosis {
             Limit::Overhead => "it is too short to measure".into(),
             Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
             Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
-            Limit::ThreadWake if close => "waking the threads costs more than the work".into(),
+            Limit::ThreadWake if close => "waking the threads costs as much as the whole run".into(),
             Limit::ThreadWake if self.share >= BINDS => format!("waking the threads takes {} of its time", share()),
             Limit::ThreadWake => {
                 format!("it takes {} as long as waking the threads at its best", human(1.0 / self.share, "x"))
             }
             Limit::Contended => "its threads wait for each other".into(),
+            Limit::Issue => "its instructions keep the ports or the front end busy".into(),
+            Limit::Dependency => {
+                "its instructions wait for earlier results, long operations, branches or cached data".into()
+            }
+            Limit::Instructions => "its time goes into instructions other than the required operations".into(),
+            Limit::IdleThreads => "its threads leave processors idle".into(),
+            Limit::HeldUp => "other programs had its processors".into(),
             Limit::Launch if self.share >= BINDS => {
                 format!("as many empty launches as it has would take {} of its time", share())
             }

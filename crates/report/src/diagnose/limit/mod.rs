@@ -4,8 +4,7 @@
 //! unreused memory costs a page fault per page, threads must be woken, a call has overhead, a dependent load takes the
 //! latency of its cache level, and threads wait for each other. Each of these costs is a measured
 //! [ceiling](ellwand_core::Ceiling), and its count is in the record or in the required work, so the time that each
-//! explains is a product. These products are derived; no hardware counter is read. Devices add launches and the link to
-//! the host.
+//! explains is a product. What they leave is the core's ([`rest`]). Devices add launches and the link to the host.
 
 use ellwand_core::ceiling;
 use ellwand_core::{Environment, Measurement};
@@ -14,6 +13,7 @@ mod changes;
 mod device;
 mod diagnosis;
 mod processor;
+mod rest;
 
 pub use changes::{Change, Lever};
 pub use diagnosis::{Diagnosis, Limit, Part};

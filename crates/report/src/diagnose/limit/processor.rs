@@ -4,7 +4,7 @@ use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic}
 use ellwand_core::stats::{median, quantile};
 use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Provenance, Reading, Sample};
 
-use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes};
+use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes, rest};
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE: f64 = (2 << 20) as f64;
@@ -14,10 +14,7 @@ const TIMES_OVER: f64 = 4.0;
 /// A multithreaded call that takes at most this many times the best wake-up cost is bound by waking threads. The cost
 /// varies by a factor of 7 between processors that share a cache and those that do not, and on a virtual machine the
 /// host chooses which.
-const WAKES: f64 = 10.0;
-/// The wake-up cost may exceed the measured time by this factor if nothing else explains the time: it may have been
-/// measured on distant processors. Anything faster woke no threads.
-const WOKEN_FASTER: f64 = 7.0;
+const WAKES: f64 = 7.0;
 /// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
 /// Loads in flight that identify a chain of dependent loads, given the uncertainty of level latencies and alignment:
@@ -71,12 +68,17 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
         time_s,
         share: 0.0,
         parts,
+        per_cycle: None,
         changes: Vec::new(),
         provenance: Provenance::Derived,
     };
     let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
     let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
-    let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep);
+    let (limit, seconds) = match classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep) {
+        Some(found) => found,
+        None => remaining(&diagnosis, m, environment, ceilings),
+    };
+    diagnosis.per_cycle = rest::per_cycle(m);
     if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
         // Report the same number that identified this limit.
         part.seconds = seconds;
@@ -84,23 +86,27 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     }
     diagnosis.limit = limit;
     diagnosis.share = seconds / time_s;
-    diagnosis.changes = changes::changes(&diagnosis, m, ceilings);
+    // A cost that varies by half explains all of the time, never more.
+    if matches!(limit, Limit::PageFaults | Limit::ThreadWake) {
+        diagnosis.share = diagnosis.share.min(1.0);
+    }
+    diagnosis.changes = changes::changes(&diagnosis, m, environment.cores, ceilings);
     Some(diagnosis)
 }
 
-/// The dominant limit, and the seconds it explains.
+/// The limit whose measured cost dominates, and the seconds it explains.
 fn classify(
     d: &Diagnosis,
     m: &Measurement,
     fastest: Option<f64>,
     huge: Option<f64>,
     asleep: Option<f64>,
-) -> (Limit, f64) {
+) -> Option<(Limit, f64)> {
     let seconds = |limit| d.seconds(limit);
     let share = |limit| d.seconds(limit) / d.time_s;
     let above = fastest.unwrap_or(0.0).max(seconds(Limit::Compute));
     if above > ABOVE * d.time_s {
-        return (Limit::AboveCeiling, above);
+        return Some((Limit::AboveCeiling, above));
     }
     // Waiting comes first: it is slow whatever else the code does.
     let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
@@ -108,26 +114,37 @@ fn classify(
     let possible = products.into_iter().filter(|limit| !refuted(limit));
     let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
     if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
-        return (limit, seconds(limit));
+        return Some((limit, seconds(limit)));
     }
     if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.ran_on() == Parallelism::Single) {
-        return (Limit::Overhead, seconds(Limit::Overhead));
+        return Some((Limit::Overhead, seconds(Limit::Overhead)));
     }
     // If traffic or arithmetic explains part of the time, a cost that explains less must not win. With cold caches the
     // threads are always asleep, and that wake-up cost was measured, so no tolerance is needed.
     let small = largest.is_none_or(|limit| share(limit) < BINDS) && m.caches.is_warm();
-    if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
-        return (Limit::ThreadWake, seconds(Limit::ThreadWake));
+    if small && (1.0 / WAKES..=REFUTED).contains(&share(Limit::ThreadWake)) {
+        return Some((Limit::ThreadWake, seconds(Limit::ThreadWake)));
     }
     if let Some(huge) = huge {
-        return (Limit::PageFaults, huge);
+        return Some((Limit::PageFaults, huge));
     }
     if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
-        return (Limit::Latency, seconds(Limit::Latency));
+        return Some((Limit::Latency, seconds(Limit::Latency)));
     }
-    match asleep {
-        Some(asleep) => (Limit::Contended, asleep),
-        None => (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds)),
+    asleep.map(|asleep| (Limit::Contended, asleep))
+}
+
+/// The limit of a time that no measured cost dominates: the core, or the largest cost if it takes a fair part.
+fn remaining(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> (Limit, f64) {
+    if let Some((limit, share)) = rest::limit(d, m, e, ceilings) {
+        return (limit, share * d.time_s);
+    }
+    let largest = d.largest();
+    let fair =
+        largest.filter(|part| matches!(part.limit, Limit::Memory | Limit::Compute) && part.seconds >= BINDS * d.time_s);
+    match fair {
+        Some(part) => (part.limit, part.seconds),
+        None => (Limit::Unexplained, largest.map_or(0.0, |part| part.seconds)),
     }
 }
 
@@ -135,6 +152,9 @@ fn classify(
 /// considered last, and only if that many huge pages are no more memory than the work may need.
 fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
     let (faults, each) = (faults?, each?);
+    if rest::in_user_mode(m) {
+        return None;
+    }
     let extra = m.reading(Reading::EXTRA_MEMORY).and_then(|reading| reading.value).unwrap_or(0.0);
     let most = TIMES_OVER * (m.work.footprint().max(m.work.bytes_total()) as f64 + extra);
     let seconds = faults * each;

@@ -36,22 +36,14 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
     columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.clone())));
     columns.push(Column::new("axis", false, 0, text(&|row| row.axis.clone())));
     columns.push(Column::new("exponent", true, 0, text(&|row| format!("{:.2}", row.exponent))));
-    columns.push(Column::new(
-        "95 % interval",
-        true,
-        0,
-        text(&|row| match (row.low, row.high) {
-            (Some(low), Some(high)) => format!("{low:.2} – {high:.2}"),
-            _ => UNAVAILABLE.to_string(),
-        }),
-    ));
+    columns.push(Column::new("95 % interval", true, 0, text(&|row| format!("{:.2} – {:.2}", row.low, row.high))));
     columns.push(Column::new("cases", true, 0, text(&|row| row.cases.to_string())));
     writeln!(out, "### Scaling of the time\n")?;
     markdown(&columns, out)?;
     writeln!(
         out,
         "\nTime grows as the axis value to the power of this exponent, with the other axes fixed. 0: a fixed cost dominates; 1: each item costs the same; \
-         above 1: larger sizes leave a cache, or the work itself grows faster. A wide interval means that no single exponent fits the range.\n"
+         above 1: larger sizes leave a cache, or the work itself grows faster. Rows that other programs disturbed are left out, and so are exponents known to less than 0.5.\n"
     )
 }
 

@@ -39,8 +39,8 @@ fn line(section: &Section) -> String {
     parts.extend(row.median("time").map(|time| format!("{} per call", human(time, "s"))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
     parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
-    if let (Some(speed), false) = (row.speedup.ratio, row.speedup.is_baseline) {
-        parts.push(format!("{} the speed of {}", ratio(speed), row.speedup.baseline));
+    if let (Some(speed), false) = (row.speedup.text(), row.speedup.is_baseline) {
+        parts.push(format!("{speed} the speed of {}", row.speedup.baseline));
     }
     if parts.is_empty() {
         return format!("{}: {}", row.implementation, below_resolution(row.resolution_s));

@@ -1,0 +1,78 @@
+//! The fastest implementation of a case, as far as the samples show it.
+
+use ellwand_core::Measurement;
+use serde::Serialize;
+
+use super::{Row, speedup};
+
+/// The fastest implementation of a case.
+#[derive(Debug, Clone, Default, Serialize, PartialEq)]
+pub struct Best {
+    /// Index into [`super::Section::rows`]; empty if none can be named.
+    pub row: Option<usize>,
+    /// The rows that may be the fastest, if the samples do not separate them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tied: Vec<usize>,
+    /// Why none can be named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<String>,
+}
+
+impl Best {
+    fn unknown(why: impl Into<String>) -> Self {
+        Self { unavailable: Some(why.into()), ..Self::default() }
+    }
+}
+
+/// Ratio of times from which a run alone can tell two implementations apart.
+const FASTER: f64 = 1.05;
+/// Samples of each side that show a separation without an interval.
+const SAMPLES: usize = 10;
+
+/// True if hardly any sample of one row is as long as any of the other.
+fn separate(fast: &Row, slow: &Row) -> bool {
+    let ends = fast.stats("time").zip(slow.stats("time"));
+    ends.is_some_and(|(a, b)| a.count.min(b.count) >= SAMPLES && a.p90 < b.p10)
+}
+
+/// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio (or
+/// without overlap of their samples), among the rows from index `first`, which belong to `measurements`.
+pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) -> Best {
+    let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
+    // A row below the timer resolution is faster than all others, by an unknown amount.
+    let tiny: Vec<usize> = mine().filter(|(_, row)| row.below_resolution).map(|(index, _)| index).collect();
+    match (tiny.as_slice(), mine().count()) {
+        (_, 0) => return Best::unknown("nothing was measured"),
+        (_, 1) => return Best::unknown("only one implementation was measured"),
+        ([one], _) => return Best { row: Some(*one), ..Best::default() },
+        ([_, _, ..], _) => return Best::unknown("several implementations are below timer resolution"),
+        ([], _) => {}
+    }
+    let timed: Vec<(usize, f64)> = mine().filter_map(|(index, row)| Some((index, row.median("time")?))).collect();
+    let Some((fastest, time)) = timed.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Best::unknown("no implementation has a time");
+    };
+    let own = measurements[fastest - first];
+    // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
+    let faster_alone = |row: &Row| row.held_up.is_some_and(|held| held.least_s < time);
+    let beaten = |index: usize| {
+        let other = &rows[index];
+        let longer = other.median("time").is_some_and(|other| other >= FASTER * time);
+        let ratio = speedup::interval(measurements[index - first], own);
+        longer && (ratio.is_some_and(|(low, _)| low > 1.0) || separate(&rows[fastest], other)) && !faster_alone(other)
+    };
+    let others = timed.iter().map(|(index, _)| *index).filter(|index| *index != fastest);
+    let mut tied: Vec<usize> = others.filter(|index| !beaten(*index)).collect();
+    if tied.is_empty() {
+        return Best { row: Some(fastest), ..Best::default() };
+    }
+    let held: Vec<&str> =
+        tied.iter().map(|i| &rows[*i]).filter(|r| faster_alone(r)).map(|r| r.implementation.as_str()).collect();
+    if !held.is_empty() {
+        return Best::unknown(format!("other programs held up {}, which may be faster without them", held.join(", ")));
+    }
+    tied.insert(0, fastest);
+    let names: Vec<&str> = tied.iter().map(|index| rows[*index].implementation.as_str()).collect();
+    let why = format!("the times of {} do not differ by 5 % and by more than their 95 % interval", names.join(", "));
+    Best { tied, unavailable: Some(why), ..Best::default() }
+}

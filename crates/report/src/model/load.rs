@@ -1,0 +1,63 @@
+//! What other programs did to the time of a row: how much of the processors it got.
+
+use ellwand_core::stats::median;
+use ellwand_core::{Environment, Measurement, Parallelism, Reading, Sample};
+use serde::Serialize;
+
+/// Involuntary context switches per second of elapsed time from which other programs compete for the processors. An
+/// idle machine has a few; two programs per processor have some hundred.
+const SWITCHES: f64 = 50.0;
+/// A row that got less than this share of the processors that its threads could use, while other programs competed for
+/// them, was held up.
+const GOT: f64 = 0.8;
+
+/// A row whose elapsed time other programs lengthened. The printed time is then an upper bound of the undisturbed one.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq)]
+pub struct HeldUp {
+    /// Processors that worked for the row on average during the printed time.
+    pub busy: f64,
+    /// Processors that its threads could use.
+    pub could_use: f64,
+    /// The least time the row can take: its CPU time spread evenly over those processors, in seconds.
+    pub least_s: f64,
+}
+
+/// Whether other programs lengthened the time of a measurement; `None` if not, or if nothing shows it.
+pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<HeldUp> {
+    if !m.outcome.is_measured() || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+        return None;
+    }
+    let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().map(of).collect::<Option<Vec<f64>>>()?);
+    let switches = middle(&|s| Some(s.switches? as f64 / (s.wall_ns.max(1) as f64 * 1e-9)))?;
+    let time = median(&m.all_seconds())?;
+    let cpu = middle(&Sample::cpu_seconds)?;
+    let could_use = could_use(m, environment);
+    let busy = cpu / time;
+    (switches >= SWITCHES && busy < GOT * could_use).then_some(HeldUp { busy, could_use, least_s: cpu / could_use })
+}
+
+/// Processors that the threads of a measurement can use.
+pub(crate) fn could_use(m: &Measurement, environment: &Environment) -> f64 {
+    let cores = f64::from(environment.cores.max(1));
+    let threads = || m.reading(Reading::THREADS).and_then(|reading| reading.value).unwrap_or(cores);
+    if m.ran_on() == Parallelism::Single { 1.0 } else { threads().clamp(1.0, cores) }
+}
+
+/// Median wall time over median CPU time. Only for one CPU thread: several threads have more CPU than wall time, and a
+/// device has its own clock.
+pub(super) fn contention(m: &Measurement) -> Option<f64> {
+    if m.ran_on() != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+        return None;
+    }
+    let wall: Vec<f64> = m.samples.iter().map(Sample::wall_seconds).collect();
+    let cpu: Option<Vec<f64>> = m.samples.iter().map(Sample::cpu_seconds).collect();
+    let ratio = median(&wall)? / median(&cpu?)?;
+    ratio.is_finite().then_some(ratio)
+}
+
+/// Share of the samples with an involuntary context switch.
+pub(super) fn switched_share(m: &Measurement) -> Option<f64> {
+    let known: Vec<u64> = m.samples.iter().filter_map(|sample| sample.switches).collect();
+    let switched = known.iter().filter(|switches| **switches > 0).count();
+    (!known.is_empty()).then(|| switched as f64 / known.len() as f64)
+}

@@ -1,0 +1,165 @@
+//! One estimator: the printed times, their ratio, its interval, and the fastest row never contradict each other.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::Basis;
+use ellwand_core::{Measurement, Sample, Work};
+use ellwand_report::{Bound, FORMATS, Options, Report, Row, units};
+use proptest::prelude::*;
+
+fn report_of(measurements: &[Measurement]) -> Report {
+    Report::from_records(&[common::through_text(&common::run(), measurements)], &Options::default()).unwrap()
+}
+
+fn row<'a>(report: &'a Report, implementation: &str) -> &'a Row {
+    report.workloads[0].rows.iter().find(|row| row.implementation == implementation).unwrap()
+}
+
+fn text(report: &Report, format: &str) -> String {
+    let format = FORMATS.iter().find(|known| known.name == format).unwrap();
+    let mut out = Vec::new();
+    (format.write)(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn timed(implementation: &str, seconds: f64) -> Measurement {
+    let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);
+    common::measured(&common::lattice_case("w", 10), implementation, seconds, work)
+}
+
+/// A slot of any length, on any machine.
+fn slot() -> impl Strategy<Value = Sample> {
+    let times = (100_u64..10_000_000, 1_u64..50, 0.2_f64..1.2, 0.3_f64..1.0);
+    (times, 0_u32..3, 0_u32..4, 0_u64..100, 0_u64..9).prop_map(|((wall, n, busy, fast), block, round, lost, waits)| {
+        Sample {
+            block,
+            round,
+            iterations: n,
+            wall_ns: wall * n,
+            cpu_ns: Some((wall as f64 * n as f64 * busy) as u64 + 1),
+            parts: Some(n),
+            fastest_ns: Some((wall as f64 * fast) as u64 + 1),
+            switches: Some(lost),
+            waits: Some(waits),
+            ..Sample::default()
+        }
+    })
+}
+
+fn basis() -> impl Strategy<Value = Option<Basis>> {
+    prop_oneof![Just(None), Just(Some(Basis::Fastest)), Just(Some(Basis::Cpu)), Just(Some(Basis::Wall))]
+}
+
+proptest! {
+    #[test]
+    fn a_speed_up_is_the_ratio_of_the_two_printed_times(
+        base in proptest::collection::vec(slot(), 1..30), own in proptest::collection::vec(slot(), 1..30),
+        bases in (basis(), basis()), names in prop_oneof![Just("simd"), Just("parallel")],
+    ) {
+        let mut both = [timed("reference", 1e-3), timed(names, 1e-3)];
+        (both[0].samples, both[0].basis) = (base, bases.0);
+        (both[1].samples, both[1].basis) = (own, bases.1);
+        let report = report_of(&both);
+        let (base, own) = (row(&report, "reference"), row(&report, names));
+        let (t0, t1) = (base.median("time").unwrap(), own.median("time").unwrap());
+        if let Some(ratio) = own.speedup.ratio {
+            prop_assert_eq!(ratio, t0 / t1);
+            if let (Some(low), Some(high)) = (own.speedup.low, own.speedup.high) {
+                prop_assert!(low <= ratio && ratio <= high);
+            }
+        }
+        // The fastest row has the shortest time, and one row at most is the fastest; what is tied is not the fastest.
+        for row in [base, own].into_iter().filter(|row| row.best) {
+            prop_assert!(row.median("time").unwrap() <= t0.min(t1) && !row.tied);
+        }
+        prop_assert!(!(base.best && own.best) && base.tied == own.tied);
+        // Each format prints these numbers and no others.
+        let table = text(&report, "table");
+        for time in [t0, t1] {
+            prop_assert!(table.contains(&units::human(time, "s")), "{}", table);
+        }
+        if let Some(ratio) = own.speedup.text() {
+            prop_assert!(table.contains(&ratio), "{} in {}", ratio, table);
+        }
+        let rows: serde_json::Value = serde_json::from_str(&text(&report, "seed-json")).unwrap();
+        prop_assert_eq!(rows[1]["time_ms"].as_f64().unwrap(), t1 * 1e3);
+        prop_assert_eq!(rows[1]["inference_speed"].as_f64().unwrap(), 1.0 / t1);
+    }
+}
+
+#[test]
+fn nothing_is_best_among_one_or_within_a_tie() {
+    let alone = report_of(&[timed("simd", 1e-6)]);
+    assert!(!row(&alone, "simd").best);
+    assert_eq!(alone.workloads[0].cases[0].best.unavailable.as_deref(), Some("only one implementation was measured"));
+    let near = report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.02e-6)]);
+    assert!(near.workloads[0].rows.iter().all(|row| !row.best), "2 % in a run alone are no evidence");
+    assert!(row(&near, "simd").tied && row(&near, "parallel").tied && !row(&near, "reference").tied);
+    assert!(text(&near, "table").contains("tied") && !text(&near, "table").contains("  best"));
+    assert!(text(&near, "markdown").contains("the times of simd, parallel do not differ"));
+    let clear = report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
+    assert!(row(&clear, "simd").best && !row(&clear, "parallel").tied);
+}
+
+/// A row that got `busy` processors while other programs switched it out.
+fn beside_others(mut m: Measurement, busy: f64) -> Measurement {
+    for sample in &mut m.samples {
+        sample.cpu_ns = Some((sample.wall_ns as f64 * busy) as u64);
+        sample.switches = Some(1 + sample.wall_ns / 5_000_000);
+    }
+    m
+}
+
+#[test]
+fn times_of_a_busy_machine_are_bounds() {
+    let parallel = |busy: f64| beside_others(timed("parallel", 20e-3), busy);
+    let of = |all: &[Measurement]| report_of(all);
+    let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), parallel(0.5)]);
+    let held = row(&report, "parallel");
+    assert_eq!(held.speedup.bound, Some(Bound::AtLeast));
+    assert!((held.held_up.unwrap().least_s - 5e-3).abs() < 5e-4, "half a processor for 20 ms, spread over two");
+    assert!(
+        text(&report, "table").contains(&held.speedup.text().unwrap()) && held.speedup.text().unwrap().starts_with('≥')
+    );
+    // Alone it may take 5 ms, so simd is not the fastest for sure.
+    assert!(!row(&report, "simd").best);
+    let why = report.workloads[0].cases[0].best.unavailable.clone().unwrap();
+    assert!(why.contains("held up parallel"), "{why}");
+    // Threads are not blamed for what other programs did.
+    assert!(report.findings.iter().all(|finding| !finding.rule.starts_with("threads")), "{:#?}", report.findings);
+    assert!(report.findings.iter().any(|finding| finding.title.starts_with("other programs held it up")));
+    // At 1.9 of 2 processors it is what the machine gives.
+    let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), parallel(1.9)]);
+    assert_eq!((row(&report, "parallel").held_up, row(&report, "parallel").speedup.bound), (None, None));
+    assert!(row(&report, "simd").best);
+    // A baseline that was held up makes the ratio too large.
+    let mut base = beside_others(timed("reference", 90e-3), 0.5);
+    base.basis = Some(Basis::Wall);
+    let report = of(&[base, timed("simd", 15e-3)]);
+    assert_eq!(row(&report, "simd").speedup.bound, Some(Bound::AtMost));
+}
+
+#[test]
+fn exponents_leave_out_what_other_programs_disturbed() {
+    let of = |disturbed: bool| {
+        let all: Vec<Measurement> = [100_i64, 1000, 10_000, 100_000]
+            .into_iter()
+            .map(|batch| {
+                let case = common::lattice_case("w", batch);
+                let mut m = common::measured(&case, "simd", 1e-7 * batch as f64, Work::items("vectors", batch as u64));
+                if disturbed && batch == 100_000 {
+                    // Twice as long in every second slot, four times in the others.
+                    m.samples.iter_mut().enumerate().for_each(|(i, sample)| sample.wall_ns *= 2 + 2 * (i as u64 % 2));
+                }
+                m
+            })
+            .collect();
+        report_of(&all).workloads[0].growth.clone()
+    };
+    for growth in [of(false), of(true)] {
+        assert_eq!(growth.len(), 1);
+        assert!((growth[0].exponent - 1.0).abs() < 0.02 && growth[0].low <= growth[0].exponent, "{growth:?}");
+    }
+    assert_eq!((of(false)[0].cases, of(true)[0].cases), (4, 3));
+}
