@@ -3,6 +3,7 @@
 
 use super::op::Op;
 use super::piece::{Piece, Plan};
+use crate::layers::labels::class;
 use crate::layers::scalar::largest;
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
@@ -73,6 +74,10 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
         }
         Op::CrossEntropyLoss => {
             for (row, ((x, label), dx)) in x.chunks(d).zip(labels).zip(dx.chunks_mut(d)).enumerate() {
+                if class(*label).is_none() {
+                    dx.fill(0.0);
+                    continue;
+                }
                 let most = largest(x);
                 let mut sum = 0.0_f64;
                 for (x, dx) in x.iter().zip(&mut *dx) {
