@@ -4,7 +4,7 @@
 use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::labels::class;
-use crate::layers::scalar::largest;
+use crate::layers::scalar::{largest, moments};
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
@@ -30,9 +30,7 @@ fn swish_slope(x: f32) -> f32 {
 
 fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]) {
     let count = x.len() as f64;
-    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
-    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / count;
-    let inverse = 1.0 / (variance + f64::from(plan.eps)).sqrt();
+    let (mean, inverse) = moments(x, plan.eps);
     let normal = |x: f32| (f64::from(x) - mean) * inverse;
     let (mut sum, mut product) = (0.0, 0.0);
     for ((x, dy), gamma) in x.iter().zip(dy).zip(plan.gamma) {
