@@ -123,7 +123,8 @@ fn arrays_that_cannot_be_encoded() {
 fn codes_that_cannot_be_decoded() {
     let here = Box::default();
     let decode = |parts: &[&str], more: &[&str]| {
-        here.refused(&[&["apply", "lattice-decode", "-o", "back"], more].concat(), parts);
+        let decode = ["apply", "lattice-decode", "--beta", "1", "--overload", "flag", "-o", "back"];
+        here.refused(&[&decode[..], more].concat(), parts);
         assert!(!here.path("back").exists());
     };
     here.write("digits.npy", &npy("|u1", false, "(1, 2, 4)", &[0, 1, 2, 3, 4, 0, 0, 0]));
@@ -307,6 +308,10 @@ fn flags_that_contradict_the_arrays() {
         "lattice-decode",
         "-o",
         "back",
+        "--beta",
+        "1",
+        "--overload",
+        "none",
         "--lattice",
         "Z2",
         "--q",

@@ -216,6 +216,8 @@ fn apply_encodes_and_decodes_the_users_arrays() {
         "8",
         "--overload",
         "retry",
+        "--beta",
+        "1",
         "--verify",
     ]);
     let about: serde_json::Value =
@@ -227,7 +229,7 @@ fn apply_encodes_and_decodes_the_users_arrays() {
         assert!(here.path(&format!("codes/{array}.npy")).exists(), "{array}");
     }
     for codes in ["digits=codes/digits.npy", "packed=codes/packed.npy"] {
-        let flags = ["--lattice", "D4", "--q", "8", "--overload", "retry", "--verify", "--overwrite", "-o", "back"];
+        let flags = ["--lattice", "D4", "--q", "8", "--beta", "1", "--verify", "--overwrite", "-o", "back"];
         here.ok(&[&["apply", "lattice-decode", "--input", codes, "--input", "retries=codes/retries.npy"], &flags[..]]
             .concat());
         let back = ellwand::arrays::read(&[format!("x={}", here.path("back/x.npy").display())]).unwrap();

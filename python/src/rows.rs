@@ -168,6 +168,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
         needs: if on_gpu { DeviceKind::Cuda } else { DeviceKind::Cpu },
         parallelism,
         about,
+        limits: Vec::new(),
         prepare: Arc::new(move |case, inputs, _| prepare(case, inputs)),
     }
 }

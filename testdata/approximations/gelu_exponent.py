@@ -3,18 +3,28 @@
     python3 gelu_exponent.py > ../../workloads/nn/src/layers/gelu_exponent.rs
 
 needs numpy and scipy. GELU is x Phi(x), and Phi(-a) = 2^z(a) with a smooth z. The script finds the polynomial whose a 2^z(a) differs from
-a Phi(-a) by the smallest multiple of HEAD below a = EDGE, and of TAIL above (one degree less needs 12 and 30 times that). A bound on a 2^z is a bound on z,
-and z is linear in its coefficients, so each multiple is a linear program. z(0) = -1 is exact, and coefficients are rounded to f32 one
-by one from the highest on, the others fitted again around it.
+a Phi(-a) by the smallest multiple of `head`, relative to a Phi(-a), below a = EDGE, and of `tail`, absolute, from there on. A bound on
+a 2^z is a bound on z, and z is linear in its coefficients, so each multiple is a linear program. z(0) = -1 is exact, and coefficients are
+rounded to f32 one by one from the highest on, the others fitted again around it.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import log_ndtr
 
-HEAD, TAIL, EDGE = 4e-7, 3e-8, 0.98
+EDGE = 0.98
 # Dense where z must be accurate, then up to where every falling polynomial is negligible.
 GRID = np.concatenate([3.5 * (1 - np.cos(np.linspace(0, np.pi, 500))), np.geomspace(7, 300, 400)])[1:]
+
+
+class Want(NamedTuple):
+    """z over the grid, the relative error allowed below EDGE and the absolute one from there on."""
+
+    values: np.ndarray
+    head: float
+    tail: float
 
 
 def exact(a):
@@ -28,8 +38,8 @@ def tanh(a):
 
 def bounds(want, share):
     """The smallest and the largest z at each point of the grid; the upper bound keeps it from rising again."""
-    allow = share * np.where(GRID < EDGE, HEAD, TAIL)
-    h = GRID * np.exp2(want)
+    h = GRID * np.exp2(want.values)
+    allow = share * np.where(GRID < EDGE, want.head * h, want.tail)
     with np.errstate(divide="ignore"):
         low, high = np.log2(np.maximum(h - allow, 0) / GRID), np.log2((h + allow) / GRID)
     return low, np.where(GRID > 7, np.minimum(high, -38), high)
@@ -47,7 +57,7 @@ def solve(want, share, degree, fixed):
     a = powers[:, :free] / scale
     finite = np.isfinite(low)
     # Scale rows equally, so that the solver's tolerance is the same share of each bound.
-    size = np.concatenate([high - np.where(finite, low, want), (high - low)[finite]])
+    size = np.concatenate([high - np.where(finite, low, want.values), (high - low)[finite]])
     rows = np.concatenate([a, -a[finite]]) / size[:, None]
     ends = np.concatenate([high - known, (known - low)[finite]]) / size
     # As far inside the bounds as possible.
@@ -74,7 +84,7 @@ def rounded(want, degree):
 
 def show(name, about, want, degree):
     share, c = rounded(want, degree)
-    print(f"/// log2 of {about}; its error in a 2^z is at most {share * HEAD:.1e}, and {share * TAIL:.1e} from a = {EDGE} on.")
+    print(f"/// log2 of {about}; its error in a 2^z is at most {share * want.head:.1e} of it, and {share * want.tail:.1e} from a = {EDGE} on.")
     print(f"pub(super) static {name}: [f32; {degree + 1}] = [")
     for x in [-1.0] + c:
         print(f"    {x:.9e},")
@@ -85,6 +95,6 @@ if __name__ == "__main__":
     print("//! Exponents of the normal distribution function, as testdata/approximations/gelu_exponent.py printed them: coefficients of a^0, a^1, ..")
     print('#![allow(clippy::excessive_precision, reason = "the digits as the fit printed them")]')
     print()
-    show("EXACT", "Phi(-a)", exact(GRID), 7)
+    show("EXACT", "Phi(-a)", Want(exact(GRID), 4e-7, 1e-8), 8)
     print()
-    show("TANH", "(1 - tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2", tanh(GRID), 8)
+    show("TANH", "(1 - tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2", Want(tanh(GRID), 1e-6, 4e-8), 8)

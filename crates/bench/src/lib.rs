@@ -22,6 +22,7 @@ pub mod environment;
 mod error_rates;
 mod flush;
 pub mod guard;
+pub mod hard;
 pub mod machine;
 pub mod measure;
 pub mod plan;

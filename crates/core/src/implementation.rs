@@ -49,8 +49,19 @@ pub struct Implementation {
     pub parallelism: Parallelism,
     /// One line for `list`.
     pub about: String,
+    /// Hard sets that it does not claim to compute right, with the range that it does claim.
+    pub limits: Vec<Limit>,
     /// Prepares the implementation for a case.
     pub prepare: Arc<Prepare>,
+}
+
+/// A hard set ([`crate::HardSet`]) outside the range for which an implementation is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the set.
+    pub set: &'static str,
+    /// The range for which the implementation is right (`scores up to 1e30`).
+    pub range: &'static str,
 }
 
 impl Implementation {
@@ -70,8 +81,16 @@ impl Implementation {
             needs: DeviceKind::Cpu,
             parallelism: Parallelism::Single,
             about: about.to_string(),
+            limits: Vec::new(),
             prepare: Arc::new(prepare),
         }
+    }
+
+    /// Declares that the implementation is right only for inputs in `range`, which excludes the hard set `set`.
+    #[must_use]
+    pub fn except(mut self, set: &'static str, range: &'static str) -> Self {
+        self.limits.push(Limit { set, range });
+        self
     }
 
     /// Declares that the implementation uses several threads.

@@ -3,6 +3,7 @@
 use crate::axis::{Axis, Size};
 use crate::case::Case;
 use crate::error::InputError;
+use crate::hard::HardSet;
 use crate::implementation::Implementation;
 use crate::reading::Reading;
 use crate::tensor::{Dtype, Tensors};
@@ -95,6 +96,16 @@ pub trait Workload: Send + Sync {
     /// # Errors
     /// If no inputs can be made for the case.
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError>;
+
+    /// Inputs on which implementations tend to fail: offsets, ties, infinities, huge and tiny magnitudes, constant rows,
+    /// odd sizes. `check` judges every implementation on them too. An implementation that is restricted to fewer inputs
+    /// declares it ([`Implementation::except`]).
+    ///
+    /// # Errors
+    /// If no inputs can be made for the case.
+    fn hard_sets(&self, _case: &Case, _seed: u64) -> Result<Vec<HardSet>, InputError> {
+        Ok(Vec::new())
+    }
 
     /// Digest that seeds the inputs: that of the case, unless cases that treat the same data differently must share it.
     fn data_digest(&self, case: &Case) -> u64 {

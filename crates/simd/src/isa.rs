@@ -85,6 +85,20 @@ impl Isa {
             .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
     }
 
+    /// The same case on every other instruction set of this machine; none if the case names its instruction set.
+    pub fn others(case: &Case) -> Vec<Case> {
+        if !matches!(case.text("isa"), None | Some("best")) {
+            return Vec::new();
+        }
+        let on = |isa: &Isa| {
+            let mut other = case.clone();
+            other.params.retain(|(axis, _)| axis != "isa");
+            other.params.push(("isa".into(), isa.name().into()));
+            other
+        };
+        Isa::available()[1..].iter().map(on).collect()
+    }
+
     /// The digest that seeds the inputs: that of the case without the instruction set.
     pub fn data_digest(case: &Case) -> u64 {
         let params = case.params.iter().filter(|(axis, _)| axis != "isa").cloned().collect();

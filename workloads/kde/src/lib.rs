@@ -42,6 +42,7 @@ mod error;
 mod exact;
 mod fit;
 mod generate;
+mod hard;
 mod judge;
 mod local;
 mod model;

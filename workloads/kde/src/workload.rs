@@ -2,8 +2,8 @@
 
 use ellwand_core::reading::Provenance;
 use ellwand_core::{
-    Axis, Better, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance,
-    Verdict, Work, Workload,
+    Axis, Better, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors,
+    Tolerance, Verdict, Work, Workload,
 };
 
 use super::arrays::{Arrays, describe, input_error, tensors};
@@ -127,6 +127,10 @@ impl Workload for Kde {
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let dims = spec::shape(case).dims;
         tensors(&spec::data(case, seed), dims, self.task != Task::Fit, self.task == Task::Local)
+    }
+
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        super::hard::sets(self, self.task, case, seed)
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {

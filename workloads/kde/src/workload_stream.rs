@@ -50,6 +50,8 @@ struct Job {
     /// Results `[N, B]`, and the rows of one bin.
     out: Vec<f32>,
     rows: Vec<f32>,
+    /// Whether each row of the results was decoded since poisoning.
+    decoded: Vec<bool>,
     problem: Option<KdeError>,
 }
 
@@ -95,6 +97,7 @@ impl Job {
             stream,
             out: vec![f32::NAN; decoding.time_edges.len() * width],
             rows: vec![0.0; 2 * width],
+            decoded: vec![false; decoding.time_edges.len()],
             problem: None,
             model,
         })
@@ -103,6 +106,7 @@ impl Job {
     fn decode(&mut self) -> Result<(), KdeError> {
         let (at, width) = (self.next, self.model.bins());
         self.next = (at + 1) % self.bins.len();
+        self.decoded[at] = true;
         let bin = &self.bins[at];
         let out = &mut self.out[at * width..(at + 1) * width];
         if let Some(stream) = &mut self.stream {
@@ -141,6 +145,7 @@ impl Prepared for Job {
     fn poison(&mut self, poison: Poison) {
         self.problem = None;
         poison.fill(&mut self.out);
+        self.decoded.fill(false);
     }
 
     /// Rows of bins not decoded since poisoning are NaN.
@@ -150,7 +155,10 @@ impl Prepared for Job {
         }
         let shape = [self.edges.len(), self.model.bins()];
         let collect = || -> Result<Tensors, InputError> {
-            Ok(Tensors::new().with("log_likelihood", Tensor::new(&shape, &self.out[..])?))
+            let mut out = self.out.clone();
+            let rows = out.chunks_mut(self.model.bins()).zip(&self.decoded);
+            rows.filter(|(_, decoded)| !**decoded).for_each(|(row, _)| row.fill(f32::NAN));
+            Ok(Tensors::new().with("log_likelihood", Tensor::new(&shape, &out[..])?))
         };
         collect().map_err(|error| error.to_string())
     }

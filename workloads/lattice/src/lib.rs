@@ -17,6 +17,7 @@ mod digits;
 pub mod dot;
 mod encode;
 mod error;
+mod hard;
 mod layout;
 mod parallel;
 mod params;

@@ -48,14 +48,14 @@ pub(super) fn axes() -> Vec<Axis> {
             "overload",
             "vectors outside the codebook: ignore, flag, or retry at larger scales",
             &OVERLOAD,
-            "flag",
+            "retry",
         ),
         Axis::new("centred", "shift the codebook so that its mean is the origin", Domain::Switch, false),
         Axis::new(
             "beta",
             "scale of the finest lattice, or auto for the best of a grid",
             Domain::PositiveOr(vec!["auto"]),
-            1.0,
+            "auto",
         ),
         Axis::choice(
             "data",

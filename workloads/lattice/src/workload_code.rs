@@ -1,8 +1,8 @@
 //! The workloads `lattice-encode`, `lattice-decode` and `lattice-quantize` (group `lattice`).
 
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance,
+    Work, Workload,
 };
 
 use super::layout::Layout;
@@ -157,6 +157,10 @@ impl Workload for Code {
         let spec = shared::spec(case)?;
         let x = shared::normal(spec.batch, spec.params.lattice.dimension(), spec.spread, seed)?;
         self.complete(case, x)
+    }
+
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        super::hard::sets(case, seed, |case, x| self.complete(case, x))
     }
 
     fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {

@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Axis, Better, Case, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Registry, Size, Tensor,
-    Tensors, Tolerance, Value, Work, Workload,
+    Axis, Better, Case, HardSet, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Registry, Size,
+    Tensor, Tensors, Tolerance, Value, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
@@ -98,6 +98,19 @@ impl Workload for Dot {
             Ok(Tensor::vector(&packed[..]))
         };
         Ok(Tensors::new().with("rows", coded(rows, seed)?).with("query", coded(1, seed ^ 0x9e37_79b9_7f4a_7c15)?))
+    }
+
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        // Rows and blocks that leave a remainder, a row padded within its block, and nothing but padding around a value.
+        let sizes = [("odd sizes", 7, 67), ("one row", 1, 8), ("padding", 3, 9)];
+        let set = |(name, rows, dimension): (&str, i64, i64)| {
+            let mut case = case.clone();
+            case.set("rows", rows);
+            case.set("dimension", dimension);
+            let inputs = self.inputs(&case, seed ^ case.digest())?;
+            Ok(HardSet::new(name, case, inputs))
+        };
+        sizes.into_iter().map(set).collect()
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {

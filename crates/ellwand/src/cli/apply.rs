@@ -56,6 +56,9 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     for remark in workload.remarks(&case) {
         output::note(&format!("note: {remark}"));
     }
+    for limit in &implementation.limits {
+        output::note(&format!("note: {} is right for {}", implementation.name, limit.range));
+    }
     earlier.check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
     let stage = Stage::begin(dir)?;

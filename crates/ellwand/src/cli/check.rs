@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use ellwand_bench::hard::Judged;
 use ellwand_bench::{Cell, Instrument, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
@@ -72,7 +73,7 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs) -> Outcome {
     let registry = &plan::preferring(registry, &args.chosen.cases.device);
     let plan = plan::expand(registry, &args.chosen.selection())?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
-    judge_all(registry, &plan, args.chosen.cases.seed(), None, args.format == Form::Json)
+    judge_all(registry, &plan, args.chosen.cases.seed(), Inputs::OrdinaryAndHard, args.format == Form::Json)
 }
 
 /// Runs and judges each implementation once, as `check` does, and times nothing.
@@ -81,10 +82,23 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
     };
-    judge_all(registry, plan, args.chosen.cases.seed(), given, format == Form::Json)
+    judge_all(registry, plan, args.chosen.cases.seed(), Inputs::Ordinary(given), format == Form::Json)
 }
 
-fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>, json: bool) -> Outcome {
+/// The inputs on which implementations are judged.
+#[derive(Clone, Copy)]
+enum Inputs<'a> {
+    /// Those of the case, or the user's.
+    Ordinary(Option<&'a Tensors>),
+    /// Those of the case, then the hard sets of the workload.
+    OrdinaryAndHard,
+}
+
+fn judge_all(registry: &Registry, plan: &Plan, seed: u64, inputs: Inputs<'_>, json: bool) -> Outcome {
+    let (given, hard) = match inputs {
+        Inputs::Ordinary(given) => (given, false),
+        Inputs::OrdinaryAndHard => (None, true),
+    };
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
     let settings = ellwand_bench::Effort::Quick.settings();
     let instrument =
@@ -98,7 +112,7 @@ fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors
         }
         progress.cell(index, &cell.case.id());
         let mut print = |line| progress.aside(|| printer.add(line));
-        judge_cell(&instrument, cell, &stopped, &mut print)?;
+        judge_cell(&instrument, cell, hard, &stopped, &mut print)?;
     }
     progress.finish();
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
@@ -109,21 +123,46 @@ fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors
 fn judge_cell(
     instrument: &Instrument,
     cell: &Cell,
+    hard: bool,
     stopped: &dyn Fn() -> bool,
     print: &mut dyn FnMut(Line) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let made = instrument.made(cell);
+    let hard = if hard { instrument.hard(cell).map(Some) } else { Ok(None) };
     for row in cell.implementations.iter().take_while(|_| !stopped()) {
         let outcome = match &made {
             Err(error) => Err(Fate::Failed { error: error.clone() }),
             Ok(made) => {
                 let what = format!("{} {}", cell.case.id(), row.name);
-                named_if_long(&what, || instrument.judged(cell, made, row))
+                named_if_long(&what, || {
+                    let verdict = instrument.judged(cell, made, row)?;
+                    match &hard {
+                        Ok(None) => Ok(verdict),
+                        Ok(Some(hard)) => {
+                            instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
+                        }
+                        Err(error) => Err(Fate::Failed { error: error.clone() }),
+                    }
+                })
             }
         };
         print(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
     }
     Ok(())
+}
+
+/// The verdict on ordinary inputs, with the result on the hard sets.
+fn and_hard(verdict: Verdict, judged: &Judged) -> Verdict {
+    let mut detail = verdict.detail;
+    match judged.right {
+        0 => {}
+        1 => detail += "; 1 hard set agrees",
+        n => detail += &format!("; {n} hard sets agree"),
+    }
+    for (set, range) in &judged.excepted {
+        detail += &format!("; '{set}' is out of its range ({range})");
+    }
+    Verdict { detail, ..verdict }
 }
 
 /// After this time a note names the row under way, so that the user knows what hangs and can end it.

@@ -67,7 +67,13 @@ fn matched_data_uses_every_level_and_seed_data_does_not() {
     let registry = registry();
     let workload = registry.find("lattice-encode").unwrap();
     for (data, used, remarks) in [("matched", true, 0), ("seed", false, 1)] {
-        let case = case(&registry, "lattice-encode", &[("data", data.into()), ("batch", Value::Int(4000))]);
+        let set = [
+            ("data", data.into()),
+            ("batch", Value::Int(4000)),
+            ("overload", "flag".into()),
+            ("beta", Value::Float(1.0)),
+        ];
+        let case = case(&registry, "lattice-encode", &set);
         let inputs = workload.inputs(&case, 1).unwrap();
         let outputs = workload.reference(&case, &inputs).unwrap();
         let readings = workload.readings(&case, &inputs, &outputs);

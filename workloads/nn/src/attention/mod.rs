@@ -15,6 +15,7 @@ mod cuda_bf16;
 mod deal;
 mod fused;
 mod gpu;
+mod hard;
 mod job;
 mod library;
 mod naive;
@@ -30,7 +31,7 @@ mod wgpu;
 
 use ellwand_core::view::{Fused, Parts, View};
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
+    Axis, Case, Dtype, Fit, HardSet, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
 };
 
 pub use library::{Heads, attend};
@@ -170,6 +171,9 @@ impl Workload for Attention {
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let made = arrays::make(self.task, &Shape::of(case)?, seed)?;
         if Precision::of(case) == Precision::Bf16 { narrowed(made, &bf16::INPUTS) } else { Ok(made) }
+    }
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        hard::sets(self, case, seed)
     }
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         if Precision::of(case) == Precision::Bf16 {

@@ -1,17 +1,7 @@
 //! All tasks in plain f32 loops that the compiler may vectorise, with the scores of all heads in memory.
 
 use super::shape::{Layout, Shape};
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0.0; 16];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
-    for (a, b) in a.iter().zip(b) {
-        for (i, sum) in sums.iter_mut().enumerate() {
-            *sum += a[i] * b[i];
-        }
-    }
-    sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
-}
+use crate::gemm::dot;
 
 /// Sixteen interleaved sums: with a single one, the rounding error of a row of a few hundred weights exceeds 1e-6.
 fn total(x: &[f32]) -> f32 {

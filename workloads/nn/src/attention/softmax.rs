@@ -24,18 +24,19 @@ fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
     s.largest(s.max(s.max(top[0], top[1]), s.max(top[2], top[3])))
 }
 
-/// `y = 2^(x factor - shift)`, in place if there is no x; returns the sum.
+/// `y = 2^((x - shift) factor)`, in place if there is no x; returns the sum. The difference comes first: scores that
+/// share a large offset differ by little, and `x factor` alone would round that away.
 #[inline(always)]
 fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: f32) -> f32 {
     let len = y.len();
-    let (factor, shift) = (s.splat(factor), s.splat(-shift));
+    let (factor, shift) = (s.splat(factor), s.splat(shift));
     let mut sum = [s.splat(0.0); 2];
     let mut at = 0;
     while at + 2 * S::LANES <= len {
         for (i, sum) in sum.iter_mut().enumerate() {
             let at = at + i * S::LANES;
             let v = s.load(x.map_or(&y[at..], |x| &x[at..]));
-            let p = exp2(s, s.mul_add(v, factor, shift));
+            let p = exp2(s, s.mul(s.sub(v, shift), factor));
             s.store(&mut y[at..], p);
             *sum = s.add(*sum, p);
         }
@@ -46,7 +47,7 @@ fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: 
         let from = x.map_or(&y[at..end], |x| &x[at..end]);
         let whole = end - at == S::LANES;
         let v = if whole { s.load(from) } else { s.load_part(from, f32::NEG_INFINITY) };
-        let p = exp2(s, s.mul_add(v, factor, shift));
+        let p = exp2(s, s.mul(s.sub(v, shift), factor));
         if whole {
             s.store(&mut y[at..end], p)
         } else {
@@ -58,10 +59,10 @@ fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: 
     s.sum(s.add(sum[0], sum[1]))
 }
 
-/// The value subtracted from the exponents of a row whose largest score is `top`.
-pub(super) fn shift(top: f32, factor: f32) -> f32 {
+/// The value subtracted from the scores of a row whose largest score is `top`.
+pub(super) fn shift(top: f32) -> f32 {
     // If all scores are -inf, any finite value gives weights of 0.
-    if top == f32::NEG_INFINITY { 0.0 } else { top * factor }
+    if top == f32::NEG_INFINITY { 0.0 } else { top }
 }
 
 /// 1 / sum, or 0 for a row without any weight.
@@ -89,7 +90,7 @@ impl Kernel for Row<'_> {
             beyond.fill(0.0);
             let factor = std::f32::consts::LOG2_E;
             let top = largest(s, x.unwrap_or(y));
-            let sum = weights(s, x, y, factor, shift(top, factor));
+            let sum = weights(s, x, y, factor, shift(top));
             scale(s, y, inverse(sum));
         }
     }
@@ -140,12 +141,13 @@ impl Kernel for Strip<'_> {
             let row = &self.scores[i * self.stride..][..self.visible[i].min(self.used)];
             let before = self.top[i];
             let top = f32::max(before, largest(s, row));
-            shifts[i] = shift(top, self.factor);
+            shifts[i] = shift(top);
             if before != f32::NEG_INFINITY {
-                grown[i] = before * self.factor - shifts[i];
+                grown[i] = (before - top) * self.factor;
             }
             self.top[i] = top;
         }
+        let raised = grown;
         for part in grown.chunks_exact_mut(S::LANES) {
             let v = exp2(s, s.load(part));
             s.store(part, v);
@@ -154,8 +156,10 @@ impl Kernel for Strip<'_> {
             let row = &mut self.scores[i * self.stride..][..self.used];
             let (row, beyond) = row.split_at_mut(self.visible[i].min(self.used));
             beyond.fill(0.0);
-            self.sum[i] = self.sum[i] * grown[i] + weights(s, None, row, self.factor, shifts[i]);
-            self.factors[i] = grown[i];
+            // `exp2` of 0 is 1 + 2^-23, which would add up over the blocks of a long sequence.
+            let factor = if raised[i] == 0.0 { 1.0 } else { grown[i] };
+            self.sum[i] = self.sum[i] * factor + weights(s, None, row, self.factor, shifts[i]);
+            self.factors[i] = factor;
         }
     }
 }

@@ -4,8 +4,8 @@
 //! The value subtracted from a row's scores need not be the largest score: any value close to it gives the same result.
 //! The first visible tile sets it, and later tiles keep it, so no scores need to be compared. If it is no longer close
 //! enough, the sum of a tile's weights shows that; its weights are then recomputed, and earlier sums are corrected.
-//! Only if a weight is NaN does the caller repeat the block with [`super::softmax::Strip`], which handles infinite
-//! scores.
+//! Only if a weight is NaN or infinite does the caller repeat the block with [`super::softmax::Strip`], which handles
+//! infinite and huge scores.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -19,8 +19,7 @@ use ellwand_simd::lanes::{Kernel, Simd};
 /// less than that of the score.
 const MOST: f32 = 256.0;
 
-/// A score that exceeds the subtracted value by this much makes a row settle again: four vectors below it stay within
-/// [`MOST`].
+/// An exponent above this makes a row settle again: four vectors of weights below it sum to at most [`MOST`].
 const FAR: f32 = 6.0;
 
 /// Most scores in a tile: [`ROWS`] rows of four vectors of sixteen.
@@ -67,7 +66,7 @@ pub(super) enum Weighed {
     Kept,
     /// Some factors differ from 1.
     Corrected,
-    /// A weight is NaN, or there are too few registers; only the weights were modified.
+    /// A weight is NaN or infinite, or there are too few registers; only the weights were modified.
     Lost,
 }
 
@@ -146,10 +145,10 @@ impl<S: Simd, const M: usize> Work<'_, S, M> {
     }
 }
 
-/// The weight of a score. Not fused, so that the top score has exactly weight 1.
+/// The weight of a score. The difference comes first, as in [`super::softmax`]; the top score has exactly weight 1.
 #[inline(always)]
 fn weight<S: Simd>(s: S, score: S::F, factor: f32, shift: f32) -> S::F {
-    s.near_exp2(s.sub(s.mul(score, s.splat(factor)), s.splat(shift)))
+    s.near_exp2(s.mul(s.sub(score, s.splat(shift)), s.splat(factor)))
 }
 
 impl Weigh<'_> {
@@ -157,13 +156,8 @@ impl Weigh<'_> {
     fn rows<S: Simd, const M: usize>(mut self, s: S) -> Weighed {
         let most = const { most_vectors(S::REGISTERS) };
         let top: [f32; M] = std::array::from_fn(|i| self.top[i]);
-        let mut rows = Rows::<S, M> {
-            top,
-            shift: top.map(|top| shift(top, self.factor)),
-            factors: [1.0; M],
-            sum: [s.splat(0.0); M],
-            corrected: false,
-        };
+        let mut rows =
+            Rows::<S, M> { top, shift: top.map(shift), factors: [1.0; M], sum: [s.splat(0.0); M], corrected: false };
         assert!(self.weights.len() >= (M - 1) * self.stride + self.count.next_multiple_of(S::LANES));
         let mut at = 0;
         let mut before: Option<Tile> = None;
@@ -194,7 +188,8 @@ impl Weigh<'_> {
             self.finish(s, before, None, &mut rows);
         }
         let sum: [f32; M] = std::array::from_fn(|i| s.sum(rows.sum[i]));
-        if sum.iter().any(|sum| sum.is_nan()) {
+        // A score too far below the top for `near_exp2` may give infinity.
+        if sum.iter().any(|sum| !sum.is_finite()) {
             return Weighed::Lost;
         }
         for (i, sum) in sum.into_iter().enumerate() {
@@ -311,16 +306,16 @@ impl Weigh<'_> {
             }
             let (before, top) = (rows.top[i], s.largest(top));
             let unsettled = before == f32::NEG_INFINITY;
-            if top == f32::NEG_INFINITY || (!unsettled && shift(top, self.factor) - rows.shift[i] <= FAR) {
+            if top == f32::NEG_INFINITY || (!unsettled && (top - rows.shift[i]) * self.factor <= FAR) {
                 continue;
             }
             rows.top[i] = top;
-            let old = std::mem::replace(&mut rows.shift[i], shift(top, self.factor));
+            let old = std::mem::replace(&mut rows.shift[i], shift(top));
             if unsettled {
                 continue;
             }
             rows.corrected = true;
-            let factor = (old - rows.shift[i]).exp2();
+            let factor = ((old - rows.shift[i]) * self.factor).exp2();
             rows.factors[i] *= factor;
             rows.sum[i] = s.mul(rows.sum[i], s.splat(factor));
             for weights in self.weights[i * self.stride..][..tile.first].chunks_exact_mut(S::LANES) {

@@ -9,7 +9,9 @@
 mod gpu;
 mod gpu_half;
 mod half;
+mod hard;
 mod panel;
+mod plain;
 mod reference;
 mod scratch;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use ellwand_simd::{pool, stores};
 
 pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
+pub(crate) use plain::dot;
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 pub(crate) use workload::normal;

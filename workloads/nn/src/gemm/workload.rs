@@ -2,16 +2,16 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Domain, Dtype, Fit, Implementation, InputError, Poison, Port, Ports, PrepareError, Prepared, Registry,
-    Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports, PrepareError, Prepared,
+    Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::half;
 use super::reference::reference;
-use super::{Product, Scratch, Source, product, products, scratch, streams};
+use super::{Product, Scratch, Source, dot, product, products, scratch, streams};
+use super::{half, hard};
 use crate::layers;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
@@ -110,6 +110,9 @@ impl Workload for Matmul {
         let a = normal(&[shape.m, shape.k], 1.0, &mut rng)?;
         let wide = Tensors::new().with("a", a).with("b", normal(&shape.b(), 1.0, &mut rng)?);
         if Precision::of(case) == Precision::Bf16 { narrowed(wide, &half::INPUTS) } else { Ok(wide) }
+    }
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        hard::sets(self, case, seed, sums)
     }
     fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         let mut case = case.clone();
@@ -256,7 +259,7 @@ fn scalar(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
     for (c, a) in c.chunks_exact_mut(n).zip(a.chunks_exact(k)) {
         if transposed {
             for (c, b) in c.iter_mut().zip(b.chunks_exact(k)) {
-                *c = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                *c = dot(a, b);
             }
         } else {
             c.fill(0.0);

@@ -45,6 +45,14 @@ pub(super) fn seeded(op: Op, shape: &Shape, seed: u64) -> Result<Tensors, InputE
         rng.set_stream(9 << 40);
         let mut labels = Tensor::zeros(Dtype::I64, &[shape.batch, shape.sequence])?;
         labels.i64_mut()?.iter_mut().for_each(|label| *label = rng.random_range(0..shape.dimension as i64));
+        if shape.ignored > 0 {
+            let skipped = |label: &mut i64| {
+                if rng.random_range(0..100) < shape.ignored {
+                    *label = shape.ignore_index;
+                }
+            };
+            labels.i64_mut()?.iter_mut().for_each(skipped);
+        }
         arrays.insert("labels", labels);
     }
     Ok(arrays)
@@ -119,7 +127,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
         arrays.insert(name, vector);
     }
     if op.has_labels() {
-        let labels = labels(&given, &whole, shape.dimension)?;
+        let labels = labels(&given, &whole, &shape)?;
         let kept = leading(&labels, extents[1], shape.sequence, shape.batch);
         let extents = if cut == extents { &whole[..whole.len() - 1] } else { &cut[..2] };
         arrays.insert("labels", Tensor::new(extents, &kept[..])?);
@@ -142,8 +150,9 @@ pub(super) fn leading<T: Copy>(values: &[T], stride: usize, inner: usize, outer:
     values.chunks(stride.max(1)).take(outer).flat_map(|chunk| &chunk[..inner]).copied().collect()
 }
 
-/// Labels as i64, one per row of x, each below the number of classes.
-fn labels(given: &Tensors, x: &[usize], classes: usize) -> Result<Vec<i64>, InputError> {
+/// Labels as i64, one per row of x, each a class or the label of rows that the loss skips.
+fn labels(given: &Tensors, x: &[usize], shape: &Shape) -> Result<Vec<i64>, InputError> {
+    let (classes, skipped) = (shape.dimension, shape.ignore_index);
     let array = given.get("labels")?;
     let values: Vec<i64> = match (array.i64(), array.i32()) {
         (Ok(values), _) => values.to_vec(),
@@ -155,13 +164,14 @@ fn labels(given: &Tensors, x: &[usize], classes: usize) -> Result<Vec<i64>, Inpu
         let problem = format!("its shape is {:?}", array.shape());
         return Err(InputError::new("labels", problem, format!("{rows:?}, one label for each vector of x")));
     }
-    match values.iter().position(|label| !usize::try_from(*label).is_ok_and(|label| label < classes)) {
+    let known = |label: &i64| *label == skipped || usize::try_from(*label).is_ok_and(|label| label < classes);
+    match values.iter().position(|label| !known(label)) {
         None => Ok(values),
         Some(at) => Err(InputError::new(
             "labels",
             format!("label {at} is {}", values[at]),
-            format!("a class from 0 to {}, since x has {classes} columns", classes - 1),
+            format!("a class from 0 to {}, since x has {classes} columns, or {skipped} to skip the row", classes - 1),
         )
-        .help("drop padded positions (PyTorch's ignore_index) before the loss")),
+        .help("--ignore-index names another label of rows that the loss skips")),
     }
 }

@@ -7,8 +7,8 @@ use super::gelu_exponent;
 use super::gelu_table::{self, Table};
 use ellwand_simd::lanes::Simd;
 
-/// x Phi(x), or its tanh form, of several vectors: within 8e-7 of the exact value for |x| < 8, and within 1e-7 for x <
-/// -1. NaN and -infinity give NaN.
+/// x Phi(x), or its tanh form, of several vectors: within 8e-7 of the exact value for |x| < 8, within 1e-7 (tanh
+/// 1.5e-7) for x < -1, and for |x| < 1 within 1e-6 (tanh 2e-6) of the value itself. NaN and -infinity give NaN.
 #[inline(always)]
 pub(super) fn gelu<S: Simd, const TANH: bool, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
     if S::QUICK_LOOK_UP {

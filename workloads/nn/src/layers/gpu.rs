@@ -3,6 +3,7 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Tensors};
 
+use super::labels;
 use super::op::Op;
 use super::shape::{Allocation, Reduction, Shape};
 use ellwand_gpu::{Arg, Buffer, GpuError, Job, gpu};
@@ -117,7 +118,12 @@ fn prepare<K: Kernels>(
             K::softmax(&mut job, [x, y], [rows, d])?;
         }
         (Op::CrossEntropyLoss, _) => {
-            let labels: Vec<u64> = inputs.get("labels")?.i64()?.iter().map(|&label| label as u64).collect();
+            let labels = labels::of(case, inputs)?;
+            if labels::counted(&labels) < labels.len() {
+                let why = "the kernels for GPUs skip no rows: labels without the ignore-index";
+                return Err(PrepareError::Unsupported(why.into()));
+            }
+            let labels: Vec<u64> = labels.iter().map(|&label| label as u64).collect();
             let labels = job.hold(Buffer::of_u64(gpu, &labels)?);
             let losses = if each {
                 Losses::Each(job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?)

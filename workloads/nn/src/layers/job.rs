@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::half::Element;
+use super::labels;
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
 use super::shape::{Allocation, Reduction, Shape, Stores};
@@ -116,7 +117,7 @@ impl<T: Element> Job<T> {
             x: array(Some("x"))?,
             second: array(op.second().map(|(name, _)| name))?,
             vectors: [vector(0)?, vector(1)?],
-            labels: if op.has_labels() { inputs.get("labels")?.i64()?.to_vec() } else { Vec::new() },
+            labels: if op.has_labels() { labels::of(case, inputs)? } else { Vec::new() },
             y: Buffer::filled(y, T::ZERO, pages),
             sum: Buffer::filled(sum, T::ZERO, pages),
             between: Buffer::filled(between, T::ZERO, pages),
@@ -161,7 +162,7 @@ impl<T: Element> Job<T> {
         }
         [self.x, self.second, self.y, self.sum, self.between] = held;
         let total: f64 = self.partial.iter().map(|bits| f64::from_bits(bits.load(Relaxed))).sum();
-        let count = if self.op == Op::CrossEntropyLoss { self.shape.rows() } else { self.shape.elements() };
+        let count = if self.op == Op::CrossEntropyLoss { labels::counted(&self.labels) } else { self.shape.elements() };
         self.loss = (if self.shape.reduction == Reduction::Mean { total / count as f64 } else { total }) as f32;
     }
 

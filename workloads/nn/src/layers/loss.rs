@@ -6,7 +6,7 @@ use ellwand_simd::lanes::{Kernel, Simd};
 /// block is below 128 half units in the last place, and usually a tenth of that.
 const BLOCK: usize = 4096;
 
-/// Sum of (x - target)^2: in f32 within blocks, in f64 over the blocks.
+/// Sum of (x - target)^2: in f32 within blocks, in f64 over the blocks, and within blocks whose sum leaves f32.
 pub(super) struct SquaredError<'a> {
     pub(super) x: &'a [f32],
     pub(super) target: &'a [f32],
@@ -17,8 +17,20 @@ impl Kernel for SquaredError<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> f64 {
         let blocks = self.x.chunks(BLOCK).zip(self.target.chunks(BLOCK));
-        blocks.fold(0.0, |sum, (x, target)| sum + f64::from(block(s, x, target)))
+        blocks.fold(0.0, |sum, (x, target)| sum + in_range(block(s, x, target), || wide(x, target)))
     }
+}
+
+/// The sum of a block, computed again by `wide` if it left f32.
+#[inline(always)]
+pub(super) fn in_range(sum: f32, wide: impl FnOnce() -> f64) -> f64 {
+    if sum.is_finite() { f64::from(sum) } else { wide() }
+}
+
+/// The sum of a block in f64.
+#[cold]
+fn wide(x: &[f32], target: &[f32]) -> f64 {
+    x.iter().zip(target).map(|(x, target)| (f64::from(*x) - f64::from(*target)).powi(2)).sum()
 }
 
 #[inline(always)]

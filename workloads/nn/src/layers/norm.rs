@@ -3,7 +3,8 @@
 //! Two passes over a row. The first sums d = x - shift and d^2, where the shift is the mean of the row's first vector;
 //! mean and variance follow as in T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample
 //! variance, 1983. A mean of 1e4 therefore costs no digits. If the shift is too far from the mean for that, the row is
-//! summed again about its mean. The second pass reads what the first left in the cache.
+//! summed again about its mean, and in f64 if the sums leave f32. The second pass reads what the first left in the
+//! cache.
 #![allow(unsafe_code)]
 
 use ellwand_simd::lanes::{Kernel, Simd};
@@ -28,7 +29,13 @@ pub(super) struct Norm<'a, const RESIDUAL: bool> {
 pub(super) const SCRATCH: usize = 2;
 
 /// Ratio of (mean - shift)^2 to the variance above which the correction costs significant digits.
-pub(super) const FAR: f32 = 1.0;
+const FAR: f32 = 1.0;
+
+/// True if the means of x - shift and of its square are in range and give an accurate variance.
+#[inline(always)]
+pub(super) fn near_enough(rest: f32, square: f32) -> bool {
+    rest * rest <= FAR * (square - rest * rest) && square < f32::INFINITY
+}
 
 /// Constants of the second pass for a row: ((x - shift) scale + offset) gamma + beta.
 #[derive(Clone, Copy, Default)]
@@ -97,11 +104,11 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         for (r, moments) in moments.iter_mut().enumerate() {
             // Division makes the deviation of a constant row far from 0 exactly 0.
             let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
-            *moments = if rest * rest > FAR * (square - rest * rest) {
+            *moments = if near_enough(rest, square) {
+                settle(shift[r], rest, square, self.eps)
+            } else {
                 // SAFETY: a row of the block that `near` points to.
                 again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
-            } else {
-                settle(shift[r], rest, square, self.eps)
             };
         }
 
@@ -250,5 +257,20 @@ pub(super) fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
         sum = s.add(sum, deviation);
         square = s.mul_add(deviation, deviation, square);
     }
-    settle(shift, s.sum(sum) / x.len() as f32, s.sum(square) / x.len() as f32, eps)
+    let (rest, square) = (s.sum(sum) / x.len() as f32, s.sum(square) / x.len() as f32);
+    if rest.is_finite() && square.is_finite() { settle(shift, rest, square, eps) } else { wide(x, eps) }
+}
+
+/// Moments of a row whose sums or squares leave f32. The result is NaN only if the row holds NaN or infinity.
+#[cold]
+#[inline(never)]
+fn wide(x: &[f32], eps: f32) -> Moments {
+    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / x.len() as f64;
+    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / x.len() as f64;
+    let scale = 1.0 / (variance + f64::from(eps)).sqrt();
+    // Where a deviation from the mean leaves f32, the spread of the row is as large as its values, so that deviations
+    // from 0 are as good.
+    let in_range = x.iter().all(|x| (x - mean as f32).is_finite());
+    let shift = if in_range { mean as f32 } else { 0.0 };
+    Moments { shift, scale: scale as f32, offset: ((f64::from(shift) - mean) * scale) as f32 }
 }

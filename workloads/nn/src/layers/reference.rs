@@ -58,7 +58,10 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
         return Err(InputError::new("x", format!("its shape is {extents:?}"), "the shape of the case"));
     }
     let second = op.second().map_or(Ok(&[][..]), |(name, _)| inputs.f32(name))?;
-    let labels = if op.has_labels() { inputs.get("labels")?.i64()? } else { &[] };
+    // Skipped rows have label -1 from here on.
+    let skipped = |label: &i64| if *label == shape.ignore_index { -1 } else { *label };
+    let labels: Vec<i64> =
+        if op.has_labels() { inputs.get("labels")?.i64()?.iter().map(skipped).collect() } else { Vec::new() };
     let mut vectors = [&[][..]; 2];
     for (vector, (name, _, _)) in vectors.iter_mut().zip(op.vectors()) {
         *vector = inputs.f32(name)?;
@@ -100,7 +103,8 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
         let outputs = Tensors::new().with("y", Tensor::new(extents, &y[..])?);
         return Ok(if sum.is_empty() { outputs } else { outputs.with("sum", Tensor::new(extents, &sum[..])?) });
     }
-    let count = if op == Op::CrossEntropyLoss { shape.rows() } else { x.len() };
+    let kept = || labels.iter().filter(|label| **label != -1).count();
+    let count = if op == Op::CrossEntropyLoss { kept() } else { x.len() };
     let loss = match (shape.reduction, op) {
         (Reduction::Mean, _) => Tensor::new(&[], &[(losses / count as f64) as f32][..])?,
         (Reduction::Sum, _) => Tensor::new(&[], &[losses as f32][..])?,
@@ -150,6 +154,9 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         }
         Step::Whole(Op::CrossEntropyLoss) => {
             let losses = x.chunks(d).zip(labels).map(|(x, label)| {
+                if *label == -1 {
+                    return 0.0;
+                }
                 let (most, sum) = log_sum(x);
                 sum.ln() + (most - f64::from(x[*label as usize]))
             });

@@ -2,6 +2,7 @@
 
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 
+use super::labels;
 use super::op::Op;
 use ellwand_simd::buffer::Pages;
 use ellwand_simd::isa::Isa;
@@ -53,6 +54,9 @@ pub(super) struct Shape {
     pub(super) eps: f32,
     pub(super) tanh: bool,
     pub(super) reduction: Reduction,
+    /// Label of rows that the loss skips, and the share of generated rows that have it, in percent.
+    pub(super) ignore_index: i64,
+    pub(super) ignored: i64,
     pub(super) allocation: Allocation,
     pub(super) stores: Stores,
     pub(super) precision: Precision,
@@ -82,6 +86,8 @@ impl Shape {
                 Some("none") => Reduction::None,
                 _ => Reduction::Mean,
             },
+            ignore_index: labels::ignore_index(case),
+            ignored: case.int("ignored").unwrap_or(0),
             allocation: match case.text("allocation") {
                 Some("arena") => Allocation::Arena,
                 Some("fresh") => Allocation::Fresh,
@@ -144,6 +150,9 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
     if op.is_loss() {
         let words = ["mean", "sum", "none"];
         axes.push(Axis::choice("reduction", "of the losses: their mean, their sum, or none", &words, "mean"));
+    }
+    if op.has_labels() {
+        axes.extend(labels::axes());
     }
     axes.push(Axis::choice(
         "allocation",

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "rows and columns of several arrays at once")]
 
+use super::labels::class;
 use ellwand_simd::lanes::{Kernel, Simd, ln};
 
 /// Largest value of each of `ROWS` rows of `x`; may ignore NaN, which returns through the exponentials.
@@ -291,7 +292,7 @@ impl<W: Weigh> Softmax<'_, W> {
     }
 }
 
-/// Sum over the rows of ln(sum of e^x) - `x[label]`; if `each`, the individual losses in y.
+/// Sum over the rows that are not skipped of ln(sum of e^x) - `x[label]`; if `each`, the individual losses in y.
 pub(super) struct CrossEntropy<'a> {
     pub(super) x: &'a [f32],
     pub(super) labels: &'a [i64],
@@ -350,11 +351,14 @@ impl CrossEntropy<'_> {
             for row in (0..labels.len()).step_by(ROWS) {
                 let at = (group * GROUP + row) * d;
                 let ahead = if at + n < x.len() { &x[at + n..] } else { &x[at..] };
-                for r in 0..ROWS {
-                    above[row + r] = most[r] - x[at + r * d + labels[row + r] as usize];
-                }
                 let (sum, next) = exponentials::<S, ROWS, false, false>(s, d, &x[at..], most, ahead, &mut [], None);
-                sums[row..row + ROWS].copy_from_slice(&sum);
+                for r in 0..ROWS {
+                    // A skipped row keeps its sum of 1 and thus its loss of 0.
+                    if let Some(class) = class(labels[row + r]) {
+                        above[row + r] = most[r] - x[at + r * d + class];
+                        sums[row + r] = sum[r];
+                    }
+                }
                 most = next;
             }
             let mut losses = [0.0_f32; GROUP];

@@ -2,12 +2,12 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 
 use super::op::Op;
 use super::shape::{self, Allocation, Reduction, Shape};
-use super::{data, half, reference};
+use super::{data, half, hard, reference};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::{Precision, narrowed, widened};
 
@@ -123,6 +123,10 @@ impl Workload for Layer {
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let arrays = data::seeded(self.op, &Shape::of(case)?, seed)?;
         if precision(case) == Precision::Bf16 { narrowed(arrays, &half::INPUTS) } else { Ok(arrays) }
+    }
+
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        hard::sets(self, self.op, case, seed)
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {

@@ -6,6 +6,7 @@ use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepa
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
 use crate::layers::job::{rows_of_a_piece, stores_of, told};
+use crate::layers::labels;
 use crate::layers::op::Op as Forward;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -105,7 +106,8 @@ impl Job {
             Upstream::Rows => (array(name, shape.rows())?, 1.0),
             Upstream::One => (nothing(), array(name, 1)?.first().copied().map_or(1.0, f64::from)),
         };
-        let losses = if op == Op::CrossEntropyLoss { shape.rows() } else { shape.elements() };
+        let labels = if op.forward().has_labels() { labels::of(case, inputs)? } else { Vec::new() };
+        let losses = if op == Op::CrossEntropyLoss { labels::counted(&labels) } else { shape.elements() };
         let reduced = op.forward().is_loss() && shape.reduction == Reduction::Mean;
         let parameters = if op.has_parameters() { shape.dimension } else { 0 };
         let pieces = shape.rows().div_ceil(rows_of(op, &shape));
@@ -120,7 +122,7 @@ impl Job {
             upstream,
             factor: if reduced { given / losses as f64 } else { given },
             gamma: if op.has_parameters() { array("gamma", shape.dimension)? } else { nothing() },
-            labels: if op.forward().has_labels() { inputs.get("labels")?.i64()?.to_vec() } else { Vec::new() },
+            labels,
             dx: Buffer::filled(shape.elements(), 0.0, pages),
             dgamma: Buffer::filled(parameters, 0.0, pages),
             dbeta: Buffer::filled(parameters, 0.0, pages),

@@ -1,12 +1,13 @@
 //! The gradient of cross-entropy as a softmax with a different final step: (softmax(x) - 1 at the label) times the
 //! upstream gradient. Reads the logits from memory only once.
 
+use crate::layers::labels::class;
 use crate::layers::softmax::Weigh;
 
 /// Subtracts 1 at the label and multiplies by the upstream gradient.
 #[derive(Clone, Copy)]
 pub(super) struct LessLabel<'a> {
-    /// The class of each row, below `d`.
+    /// The class of each row, below `d`, or a negative number for a row that the loss skips.
     pub(super) labels: &'a [i64],
     /// One value per row; empty if `factor` applies to all rows.
     pub(super) upstream: &'a [f32],
@@ -22,7 +23,12 @@ impl Weigh for LessLabel<'_> {
         for r in 0..ROWS {
             // (term / sum - 1) upstream = (term - sum) upstream / sum: the difference is exact if the label has nearly
             // all of the weight.
-            terms[r * self.d + self.labels[row + r] as usize] -= sums[r];
+            let Some(class) = class(self.labels[row + r]) else {
+                // Also where a term is NaN.
+                terms[r * self.d..][..self.d].fill(0.0);
+                continue;
+            };
+            terms[r * self.d + class] -= sums[r];
             factors[r] = self.upstream.get(row + r).copied().unwrap_or(self.factor) / sums[r];
         }
         factors

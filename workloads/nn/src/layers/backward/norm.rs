@@ -2,12 +2,12 @@
 //!
 //! Two passes over a row. With d = x - shift, where the shift is the mean of the row's first vector, the first pass
 //! sums d, d^2, g = dy gamma and g d. Mean and variance follow as in the forward direction (`layers/norm.rs`), and the
-//! mean of g n, where n is the normalised x, from that of g d. If the shift is too far from the mean, the sums with x
-//! are recomputed about the mean. The second pass reads what the first left in the cache, writes dx and updates the
+//! mean of g n, where n is the normalised x, from that of g d. If the shift is too far from the mean, or a sum leaves
+//! f32, the sums with x are recomputed. The second pass reads what the first left in the cache, writes dx and updates the
 //! column sums, which are moved to f64 every [`TOGETHER`] rows.
 #![allow(unsafe_code)]
 
-use crate::layers::norm::{FAR, Moments, again, put, settle};
+use crate::layers::norm::{Moments, again, near_enough, put, settle};
 use ellwand_simd::lanes::{Kernel, Simd};
 
 /// Rows of scratch: the column sums for dgamma and dbeta.
@@ -201,33 +201,35 @@ impl NormGradient<'_> {
         for (r, row) in rows.iter_mut().enumerate() {
             let [all, squares, all_g, products] = sums[r];
             let (rest, square) = (s.sum(all) / d as f32, s.sum(squares) / d as f32);
-            let (mean_g, mut mean_gd) = (s.sum(all_g) / d as f32, s.sum(products) / d as f32);
-            let moments = if rest * rest > FAR * (square - rest * rest) {
-                let of_row = from + r * d..from + (r + 1) * d;
-                let mean = shift[r] + rest;
-                mean_gd = self.products(s, of_row.clone(), mean);
-                again(s, &self.x[of_row], mean, self.eps)
+            let mean_g = s.sum(all_g) / d as f32;
+            *row = if near_enough(rest, square) {
+                let moments = settle(shift[r], rest, square, self.eps);
+                // n = d scale + offset
+                let mean_gn = s.sum(products) / d as f32 * moments.scale + mean_g * moments.offset;
+                Row { moments, mean_g, mean_gn }
             } else {
-                settle(shift[r], rest, square, self.eps)
+                let of_row = from + r * d..from + (r + 1) * d;
+                let moments = again(s, &self.x[of_row.clone()], shift[r] + rest, self.eps);
+                Row { moments, mean_g, mean_gn: self.mean_gn(s, of_row, moments) }
             };
-            // n = d scale + offset
-            let mean_gn = mean_gd * moments.scale + mean_g * moments.offset;
-            *row = Row { moments, mean_g, mean_gn };
         }
         rows
     }
 
-    /// Mean of g (x - shift) over a row. Rarely needed, so not inlined into the loop.
+    /// Mean of g n over a row with known moments. Rarely needed, so not inlined into the loop.
     #[cold]
     #[inline(always)]
-    fn products<S: Simd>(&self, s: S, row: std::ops::Range<usize>, shift: f32) -> f32 {
+    fn mean_gn<S: Simd>(&self, s: S, row: std::ops::Range<usize>, moments: Moments) -> f32 {
+        let Moments { shift, scale, offset } = moments;
         let parts = self.x[row.clone()].chunks(S::LANES).zip(self.dy[row].chunks(S::LANES));
         let mut sum = s.splat(0.0);
         for ((x, dy), gamma) in parts.zip(self.gamma.chunks(S::LANES)) {
             let full = x.len() == S::LANES;
             let part = |values, fill| if full { s.load(values) } else { s.load_part(values, fill) };
+            // Lanes beyond the row have g = 0.
             let g = s.mul(part(dy, 0.0), part(gamma, 0.0));
-            sum = s.mul_add(g, s.sub(part(x, shift), s.splat(shift)), sum);
+            let normal = s.mul_add(s.sub(part(x, shift), s.splat(shift)), s.splat(scale), s.splat(offset));
+            sum = s.mul_add(g, normal, sum);
         }
         s.sum(sum) / self.d as f32
     }

@@ -76,11 +76,15 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
         Upstream::Rows => (given, 1, 1.0),
         Upstream::One => (&[][..], 1, given.first().copied().map_or(1.0, f64::from)),
     };
+    // Skipped rows have label -1 from here on.
+    let skipped = |label: &i64| if *label == shape.ignore_index { -1 } else { *label };
+    let labels: Vec<i64> =
+        if op.forward().has_labels() { inputs.get("labels")?.i64()?.iter().map(skipped).collect() } else { Vec::new() };
     if op.forward().is_loss() && shape.reduction == Reduction::Mean {
-        factor /= (if op == Op::CrossEntropyLoss { shape.rows() } else { x.len() }) as f64;
+        let kept = || labels.iter().filter(|label| **label != -1).count();
+        factor /= (if op == Op::CrossEntropyLoss { kept() } else { x.len() }) as f64;
     }
     let target = if op.forward() == Forward::MseLoss { inputs.f32("target")? } else { &[] };
-    let labels = if op.forward().has_labels() { inputs.get("labels")?.i64()? } else { &[] };
     let gamma = if op.has_parameters() { inputs.f32("gamma")? } else { &[] };
     let (eps, tanh) = (shape.eps, shape.tanh);
     let plan = &Plan { op, d, eps, tanh, factor, stream: false, gamma };
@@ -131,6 +135,10 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
         }
         Op::CrossEntropyLoss => {
             for (row, ((x, label), dx)) in x.chunks(d).zip(labels).zip(dx.chunks_mut(d)).enumerate() {
+                if *label == -1 {
+                    dx.fill(0.0);
+                    continue;
+                }
                 let factor = plan.factor * upstream.get(row).map_or(1.0, |dloss| f64::from(*dloss));
                 let (most, sum) = log_sum(x);
                 for (c, (x, dx)) in x.iter().zip(dx).enumerate() {

@@ -3,7 +3,8 @@
 
 use super::op::Op;
 use super::piece::{Piece, Plan};
-use crate::layers::scalar::largest;
+use crate::layers::labels::class;
+use crate::layers::scalar::{largest, moments};
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
@@ -29,9 +30,7 @@ fn swish_slope(x: f32) -> f32 {
 
 fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]) {
     let count = x.len() as f64;
-    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
-    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / count;
-    let inverse = 1.0 / (variance + f64::from(plan.eps)).sqrt();
+    let (mean, inverse) = moments(x, plan.eps);
     let normal = |x: f32| (f64::from(x) - mean) * inverse;
     let (mut sum, mut product) = (0.0, 0.0);
     for ((x, dy), gamma) in x.iter().zip(dy).zip(plan.gamma) {
@@ -73,6 +72,10 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
         }
         Op::CrossEntropyLoss => {
             for (row, ((x, label), dx)) in x.chunks(d).zip(labels).zip(dx.chunks_mut(d)).enumerate() {
+                if class(*label).is_none() {
+                    dx.fill(0.0);
+                    continue;
+                }
                 let most = largest(x);
                 let mut sum = 0.0_f64;
                 for (x, dx) in x.iter().zip(&mut *dx) {

@@ -1,8 +1,8 @@
 //! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
-    Axis, Case, Compared, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work,
-    Workload,
+    Axis, Case, Compared, Dtype, Fit, HardSet, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value,
+    Verdict, Work, Workload,
 };
 
 use super::data;
@@ -10,6 +10,7 @@ use super::job::bytes_of_sums;
 use super::op::{Op, Upstream};
 use super::reference::{self, moments};
 use crate::layers::shape::{self, Allocation, Reduction, Shape};
+use crate::layers::{hard, labels};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
@@ -114,6 +115,10 @@ impl Workload for Backward {
         data::seeded(self.op, &Shape::of(case)?, seed)
     }
 
+    fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+        hard::sets(self, self.op.forward(), case, seed)
+    }
+
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         data::adopt(self.op, case, given, fit)
     }
@@ -188,7 +193,9 @@ impl Backward {
             } else {
                 let upstream = inputs.f32(self.op.upstream_name())?;
                 let factor = match (self.op, shape.reduction) {
-                    (Op::CrossEntropyLoss, Reduction::Mean) => 1.0 / shape.rows() as f64,
+                    (Op::CrossEntropyLoss, Reduction::Mean) => {
+                        1.0 / labels::counted(&labels::of(case, inputs)?).max(1) as f64
+                    }
                     _ => 1.0,
                 };
                 let per = want.len() / upstream.len().max(1);

@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 
 use crate::layers::line::{Gelu, Pair, SquaredDifference, Swish};
+use crate::layers::loss::in_range;
 use crate::layers::op::{Op, Step};
 use crate::layers::piece::{PAGE, Piece, Plan, Way, span};
 use ellwand_simd::buffer::{Buffer, Pages};
@@ -143,7 +144,10 @@ impl Kernel for SquaredError<'_> {
                 let difference = s.sub(part(s, x), part(s, target));
                 sums[0] = s.mul_add(difference, difference, sums[0]);
             }
-            total += f64::from(s.sum(s.add(sums[0], sums[1])));
+            total += in_range(s.sum(s.add(sums[0], sums[1])), || {
+                let square = |(x, target): (&u16, &u16)| (f64::from(widen(*x)) - f64::from(widen(*target))).powi(2);
+                x.iter().zip(target).map(square).sum()
+            });
         }
         total
     }

@@ -65,7 +65,7 @@ fn bad_arrays_are_named_with_what_was_expected() {
     refused(Op::LayerNorm, x().with("beta", Tensor::vector(&[1_u8, 2, 3][..])), &["beta", "uint8"]);
     refused(Op::CrossEntropyLoss, x(), &["labels", "missing"]);
     refused(Op::CrossEntropyLoss, x().with("labels", labels(&[3], &[0; 3])), &["labels", "[3]", "[2]"]);
-    for bad in [3, -1, -100, i64::MAX] {
+    for bad in [3, -1, -99, i64::MAX] {
         let given = x().with("labels", labels(&[2], &[0, bad]));
         refused(Op::CrossEntropyLoss, given, &["labels", "label 1", &bad.to_string(), "0 to 2"]);
     }
@@ -87,5 +87,53 @@ fn axes_refuse_what_leaves_nothing_to_compute() {
         // A case that is addressable is left to the planner, which knows the machine's memory.
         let large = case(op, [1 << 20, 1 << 10, 1 << 10], &[]);
         assert!(layer.check(&large).is_ok() && layer.footprint(&large) > 1 << 42);
+    }
+}
+
+#[test]
+fn rows_with_the_ignored_label_take_no_part_in_the_loss() {
+    // Row 1 is skipped although its logits are NaN. Row 0: ln(1 + e) - 1, row 2: ln 2.
+    let x = Tensor::new(&[3, 2], &[0.0, 1.0, f32::NAN, 7.0, 5.0, 5.0][..]).unwrap();
+    let losses = [1.0_f64.exp().ln_1p() - 1.0, 0.0, 2.0_f64.ln()];
+    for (skipped, more) in [(-100, vec![]), (0, vec![("ignore-index", "0")])] {
+        for (reduction, want) in [
+            ("none", losses.to_vec()),
+            ("sum", vec![losses.iter().sum()]),
+            ("mean", vec![losses.iter().sum::<f64>() / 2.0]),
+        ] {
+            let more: Vec<_> = more.iter().copied().chain([("reduction", reduction)]).collect();
+            let wanted = case(Op::CrossEntropyLoss, [1, 3, 2], &more);
+            let given = Tensors::new().with("x", x.clone()).with("labels", labels(&[3], &[1, skipped, 1]));
+            let layer = Layer::new(Op::CrossEntropyLoss);
+            let (made, inputs) = layer.adopt(&wanted, given, Fit::Whole).unwrap();
+            let expected = layer.reference(&made, &inputs).unwrap();
+            for (want, have) in want.iter().zip(expected.f32("loss").unwrap()) {
+                assert!((want - f64::from(*have)).abs() <= 1e-6, "{reduction}: {have}, not {want}");
+            }
+            for way in ways() {
+                let got = compute(Op::CrossEntropyLoss, method(way), &made, &inputs);
+                let verdict = layer.judge(&made, &inputs, &expected, &got);
+                assert!(verdict.passed, "{way:?} {reduction}: {}", verdict.detail);
+            }
+        }
+    }
+}
+
+#[test]
+fn generated_labels_are_skipped_as_often_as_asked() {
+    let layer = Layer::new(Op::CrossEntropyLoss);
+    for (percent, least, most) in [("0", 0, 0), ("25", 350, 650), ("100", 2000, 2000)] {
+        let case = case(Op::CrossEntropyLoss, [2, 1000, 5], &[("ignored", percent), ("ignore-index", "-7")]);
+        let inputs = layer.inputs(&case, 3).unwrap();
+        let skipped = inputs.get("labels").unwrap().i64().unwrap().iter().filter(|label| **label == -7).count();
+        assert!((least..=most).contains(&skipped), "{percent} %: {skipped} of 2000");
+        let expected = layer.reference(&case, &inputs).unwrap();
+        // Without any row the mean is 0 / 0, as in PyTorch.
+        assert_eq!(expected.f32("loss").unwrap()[0].is_nan(), percent == "100");
+        for way in ways() {
+            let got = compute(Op::CrossEntropyLoss, method(way), &case, &inputs);
+            let verdict = layer.judge(&case, &inputs, &expected, &got);
+            assert!(verdict.passed, "{way:?} {percent} %: {}", verdict.detail);
+        }
     }
 }

@@ -100,3 +100,26 @@ fn shapes_that_cannot_be_are_refused_with_their_figure() {
         assert!(Job::new(op, method(Way::Scalar), &case(op, [1, 2, 4], &[]), &small).is_err());
     }
 }
+
+#[test]
+fn rows_that_the_loss_skips_get_no_gradient() {
+    let op = Op::CrossEntropyLoss;
+    for reduction in ["mean", "sum", "none"] {
+        let (case, mut inputs) =
+            on(op, &vec![vec![1.0, -2.0, 0.5]; 40], None, &[("ignored", "50"), ("reduction", reduction)]);
+        let labels = inputs.get("labels").unwrap().i64().unwrap().to_vec();
+        let skipped = labels.iter().position(|label| *label == -100).unwrap();
+        // Not even from logits that are NaN.
+        let mut x = inputs.f32("x").unwrap().to_vec();
+        x[3 * skipped] = f32::NAN;
+        inputs.insert("x", Tensor::new(&[1, 40, 3], &x[..]).unwrap());
+        for way in ways() {
+            let got = compute(op, method(way), &case, &inputs);
+            judged(op, &case, &inputs, &got).unwrap_or_else(|detail| panic!("{way:?} {reduction}: {detail}"));
+            let dx = got.f32("dx").unwrap();
+            for (label, dx) in labels.iter().zip(dx.chunks(3)) {
+                assert_eq!(*label == -100, dx == [0.0; 3], "{way:?} {reduction}: label {label}, gradient {dx:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Judges implementations on the hard input sets of their workload.
+
+use ellwand_core::error::InputError;
+use ellwand_core::implementation::Implementation;
+use ellwand_core::record::Outcome;
+use ellwand_core::tensor::Tensors;
+use ellwand_core::verdict::{Verdict, compare};
+use ellwand_core::{Case, HardSet};
+
+use crate::check::{self, Task};
+use crate::measure::Instrument;
+use crate::plan::Cell;
+
+/// The hard sets of a cell with their expected outputs.
+pub struct Hard(Vec<(HardSet, Tensors)>);
+
+/// How an implementation did on the hard sets.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Sets on which it is right, for every case of the set that it supports.
+    pub right: usize,
+    /// Sets outside its declared range, with that range.
+    pub excepted: Vec<(String, &'static str)>,
+}
+
+impl Hard {
+    /// Names of the sets.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(set, _)| set.name.as_str())
+    }
+}
+
+impl Instrument<'_> {
+    /// Makes the hard sets of a cell.
+    ///
+    /// # Errors
+    /// If inputs or reference cannot be computed.
+    pub fn hard(&self, cell: &Cell) -> Result<Hard, String> {
+        let workload = cell.workload.as_ref();
+        check::guarded("the workload's hard sets", || {
+            let sets = workload.hard_sets(&cell.case, self.seed)?;
+            let with_expected = |set: HardSet| {
+                let expected = workload.reference(&set.case, &set.inputs)?;
+                Ok::<_, InputError>((set, expected))
+            };
+            sets.into_iter().map(with_expected).collect::<Result<Vec<_>, _>>().map(Hard)
+        })?
+        .map_err(|error| error.to_string())
+    }
+
+    /// Runs an implementation once on each hard set and judges its answers; nothing is timed.
+    ///
+    /// # Errors
+    /// The first wrong or failed outcome, which names its set.
+    pub fn judged_on(&self, cell: &Cell, hard: &Hard, row: &Implementation) -> Result<Judged, Outcome> {
+        let mut judged = Judged::default();
+        for (set, expected) in &hard.0 {
+            if let Some(limit) = row.limits.iter().find(|limit| limit.set == set.name) {
+                judged.excepted.push((set.name.clone(), limit.range));
+                continue;
+            }
+            let mut right = false;
+            for case in set.cases() {
+                match self.judged_at(cell, set, expected, case, row) {
+                    Ok(()) => right = true,
+                    Err(Outcome::Unsupported { .. }) => {}
+                    Err(outcome) => return Err(named(outcome, set, case)),
+                }
+            }
+            judged.right += usize::from(right);
+        }
+        Ok(judged)
+    }
+
+    fn judged_at(
+        &self,
+        cell: &Cell,
+        set: &HardSet,
+        expected: &Tensors,
+        case: &Case,
+        row: &Implementation,
+    ) -> Result<(), Outcome> {
+        let device = self.device(row).map_err(|why| Outcome::Unsupported { why })?;
+        let task = Task { workload: cell.workload.as_ref(), case, inputs: &set.inputs };
+        let mut ran = check::first_run(&task, row, device)?;
+        let output = check::output(ran.prepared.as_mut())?;
+        let Some(tolerance) = set.tolerance else { return check::judge(&task, expected, &output).map(drop) };
+        let verdict = compare(expected, &output, tolerance).of_something();
+        if verdict.passed { Ok(()) } else { Err(Outcome::Wrong { verdict }) }
+    }
+}
+
+/// The outcome with the hard set in its reason.
+fn named(outcome: Outcome, set: &HardSet, case: &Case) -> Outcome {
+    let place = format!("hard set '{}', {case}", set.name);
+    match outcome {
+        Outcome::Wrong { verdict } => {
+            Outcome::Wrong { verdict: Verdict { detail: format!("{place}: {}", verdict.detail), ..verdict } }
+        }
+        Outcome::Failed { error } => Outcome::Failed { error: format!("{place}: {error}") },
+        other => other,
+    }
+}
