@@ -50,6 +50,10 @@ fn seed_flags_of_the_profiling_scripts_are_understood() {
         "--no-ceilings",
         "--data",
         "seed",
+        "--beta",
+        "1",
+        "--overload",
+        "flag",
     ]);
     assert!(told.stdout.contains("lattice-decode") && told.stdout.contains("lattice-quantize"));
     let report = std::fs::read_to_string(here.path("results/report.md")).unwrap();
@@ -188,8 +192,14 @@ fn list_shows_what_there_is() {
         serde_json::from_str(&here.ok(&["list", "lattice", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["workloads"].as_array().unwrap().len(), 3);
     let decode = json["workloads"].as_array().unwrap().iter().find(|w| w["name"] == "lattice-decode").unwrap();
-    let retries = decode["inputs"].as_array().unwrap().iter().find(|port| port["name"] == "retries").unwrap();
-    assert_eq!((&retries["dtype"], &retries["only_with"]), (&"uint8".into(), &"--overload retry".into()));
+    let port = |list: &str, name: &str| {
+        let ports = decode[list].as_array().unwrap().iter().find(|port| port["name"] == name);
+        ports.unwrap().clone()
+    };
+    assert_eq!(
+        (&port("inputs", "retries")["dtype"], &port("inputs", "retries")["required"]),
+        (&"uint8".into(), &false.into())
+    );
     assert_eq!(decode["outputs"][0]["name"], "x");
     let kde = here.ok(&["list", "kde-predict"]).stdout;
     for line in ["enc_spike_times: float64 [spikes];", "position_std: float64 scalar or [D], optional;", "outputs"] {

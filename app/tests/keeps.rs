@@ -174,7 +174,7 @@ fn old_results_stay_until_new_ones_are_whole() {
     }
     let before = results("run");
     // Nothing can be measured, and nothing is.
-    for more in [&["-i", "wgpu"][..], &["-i", "cuda"], &["--lattice", "E8", "--M", "0"]] {
+    for more in [&["-i", "cuda"][..], &["--lattice", "E8", "--M", "0"]] {
         let told = here.run(&[&common::QUICK[..], more, &["-o", "run", "--overwrite"]].concat());
         assert_ne!(told.code, Some(0), "{}", told.stderr);
         assert_eq!(files(&here.path("run")), before, "{more:?} {}", told.stderr);

@@ -229,10 +229,10 @@ mod tests {
         );
         assert!(difference(b"a", b"a\nb").unwrap().contains("'b' (length 1), the baseline's is nothing more"));
         let long = |end: &str| "x".repeat(500) + end;
-        let told = difference(long("a\x1b[2J").as_bytes(), long("b").as_bytes()).unwrap();
+        let said = difference(long("a\x1b[2J").as_bytes(), long("b").as_bytes()).unwrap();
         assert!(
-            told.contains("byte 501") && told.contains("xb' (length 501)") && told.contains(r"xa\u{1b}[2J'"),
-            "{told}"
+            said.contains("byte 501") && said.contains("xb' (length 501)") && said.contains(r"xa\u{1b}[2J'"),
+            "{said}"
         );
         assert!(difference(b"", b"\xff").unwrap().contains("line 1"));
     }

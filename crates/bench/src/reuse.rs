@@ -34,11 +34,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_that_cannot_have_been_read_is_told() {
+    fn an_input_that_cannot_have_been_read_is_remarked() {
         let work = Work::items("values", 1 << 20).bytes(4 << 20, 4);
         assert_eq!(remark(&work, 1e-4), None, "42 GB/s");
-        let told = remark(&work, 2e-9 / 1000.0).unwrap();
-        assert!(told.contains("the result of an earlier iteration"), "{told}");
+        let said = remark(&work, 2e-9 / 1000.0).unwrap();
+        assert!(said.contains("the result of an earlier iteration"), "{said}");
         assert_eq!(remark(&Work::items("calls", 1), 1e-12), None, "it reads nothing");
     }
 }

@@ -15,6 +15,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use ellwand::internals::core::device::Part;
 use ellwand::internals::core::{
     Axis, Case, CpuScope, Device, DeviceKind, DeviceStatus, Implementation, InputError, Poison, PrepareError, Prepared,
     Registry, Tensor, Tensors, Timing, Work, Workload,
@@ -23,6 +24,7 @@ use ellwand::internals::core::{
 type Test = (&'static str, fn());
 const TESTS: &[Test] = &[
     ("verdicts_and_exit_codes", verdicts_and_exit_codes),
+    ("what_slows_down_with_age_is_found", what_slows_down_with_age_is_found),
     ("a_device_that_slowed_itself_down_is_said", a_device_that_slowed_itself_down_is_said),
     ("a_sweep_has_a_line_for_each_case", a_sweep_has_a_line_for_each_case),
     ("what_cannot_be_compared_is_refused", sides::what_cannot_be_compared_is_refused),
@@ -80,6 +82,9 @@ const EMPTY: &str = "OWN_PROGRAM_EMPTY";
 /// The variable of the environment that says why the device slows itself down.
 const SLOWED: &str = "OWN_PROGRAM_SLOWED_BY";
 
+/// If this variable of the environment is set, the device times the parts of slots.
+const PARTS: &str = "OWN_PROGRAM_PARTS";
+
 impl Device for Fake {
     fn id(&self) -> &str {
         "fake"
@@ -100,6 +105,24 @@ impl Device for Fake {
         let wall_ns = (self.0.0.load(SeqCst) - before).max(500_000);
         let none = Some(0);
         Timing { wall_ns, cpu_ns: Some(wall_ns), others_ns: none, switches: none, waits: none, ..Timing::default() }
+    }
+    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut(Part)) -> (Timing, Vec<u64>) {
+        body(Part::Head);
+        let mut each = Vec::new();
+        let timing = self.time(scope, &mut || {
+            for _ in 0..parts {
+                let before = self.0.0.load(SeqCst);
+                body(Part::Timed);
+                each.push(self.0.0.load(SeqCst) - before);
+            }
+        });
+        if self.finest_part_ns().is_none() {
+            each.clear();
+        }
+        (timing, each)
+    }
+    fn finest_part_ns(&self) -> Option<u64> {
+        std::env::var_os(PARTS).map(|_| 1_000)
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -187,7 +210,7 @@ fn registry() -> Registry {
     registry.device(Arc::new(Fake(clock.clone())));
     registry.workload(Double(vec![Axis::int("n", "the number", 1, 100, 3)]));
     let plain: Cost = if std::env::var_os(FASTER).is_some() { |_| 1_000_000 } else { |_| 2_000_000 };
-    let costs: [(&str, Cost); 6] = [
+    let costs: [(&str, Cost); 7] = [
         ("plain", plain),
         ("twin", |_| 2_004_000),
         ("slower", |_| 2_200_000),
@@ -195,6 +218,8 @@ fn registry() -> Registry {
         // Slow in one of the six slots of each process, whether the first one found the shape of the slots or not.
         ("moody", |runs| if matches!(runs, 8 | 9) { 6_000_000 } else { 2_000_000 }),
         ("instant", |_| 1),
+        // Slower once its process has run for 100 ms.
+        ("ageing", |runs| if runs > 50 { 2_200_000 } else { 2_000_000 }),
     ];
     for (name, cost) in costs {
         let clock = clock.clone();
@@ -295,6 +320,17 @@ fn verdicts_and_exit_codes() {
     let instant = tell(&["compare", "double:instant", "double:instant"]);
     assert!(instant.stdout.contains("below resolution"), "{}", instant.stdout);
     assert_eq!(instant.code, Some(4));
+}
+
+fn what_slows_down_with_age_is_found() {
+    let compare = |age: &str| {
+        told(asked(&["compare", "double:plain", "double:ageing", "--age", age]).env(PARTS, "1").output().unwrap())
+    };
+    let found = compare("1s");
+    println!("AGE {}{}", found.stdout, compare("0s").stdout);
+    assert_eq!(found.code, Some(3), "{}{}", found.stdout, found.stderr);
+    let young = compare("0s");
+    assert_ne!(young.code, Some(3), "{}", young.stdout);
 }
 
 fn a_device_that_slowed_itself_down_is_said() {

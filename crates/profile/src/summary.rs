@@ -8,6 +8,7 @@ use crate::gather::Gathered;
 use crate::inner::{Inner, outermost};
 use crate::kind::Kind;
 use crate::outer::Outer;
+use crate::owned::ROOM_NAME;
 use crate::trace::{NONE, Trace, TraceLane};
 
 /// Totals over a trace. `{}` prints the first rows as a table, `{:#}` all of them.
@@ -117,8 +118,8 @@ impl Row {
 impl Trace {
     /// Totals by path: spans of one site under the same outer spans, over all threads. A span put
     /// [`under`](crate::Guard::under) a span of another thread is listed below that span. Two sites with the same name
-    /// and outer spans remain two rows. Paths end at 128 names; deeper spans are listed there. The profiler's own spans
-    /// ([`Kind::Instrumentation`]) have no row; the [breakdown](Trace::breakdown) has their time.
+    /// and outer spans remain two rows. Paths end at 128 names; deeper spans are listed there. The spans in
+    /// which the recorder makes room for spans have no row; the [breakdown](Trace::breakdown) has their time.
     pub fn summary(&self) -> Summary {
         let select = |lane: usize, index: usize| {
             let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
@@ -128,10 +129,10 @@ impl Trace {
         Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), rows }
     }
 
-    /// True if a site is the profiler's.
+    /// True if a site is the recorder's.
     pub(crate) fn is_own(&self, site: u32) -> bool {
         let site = (site as usize).checked_sub(1).and_then(|at| self.sites.get(at));
-        site.is_some_and(|site| site.kind == Kind::Instrumentation)
+        site.is_some_and(|site| site.kind == Kind::Instrumentation && site.name == ROOM_NAME)
     }
 
     /// Totals by call site, wherever its spans are nested; without the profiler's own.

@@ -137,7 +137,8 @@ impl Workload for Code {
             Task::Encode => Ports { inputs: vec![x("values, rows cut into vectors of d")], outputs: codes },
             Task::Decode => {
                 let mut inputs = vec![digits(false), packed(false), file(false)];
-                inputs.extend(retry.then_some(retries));
+                // A code file holds its own.
+                inputs.extend(retry.then_some(Port { required: false, ..retries }));
                 Ports { inputs, outputs: vec![x("decoded values, [N, d]")] }
             }
             Task::Quantize => {

@@ -26,17 +26,8 @@ impl Best {
 
 /// Ratio of times from which a run alone can tell two implementations apart.
 const FASTER: f64 = 1.05;
-/// Samples of each side that show a separation without an interval.
-const SAMPLES: usize = 10;
-
-/// True if hardly any sample of one row is as long as any of the other.
-fn separate(fast: &Row, slow: &Row) -> bool {
-    let ends = fast.stats("time").zip(slow.stats("time"));
-    ends.is_some_and(|(a, b)| a.count.min(b.count) >= SAMPLES && a.p90 < b.p10)
-}
-
-/// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio (or
-/// without overlap of their samples), among the rows from index `first`, which belong to `measurements`.
+/// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio,
+/// among the rows from index `first`, which belong to `measurements`.
 pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) -> Best {
     let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
     // A row below the timer resolution is faster than all others, by an unknown amount.
@@ -59,7 +50,7 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
         let other = &rows[index];
         let longer = other.median("time").is_some_and(|other| other >= FASTER * time);
         let ratio = speedup::interval(measurements[index - first], own);
-        longer && (ratio.is_some_and(|(low, _)| low > 1.0) || separate(&rows[fastest], other)) && !faster_alone(other)
+        longer && ratio.is_some_and(|(low, _)| low > 1.0) && !faster_alone(other)
     };
     let others = timed.iter().map(|(index, _)| *index).filter(|index| *index != fastest);
     let mut tied: Vec<usize> = others.filter(|index| !beaten(*index)).collect();

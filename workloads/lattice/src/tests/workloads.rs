@@ -138,7 +138,8 @@ fn arrays_of_the_user_are_adopted_and_round_trip() {
 fn bad_arrays_are_named() {
     let registry = registry();
     let refused = |workload: &str, fit, name: &str, tensor: Tensor| {
-        let case = case(&registry, workload, &[("batch", Value::Int(100))]);
+        let set = [("batch", Value::Int(100)), ("overload", "flag".into()), ("beta", Value::Float(1.0))];
+        let case = case(&registry, workload, &set);
         let given = Tensors::new().with(name, tensor);
         registry.find(workload).unwrap().adopt(&case, given, fit).unwrap_err().to_string()
     };

@@ -147,7 +147,13 @@ fn row<K: Kernels>(op: Op) -> Implementation {
     let by_row = matches!(op, Op::LayerNorm | Op::ResidualLayerNorm | Op::Softmax | Op::CrossEntropyLoss);
     let about = K::ABOUT[usize::from(!by_row)];
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare::<K>(op, case, inputs, device);
-    Implementation { needs: K::NEEDS, ..Implementation::cpu(op.name(), K::NAME, about, prepared) }
+    let row = Implementation { needs: K::NEEDS, ..Implementation::cpu(op.name(), K::NAME, about, prepared) };
+    if !matches!(op, Op::LayerNorm | Op::ResidualLayerNorm) {
+        return row;
+    }
+    // Sums and squares are kept in f32.
+    let range = "rows whose sum of squared differences from the mean fits into f32";
+    ["constant rows", "huge"].into_iter().fold(row, |row, set| row.except(set, range))
 }
 
 /// The GPU implementations of an operation.

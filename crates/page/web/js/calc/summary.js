@@ -33,8 +33,9 @@ export function summarize(profile, range) {
   if (whole) addTotals(profile, rows);
   const wall = to - from;
   for (const one of rows) finish(one, profile, wall);
-  // The profiler's own spans are no operation of the program; the breakdown has their time.
-  const listed = (one) => one.calls + one.open > 0 && profile.operations[one.operation].kind !== "instrumentation";
+  // The spans in which the recorder makes room are no operation of the program; the breakdown has their time.
+  const own = ({ kind, name }) => kind === "instrumentation" && name === "(room for spans)";
+  const listed = (one) => one.calls + one.open > 0 && !own(profile.operations[one.operation]);
   return { wall, whole, rows: rows.filter(listed) };
 }
 
