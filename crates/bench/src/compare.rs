@@ -50,8 +50,8 @@ pub struct Terms {
 
 /// The usual [`Terms::age_s`].
 pub const AGE_S: f64 = 1.0;
-/// The blocks up to the first look share the time of ageing.
-pub(crate) const AGED_BLOCKS: u32 = 6;
+/// The first blocks share the time of ageing: enough of them to show a tail.
+pub(crate) const AGED_BLOCKS: u32 = 12;
 /// Ageing takes at most this share of the time of a decision.
 const AGE_SHARE: f64 = 0.1;
 

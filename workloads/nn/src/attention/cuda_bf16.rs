@@ -3,6 +3,7 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
+use super::gpu::limited;
 use super::shape::{Mask, Shape};
 use super::{Task, arrays, bf16};
 use ellwand_gpu::products::Sees;
@@ -149,7 +150,8 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
 pub(super) fn implementation(task: Task) -> Implementation {
     let about =
         "wgmma, tiles by the copy engine, one warpgroup copies for two that take turns; bf16, heads of 64 or 128";
-    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), "cuda-hopper", about, hopper) }
+    let row = Implementation::cpu(task.name(), "cuda-hopper", about, hopper);
+    limited(Implementation { needs: DeviceKind::Cuda, ..row }, task)
 }
 
 #[cfg(test)]

@@ -212,7 +212,18 @@ fn row<K: Kernels>(task: Task, name: &str, about: &str, graph: bool) -> Implemen
             let job = job::<K>(task, case, inputs, gpu(device)?)?;
             Ok(if graph && Precision::of(case) == Precision::F32 { job.replayed()?.boxed() } else { job.boxed() })
         };
-    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
+    let row = Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) };
+    limited(row, task)
+}
+
+/// Declares the range of the kernels for GPUs, which subtract a row's largest score after the scaling to base 2: its
+/// rounding is that of the score, and huge scores leave f32.
+pub(super) fn limited(row: Implementation, task: Task) -> Implementation {
+    if !matches!(task, Task::Softmax | Task::Core) {
+        return row;
+    }
+    let sets = ["offset 100", "offset 1e4", "offset 1e6", "offset -1e6", "growing scores", "huge"];
+    sets.into_iter().fold(row, |row, set| row.except(set, "scores of magnitudes up to about 30"))
 }
 
 /// The GPU implementations of a task.
