@@ -359,7 +359,7 @@ fn own_arrays_are_named_as_such() {
     ]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(told.stdout.contains("data given") && !told.stdout.contains("matched"), "{}", told.stdout);
-    assert!(told.stderr.contains("left out"), "batches beyond the array are left out and told: {}", told.stderr);
+    assert!(told.stderr.contains("left out"), "batches beyond the array are left out with a note: {}", told.stderr);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the commands say of devices that are not here. The driver, where there is one, is told to show no GPU.
+//! What the commands say of devices that are not here. The driver, where there is one, shows no GPU.
 #![allow(clippy::unwrap_used)]
 
 mod common;

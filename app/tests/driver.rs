@@ -38,7 +38,7 @@ fn library(here: &Box, source: &str, name: &str, defines: &[&str]) -> Option<Pat
 fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> Told {
     let mut command = here.command(args);
     command.env("LD_LIBRARY_PATH", folder).envs(settings.iter().copied());
-    // No compiler for kernels, wherever the tests run: what is told of memory needs none.
+    // No compiler for kernels, wherever the tests run: what is said about memory needs none.
     command.env("CUDA_HOME", "/nowhere").env_remove("ELLWAND_CUDA_LIBS");
     told(command.output().unwrap())
 }

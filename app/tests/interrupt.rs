@@ -155,7 +155,7 @@ fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     all_gone(&ids);
-    // What was decided is told, and the record holds exactly that.
+    // What was decided is printed, and the record holds exactly that.
     let kept = lines(&record).len() - 1;
     assert!((1..20).contains(&kept), "{kept}");
     assert!(stderr.contains(&format!("{kept} of 20 cases were compared")), "{stderr}");
@@ -300,7 +300,7 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
     let once = ["run", "lattice-encode", "-i", "scalar,simd", "--batch", &batches.join(","), "--once"];
     for (args, words) in [
         (&["machine"][..], "what is measured so far is not kept"),
-        (&once[..], "rows that are judged are told, and nothing else is kept"),
+        (&once[..], "rows that are judged are printed, and nothing else is kept"),
     ] {
         let here = Box::default();
         let child = here.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -149,12 +149,12 @@ fn a_run_has_device_times_and_says_that_it_is_a_rehearsal() {
 }
 
 /// The middle one of three cases breaks. In processes of their own the others are measured; in one process the device is lost
-/// from there on, and who comes later is told that it was somebody else.
+/// from there on, and whoever comes later learns that it was another.
 #[test]
 fn a_kernel_that_fails_in_the_middle_of_a_sweep_fails_its_own_row() {
     let Some(rehearsal) = Rehearsal::new() else { return };
     let cases = "run gelu -i cuda --form exact --batch 1 --sequence 3,5,7 --dimension 1024";
-    // Launches are told apart by their blocks.
+    // Launches differ by their blocks.
     let middle = [("REHEARSAL_FAIL", "gelu:700:0:5")];
     let ran = rehearsal.run(&format!("{cases} --blocks 1 {RUN}"), &middle);
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);

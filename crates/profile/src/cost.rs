@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::clock::ClockKind;
+use crate::kind::LaneKind;
+use crate::trace::TraceLane;
 
 /// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +42,43 @@ impl fmt::Display for Cost {
 
 /// What was measured in this process.
 pub(crate) static KNOWN: OnceLock<Cost> = OnceLock::new();
+
+/// The cost of spans that come through `tracing`.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    /// Nanoseconds per span.
+    pub(crate) on_ns: f64,
+    /// Nanoseconds that an empty span measures.
+    pub(crate) empty_ns: f64,
+    /// Numbers of the sites of such spans.
+    pub(crate) sites: fn() -> Vec<u32>,
+}
+
+/// What was measured of them in this process.
+pub(crate) static TRACED: OnceLock<Traced> = OnceLock::new();
+/// Measures them; there is one once a program has a layer of `tracing`.
+pub(crate) static MEASURE_TRACED: OnceLock<fn()> = OnceLock::new();
+
+/// The mean cost of the spans on these lanes: some came through `tracing`, others did not.
+pub(crate) fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
+    let Some(Traced { on_ns, empty_ns, sites }) = TRACED.get() else { return cost };
+    let mut traced = sites();
+    traced.sort_unstable();
+    let (mut all, mut through) = (0_u64, 0_u64);
+    let mut add = |site: u32, count: u64| {
+        all = all.saturating_add(count);
+        if traced.binary_search(&site).is_ok() {
+            through = through.saturating_add(count);
+        }
+    };
+    for lane in lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
+        lane.spans.iter().for_each(|span| add(span.site, 1));
+        lane.totals.iter().for_each(|total| add(total.site, total.count));
+    }
+    let share = through as f64 / all.max(1) as f64;
+    let between = |own: f64, traced: f64| own + (traced - own) * share;
+    Cost { on_ns: between(cost.on_ns, *on_ns), empty_ns: between(cost.empty_ns, *empty_ns), ..cost }
+}
 
 /// The cost if it was measured in this process.
 pub(crate) fn known() -> Option<Cost> {

@@ -31,8 +31,10 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::cost::MEASURE_TRACED;
 use crate::detail::Value;
 use crate::guard::{Guard, Link};
+use crate::layer_cost;
 use crate::profiler::{Profiler, Scope};
 use crate::recording::GENERATION;
 use crate::site::Site;
@@ -124,6 +126,7 @@ impl ProfileLayer {
     /// A layer that records wherever the spans of each thread go: to the profiler that it entered, otherwise to the
     /// global one.
     pub fn of_threads() -> Self {
+        MEASURE_TRACED.get_or_init(|| layer_cost::measure_once);
         Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed) }
     }
 

@@ -1,18 +1,14 @@
 //! The cost of a span that comes through `tracing`: it passes a registry before it reaches our layer.
 
-use std::sync::OnceLock;
-
 use tracing_core::callsite::Callsite;
 use tracing_core::dispatcher::{Dispatch, with_default};
 use tracing_core::span::Attributes;
 use tracing_core::{Interest, Kind, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::cost::Cost;
-use crate::kind::LaneKind;
+use crate::cost::{TRACED, Traced};
 use crate::layer::{self, ProfileLayer};
 use crate::own_cost;
-use crate::trace::TraceLane;
 
 const NAME: &str = "cost, tracing";
 
@@ -35,18 +31,16 @@ impl Callsite for Probe {
     }
 }
 
-/// Nanoseconds per span and those that an empty span measures, once they are known.
-static KNOWN: OnceLock<(f64, f64)> = OnceLock::new();
-
 /// Measures the cost once in this process, if it has spans of `tracing`.
 pub(crate) fn measure_once() {
     if layer::sites().is_empty() {
         return;
     }
-    KNOWN.get_or_init(|| {
+    TRACED.get_or_init(|| {
         // Not the program's own subscriber: its other layers would print these spans.
         let subscriber = tracing_subscriber::registry().with(ProfileLayer::of_threads());
-        with_default(&Dispatch::none(), || own_cost::of_span(NAME, || pass(&subscriber)))
+        let (on_ns, empty_ns) = with_default(&Dispatch::none(), || own_cost::of_span(NAME, || pass(&subscriber)));
+        Traced { on_ns, empty_ns, sites: layer::sites }
     });
 }
 
@@ -57,25 +51,4 @@ fn pass(subscriber: &impl Subscriber) {
     subscriber.enter(&id);
     subscriber.exit(&id);
     subscriber.try_close(id);
-}
-
-/// The mean cost of the spans on these lanes: some came through `tracing`, others did not.
-pub(crate) fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
-    let Some((on_ns, empty_ns)) = KNOWN.get() else { return cost };
-    let mut traced = layer::sites();
-    traced.sort_unstable();
-    let (mut all, mut through) = (0_u64, 0_u64);
-    let mut add = |site: u32, count: u64| {
-        all = all.saturating_add(count);
-        if traced.binary_search(&site).is_ok() {
-            through = through.saturating_add(count);
-        }
-    };
-    for lane in lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
-        lane.spans.iter().for_each(|span| add(span.site, 1));
-        lane.totals.iter().for_each(|total| add(total.site, total.count));
-    }
-    let share = through as f64 / all.max(1) as f64;
-    let between = |own: f64, traced: f64| own + (traced - own) * share;
-    Cost { on_ns: between(cost.on_ns, *on_ns), empty_ns: between(cost.empty_ns, *empty_ns), ..cost }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use crate::clock::calibration;
-use crate::cost::{Cost, KNOWN};
+use crate::cost::{Cost, KNOWN, MEASURE_TRACED};
 use crate::guard::{Guard, scope};
 use crate::options::{Mode, Options};
 use crate::recording::Recording;
@@ -21,8 +21,9 @@ const FULL: Mode = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
 pub(crate) fn measure_once() {
     if !cfg!(miri) {
         KNOWN.get_or_init(cost);
-        #[cfg(feature = "tracing")]
-        crate::layer_cost::measure_once();
+        if let Some(measure) = MEASURE_TRACED.get() {
+            measure();
+        }
     }
 }
 

@@ -256,9 +256,7 @@ impl Recording {
         let sampled_out = lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum();
         let threads = lanes.iter().flat_map(|lane| untangled(lane.read(&clock, self.options.mode)));
         let lanes: Vec<TraceLane> = threads.chain(locked(&self.streams).iter().cloned()).collect();
-        let cost = cost::known();
-        #[cfg(feature = "tracing")]
-        let cost = cost.map(|cost| crate::layer_cost::mean(cost, &lanes));
+        let cost = cost::known().map(|cost| cost::mean(cost, &lanes));
         Trace {
             name: environment::name(&self.options),
             environment,

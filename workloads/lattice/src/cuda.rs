@@ -183,11 +183,12 @@ pub(super) fn prepare(
             job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
         }
     }
-    let host = Mutex::new(host);
+    let (host, vectors) = (Mutex::new(host), n as u64);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
             let first = bad.u64().map_err(|error| error.to_string())?[0];
-            if first != u64::MAX {
+            // Kernels lower it to a vector; untouched, it holds the pattern of the poison, which is no vector.
+            if first < vectors {
                 return Err(format!("a level index of vector {first} is not below q^d"));
             }
         }

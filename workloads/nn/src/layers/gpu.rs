@@ -148,12 +148,17 @@ fn row<K: Kernels>(op: Op) -> Implementation {
     let about = K::ABOUT[usize::from(!by_row)];
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare::<K>(op, case, inputs, device);
     let row = Implementation { needs: K::NEEDS, ..Implementation::cpu(op.name(), K::NAME, about, prepared) };
-    if !matches!(op, Op::LayerNorm | Op::ResidualLayerNorm) {
-        return row;
-    }
     // Sums and squares are kept in f32.
-    let range = "rows whose sum of squared differences from the mean fits into f32";
-    ["constant rows", "huge"].into_iter().fold(row, |row, set| row.except(set, range))
+    let range = "rows whose sums and squares keep their precision in f32";
+    let sets: &[&'static str] = match op {
+        Op::LayerNorm | Op::ResidualLayerNorm if K::NEEDS == DeviceKind::Wgpu => {
+            &["offset 1e4", "offset 1e6", "offset -1e6", "constant rows", "huge"]
+        }
+        Op::LayerNorm | Op::ResidualLayerNorm => &["constant rows", "huge"],
+        Op::MseLoss | Op::CrossEntropyLoss if K::NEEDS == DeviceKind::Wgpu => &["huge"],
+        _ => &[],
+    };
+    sets.iter().fold(row, |row, set| row.except(set, range))
 }
 
 /// The GPU implementations of an operation.
