@@ -70,13 +70,13 @@ fn sides_of_a_comparison_that_are_none() {
 #[test]
 fn an_axis_that_some_workloads_do_not_have_is_named_with_these() {
     let here = Box::default();
-    let told = here.ok(&["check", "gelu", "bias-gelu", "--size", "tiny", "-i", "simd", "--precision", "bf16"]);
-    assert!(told.stderr.contains("note: bias-gelu has no --precision"), "{}", told.stderr);
+    let ran = here.ok(&["check", "gelu", "bias-gelu", "--size", "tiny", "-i", "simd", "--precision", "bf16"]);
+    assert!(ran.stderr.contains("note: bias-gelu has no --precision"), "{}", ran.stderr);
     assert!(
-        !told.stderr.contains("note: gelu") && told.stdout.contains(" 0 wrong, 0 failed"),
+        !ran.stderr.contains("note: gelu") && ran.stdout.contains(" 0 wrong, 0 failed"),
         "{}{}",
-        told.stdout,
-        told.stderr
+        ran.stdout,
+        ran.stderr
     );
 }
 
@@ -153,10 +153,10 @@ fn a_full_disk_ends_the_run_with_its_name() {
     std::fs::create_dir(here.path("out")).unwrap();
     // A record that lies on a device without room (full(4)).
     std::os::unix::fs::symlink("/dev/full", here.path("out/record.jsonl")).unwrap();
-    let told = here.sweep(&["-o", "out", "--resume"]);
-    assert_eq!(told.code, Some(1), "{}", told.stderr);
-    assert!(told.stderr.contains("record.jsonl") && told.stderr.contains("No space left"), "{}", told.stderr);
-    assert!(told.stderr.contains("make room") && told.stderr.contains("no record was begun"), "{}", told.stderr);
+    let ran = here.sweep(&["-o", "out", "--resume"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("record.jsonl") && ran.stderr.contains("No space left"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("make room") && ran.stderr.contains("no record was begun"), "{}", ran.stderr);
     assert!(!here.path("out/report.md").exists());
     // Room for a part of the first line only: what nobody could read is not kept.
     let ellwand = env!("CARGO_BIN_EXE_ellwand");
@@ -211,9 +211,9 @@ fn arrays_that_nothing_takes_are_refused_by_name_and_told_in_a_file() {
     let scaled = std::fs::read(here.path("out/y.npy")).unwrap();
     here.write("whole.safetensors", &safetensors(&[("x", &x), ("gama", &gamma), ("other", &gamma)]));
     let file = ["apply", "layer-norm", "-o", "out", "--overwrite", "--input"];
-    let told = here.ok(&[&file[..], &["whole.safetensors"]].concat());
+    let ran = here.ok(&[&file[..], &["whole.safetensors"]].concat());
     let note = "layer-norm does not take: gama (did you mean gamma?), other";
-    assert!(told.stderr.contains(note), "{}", told.stderr);
+    assert!(ran.stderr.contains(note), "{}", ran.stderr);
     assert_ne!(std::fs::read(here.path("out/y.npy")).unwrap(), scaled, "without gamma it is another result");
     here.refused(&[&file[..], &["whole.safetensors:gama"]].concat(), &["no array 'gama'"]);
     here.ok(&[&file[..], &["x=whole.safetensors:x", "--input", "gamma=whole.safetensors:gama"]].concat());
@@ -226,8 +226,8 @@ fn records_that_are_damaged() {
     assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
     let whole = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
     here.write("cut.jsonl", &whole.as_bytes()[..whole.len() - 100]);
-    let told = here.ok(&["report", "cut.jsonl"]);
-    assert!(told.stderr.contains("cut off"), "{}", told.stderr);
+    let ran = here.ok(&["report", "cut.jsonl"]);
+    assert!(ran.stderr.contains("cut off"), "{}", ran.stderr);
     here.write("newer.jsonl", whole.replacen("\"version\":1", "\"version\":2", 1).as_bytes());
     here.refused(&["report", "newer.jsonl"], &["newer.jsonl", "version 2", "newer Ellwand"]);
     here.write("damaged.jsonl", whole.replacen("\"samples\"", "\"sample", 1).as_bytes());
@@ -284,10 +284,10 @@ fn memory_is_refused_by_implementation_with_the_axes_that_help() {
     let refused = ["needs about", "naive alone", "are free", "--sequence", "--implementation"];
     here.refused(&[&["run", "attention-core", "-i", "naive,fused"], &shape[..]].concat(), &refused);
     let matmul = ["run", "matmul", "-i", "simd", "--m", "1048576", "--n", "1048576", "--k", "1048576"];
-    let told = here.run(&matmul);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
-    assert!(told.stderr.contains("make --m or --n or --k smaller"), "{}", told.stderr);
-    assert!(!told.stderr.contains("fewer") && !told.stderr.contains("batch"), "{}", told.stderr);
+    let ran = here.run(&matmul);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("make --m or --n or --k smaller"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("fewer") && !ran.stderr.contains("batch"), "{}", ran.stderr);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn flags_that_contradict_the_arrays() {
 fn own_arrays_are_named_as_such() {
     let here = Box::default();
     here.write("x.npy", &npy_f32("(50, 4)", &(0..200).map(|i| (i as f32 * 0.3).sin()).collect::<Vec<_>>()));
-    let told = here.run(&[
+    let ran = here.run(&[
         "run",
         "lattice-encode",
         "-i",
@@ -357,9 +357,9 @@ fn own_arrays_are_named_as_such() {
         "-o",
         "out",
     ]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert!(told.stdout.contains("data given") && !told.stdout.contains("matched"), "{}", told.stdout);
-    assert!(told.stderr.contains("left out"), "batches beyond the array are left out with a note: {}", told.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("data given") && !ran.stdout.contains("matched"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("left out"), "batches beyond the array are left out with a note: {}", ran.stderr);
 }
 
 #[test]
@@ -404,8 +404,8 @@ fn layers_and_attention_that_leave_nothing_to_compute() {
         &["layer-norm", "softmax", "cross-entropy-loss", "--dimension", "1", "--sequence", "1", "--batch", "1"][..],
         &["attention", "--dimension", "1", "--sequence", "1", "--heads", "1"],
     ] {
-        let told = here.ok(&[&["run"][..], alone, &["--once", "--device", "cpu"]].concat());
-        assert!(told.stdout.contains("0 wrong, 0 failed"), "{}", told.stdout);
+        let ran = here.ok(&[&["run"][..], alone, &["--once", "--device", "cpu"]].concat());
+        assert!(ran.stdout.contains("0 wrong, 0 failed"), "{}", ran.stdout);
     }
 }
 

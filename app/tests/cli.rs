@@ -8,10 +8,10 @@ use common::{Box, QUICK, lines, npy_f32};
 #[test]
 fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
     let here = Box::default();
-    let told = here.sweep(&["-o", "out"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let ran = here.sweep(&["-o", "out"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for name in ["scalar", "simd", "parallel", "reference", "lattice-encode"] {
-        assert!(told.stdout.contains(name), "{}", told.stdout);
+        assert!(ran.stdout.contains(name), "{}", ran.stdout);
     }
     // 1 run line, and 2 cases with 4 implementations each.
     assert_eq!(lines(&here.path("out/record.jsonl")).len(), 9);
@@ -25,13 +25,13 @@ fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
     let rows = here.ok(&["report", "out", "--format", "seed-json"]);
     assert!(serde_json::from_str::<serde_json::Value>(&rows.stdout).unwrap().is_array(), "{}", rows.stdout);
     let again = here.ok(&["report", "out/record.jsonl"]);
-    assert_eq!(again.stdout, told.stdout, "the table of the record is the table of the run");
+    assert_eq!(again.stdout, ran.stdout, "the table of the record is the table of the run");
 }
 
 #[test]
 fn seed_flags_of_the_profiling_scripts_are_understood() {
     let here = Box::default();
-    let told = here.ok(&[
+    let ran = here.ok(&[
         "run",
         "lattice",
         "--lattice",
@@ -55,7 +55,7 @@ fn seed_flags_of_the_profiling_scripts_are_understood() {
         "--overload",
         "flag",
     ]);
-    assert!(told.stdout.contains("lattice-decode") && told.stdout.contains("lattice-quantize"));
+    assert!(ran.stdout.contains("lattice-decode") && ran.stdout.contains("lattice-quantize"));
     let report = std::fs::read_to_string(here.path("results/report.md")).unwrap();
     assert!(report.contains("leaves level 1 and above unused"), "the warning about the seed's data is in the report");
 }
@@ -93,8 +93,8 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
 #[test]
 fn check_judges_every_implementation_and_times_nothing() {
     let here = Box::default();
-    let told = here.ok(&["check", "lattice", "--batch", "33", "--lattice", "Z2,D4,E8", "--overload", "retry"]);
-    assert!(told.stdout.contains("36 right, 0 wrong, 0 failed, 0 unsupported"), "{}", told.stdout);
+    let ran = here.ok(&["check", "lattice", "--batch", "33", "--lattice", "Z2,D4,E8", "--overload", "retry"]);
+    assert!(ran.stdout.contains("36 right, 0 wrong, 0 failed, 0 unsupported"), "{}", ran.stdout);
     let json = here.ok(&["check", "null", "--format", "json"]);
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(rows[0]["outcome"], "right");
@@ -167,8 +167,8 @@ fn a_report_stands_beside_its_own_record_or_none() {
     assert_eq!(std::fs::read(here.path("own/report.md")).unwrap(), before);
     here.ok(&["report", "own", "-o", "own", "--no-plot"]);
     here.ok(&["report", "other.jsonl", "own", "-o", "own", "--no-plot"]);
-    let told = here.ok(&[&other[..], &["--overwrite"]].concat());
-    assert!(told.stderr.contains("own/record.jsonl is of another run"), "{}", told.stderr);
+    let ran = here.ok(&[&other[..], &["--overwrite"]].concat());
+    assert!(ran.stderr.contains("own/record.jsonl is of another run"), "{}", ran.stderr);
     // Where only reports stand, they are made again as often as one likes.
     for _ in 0..2 {
         here.ok(&["report", "other.jsonl", "-o", "reports", "--no-plot"]);
@@ -178,14 +178,14 @@ fn a_report_stands_beside_its_own_record_or_none() {
 #[test]
 fn list_shows_what_there_is() {
     let here = Box::default();
-    let told = here.ok(&["list"]).stdout;
-    let at = |start: &str| told.lines().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{told}"));
-    assert!(at("lattice") < at("calibration") && at("calibration") < at("devices"), "{told}");
-    assert!(at("  lattice-encode ") < at("calibration") && at("  null ") > at("calibration"), "{told}");
-    assert!(at("  cpu ") > at("devices") && told.lines().count() <= 80, "{told}");
+    let ran = here.ok(&["list"]).stdout;
+    let at = |start: &str| ran.lines().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{ran}"));
+    assert!(at("lattice") < at("calibration") && at("calibration") < at("devices"), "{ran}");
+    assert!(at("  lattice-encode ") < at("calibration") && at("  null ") > at("calibration"), "{ran}");
+    assert!(at("  cpu ") > at("devices") && ran.lines().count() <= 80, "{ran}");
     let detail = here.ok(&["list", "lattice-encode"]).stdout;
     for text in ["--batch", "--M", "--size", "tiny", "simd", "devices", "unavailable: no cuda device"] {
-        assert!(!(text.starts_with("--") && told.contains(text)), "{text}\n{told}");
+        assert!(!(text.starts_with("--") && ran.contains(text)), "{text}\n{ran}");
         assert!(detail.contains(text), "{text}\n{detail}");
     }
     let json: serde_json::Value =
@@ -257,7 +257,7 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
     let here = Box::default();
     let values: Vec<f32> = (0..400).map(|i| (i as f32 * 0.11).cos()).collect();
     here.write("x.npy", &npy_f32("(100, 4)", &values));
-    let told = here.run(&[
+    let ran = here.run(&[
         "run",
         "lattice-encode",
         "--input",
@@ -273,7 +273,7 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
         "-i",
         "scalar,simd",
     ]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(
         lines(&here.path("out/record.jsonl"))[1].contains("input#"),
         "the case says that its data are not the workload's own"

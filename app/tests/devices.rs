@@ -8,10 +8,10 @@ use common::Box;
 #[test]
 fn list_and_machine_say_why_a_device_is_missing() {
     let here = Box::default();
-    let told = here.ok(&["list", "lattice-encode"]);
-    let row = told.stdout.lines().find(|line| line.trim_start().starts_with("cuda ")).unwrap();
+    let ran = here.ok(&["list", "lattice-encode"]);
+    let row = ran.stdout.lines().find(|line| line.trim_start().starts_with("cuda ")).unwrap();
     assert!(row.contains("unavailable: no cuda device was found here"), "{row}");
-    let device = told.stdout.lines().rfind(|line| line.trim_start().starts_with("cuda ")).unwrap();
+    let device = ran.stdout.lines().rfind(|line| line.trim_start().starts_with("cuda ")).unwrap();
     assert!(device.contains("unavailable: ") && device.contains("CUDA"), "{device}");
     let json: serde_json::Value = serde_json::from_str(&here.ok(&["list", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["absent"][0]["kind"], "cuda");
@@ -23,14 +23,14 @@ fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
     let here = Box::default();
     for device in ["cuda", "cuda:3"] {
         let args = ["run", "copy", "--bytes", "4096", "--no-ceilings", "--effort", "quick", "--device", device];
-        let told = here.run(&[&args[..], &["-o", device.split(':').next_back().unwrap()]].concat());
-        assert_eq!(told.code, Some(6), "measured nothing: {}\n{}", told.stdout, told.stderr);
-        let said = format!("{}{}", told.stdout, told.stderr);
+        let ran = here.run(&[&args[..], &["-o", device.split(':').next_back().unwrap()]].concat());
+        assert_eq!(ran.code, Some(6), "measured nothing: {}\n{}", ran.stdout, ran.stderr);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains("unsupported") && said.contains("no cuda device"), "{said}");
     }
-    let told = here.run(&["check", "copy", "--device", "cuda", "--bytes", "4096"]);
-    assert_eq!(told.code, Some(6), "{}", told.stderr);
-    assert!(told.stdout.contains("CUDA"), "{}", told.stdout);
+    let ran = here.run(&["check", "copy", "--device", "cuda", "--bytes", "4096"]);
+    assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+    assert!(ran.stdout.contains("CUDA"), "{}", ran.stdout);
     for wrong in ["cdua", "cuda:first", "cuda:", "cuda:-1"] {
         here.refused(&["run", "copy", "--device", wrong], &["--device", wrong, "such as cuda:0"]);
     }
@@ -39,16 +39,16 @@ fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
 #[test]
 fn a_sweep_without_a_choice_leaves_it_out_and_says_so_once() {
     let here = Box::default();
-    let told = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
-    assert!(!told.stdout.contains("cuda"), "{}", told.stdout);
-    assert_eq!(told.stderr.matches("left out cuda: ").count(), 1, "{}", told.stderr);
+    let ran = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
+    assert!(!ran.stdout.contains("cuda"), "{}", ran.stdout);
+    assert_eq!(ran.stderr.matches("left out cuda: ").count(), 1, "{}", ran.stderr);
 }
 
 #[test]
 fn vulkan_is_looked_for_only_when_asked_for() {
     let here = Box::default();
-    let told = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
-    assert!(!told.stderr.contains("wgpu"), "nobody asked for it: {}", told.stderr);
+    let ran = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
+    assert!(!ran.stderr.contains("wgpu"), "nobody asked for it: {}", ran.stderr);
     // No driver, wherever the tests run.
     let mut command = here.command(&["check", "copy", "--device", "wgpu", "--bytes", "4096"]);
     let output = command.env("VK_DRIVER_FILES", "/dev/null").env("VK_ICD_FILENAMES", "/dev/null").output().unwrap();
@@ -71,8 +71,8 @@ fn an_adapter_in_software_is_called_so_and_measures_like_any_device() {
     };
     assert!(!device.contains("llvmpipe") || list.stdout.contains("SOFTWARE"), "{}", list.stdout);
     let args = ["run", "copy", "--bytes", "40960", "--no-ceilings", "--no-plot", "--effort", "quick"];
-    let told = here.run(&[&args[..], &["--device", "wgpu:0", "-o", "out"]].concat());
-    assert_eq!(told.code, Some(0), "{}\n{}", told.stdout, told.stderr);
+    let ran = here.run(&[&args[..], &["--device", "wgpu:0", "-o", "out"]].concat());
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
     let row = record.lines().find(|line| line.contains("\"measurement\"")).unwrap();
     assert!(row.contains("\"wgpu:0\"") && row.contains("device_ns") && row.contains("compile-time"), "{row}");

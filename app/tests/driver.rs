@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Box, Told, told};
+use common::{Box, Ran, ran};
 
 /// The driver, compiled into the folder of a test; nothing where no compiler for it is installed.
 fn driver(here: &Box, defines: &[&str]) -> Option<PathBuf> {
@@ -35,12 +35,12 @@ fn library(here: &Box, source: &str, name: &str, defines: &[&str]) -> Option<Pat
     }
 }
 
-fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> Told {
+fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = here.command(args);
     command.env("LD_LIBRARY_PATH", folder).envs(settings.iter().copied());
     // No compiler for kernels, wherever the tests run: what is said about memory needs none.
     command.env("CUDA_HOME", "/nowhere").env_remove("ELLWAND_CUDA_LIBS");
-    told(command.output().unwrap())
+    ran(command.output().unwrap())
 }
 
 #[test]

@@ -51,8 +51,8 @@ fn signal(child: &Child, name: &str) {
 
 /// Every line but a cut last one can be read, and the cells before the interruption are whole.
 fn kept(here: &Box) -> usize {
-    let told = here.ok(&["report", "out", "--format", "csv"]);
-    told.stdout.lines().count() - 1
+    let ran = here.ok(&["report", "out", "--format", "csv"]);
+    ran.stdout.lines().count() - 1
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
     let kept = lines(&record).len() - 1;
     assert!((1..20).contains(&kept), "{kept}");
     assert!(stderr.contains(&format!("{kept} of 20 cases were compared")), "{stderr}");
-    let told = stdout.lines().filter(|line| line.contains(" blocks, ")).count();
-    assert_eq!(told, kept, "{stdout}");
+    let ran = stdout.lines().filter(|line| line.contains(" blocks, ")).count();
+    assert_eq!(ran, kept, "{stdout}");
     let report = here.run(&["report", "out", "--format", "json"]);
     let model: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(model["comparisons"].as_array().unwrap().len(), kept);
@@ -329,18 +329,18 @@ fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing
         .spawn()
         .unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut told = String::new();
+    let mut ran = String::new();
     // The case, and its first row.
     for _ in 0..2 {
-        assert!(stdout.read_line(&mut told).unwrap() > 0, "it ended by itself");
+        assert!(stdout.read_line(&mut ran).unwrap() > 0, "it ended by itself");
     }
     signal(&child, "INT");
-    stdout.read_to_string(&mut told).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
-    let rows = told.lines().filter(|line| line.starts_with("  s")).count();
+    stdout.read_to_string(&mut ran).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{ran}");
+    let rows = ran.lines().filter(|line| line.starts_with("  s")).count();
     let last = format!("{rows} right, 0 wrong, 0 failed, 0 unsupported; {} of 10000 not judged", 10_000 - rows);
-    assert_eq!(told.lines().last(), Some(&*last));
-    assert!(told.lines().nth(1).unwrap().starts_with("  scalar  right "), "{told}");
+    assert_eq!(ran.lines().last(), Some(&*last));
+    assert!(ran.lines().nth(1).unwrap().starts_with("  scalar  right "), "{ran}");
 }
 
 #[test]
@@ -377,13 +377,13 @@ fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
 #[test]
 fn a_self_check_ends_with_its_budget() {
     let here = Box::default();
-    let told =
+    let ran =
         here.ok(&["selfcheck", "--only", "chain equal", "--decisions", "100000", "--budget", "1", "--format", "json"]);
-    let certificate: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let certificate: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let rows = certificate["rows"].as_array().unwrap();
     let taken = rows[0]["decisions"].as_u64().unwrap();
-    assert!(rows.len() == 1 && (1..100_000).contains(&taken) && certificate["planned"] == 100_000, "{}", told.stdout);
+    assert!(rows.len() == 1 && (1..100_000).contains(&taken) && certificate["planned"] == 100_000, "{}", ran.stdout);
     assert!(rows[0]["cpu_s"].as_f64().unwrap() > 0.0);
-    assert!(told.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", told.stderr);
+    assert!(ran.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", ran.stderr);
     here.refused(&["selfcheck", "--budget", "0"], &["--budget"]);
 }

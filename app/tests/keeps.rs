@@ -87,10 +87,10 @@ fn headers_that_would_hang_exhaust_or_draw_are_refused() {
         (drawing.to_string(), "x=x.npy"),
     ] {
         here.write("x.npy", &npy(&text, &[0; 4]));
-        let told = here.run(&GELU);
-        assert_eq!(told.code, Some(2), "{}", told.stderr);
-        assert!(told.stderr.contains(part) && !told.stderr.contains('\u{1b}'), "{:?}", told.stderr);
-        assert!(told.stderr.len() < 10_000 && !told.stderr.contains("panicked"), "{}", told.stderr.len());
+        let ran = here.run(&GELU);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(part) && !ran.stderr.contains('\u{1b}'), "{:?}", ran.stderr);
+        assert!(ran.stderr.len() < 10_000 && !ran.stderr.contains("panicked"), "{}", ran.stderr.len());
     }
 }
 
@@ -125,13 +125,13 @@ fn files(dir: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf
 }
 
 /// Runs the program with at most this many blocks of 512 bytes a file.
-fn with_room(here: &Box, blocks: usize, args: &[&str]) -> common::Told {
+fn with_room(here: &Box, blocks: usize, args: &[&str]) -> common::Ran {
     let ellwand = env!("CARGO_BIN_EXE_ellwand");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &format!("ulimit -f {blocks}; exec {ellwand} \"$@\""), "sh"]).args(args);
     shell.current_dir(here.dir.path());
     shell.envs(here.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
-    common::told(shell.output().unwrap())
+    common::ran(shell.output().unwrap())
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn old_results_stay_until_new_ones_are_whole() {
         // A limit at the first line of a record, a later one, or a report: an error, and no death without a word.
         for blocks in [0, 1, 4, 8, 12, 16, 20, 24, 1000] {
             let before = results(dir);
-            let told = with_room(&here, blocks, &args);
-            if told.code != Some(0) {
+            let ran = with_room(&here, blocks, &args);
+            if ran.code != Some(0) {
                 refused += 1;
                 // 2 where not even the directory can be written to.
-                assert!(matches!(told.code, Some(1 | 2)), "{blocks} {args:?} {:?} {}", told.code, told.stderr);
-                assert!(told.stderr.contains("File too large"), "{blocks} {args:?} {}", told.stderr);
+                assert!(matches!(ran.code, Some(1 | 2)), "{blocks} {args:?} {:?} {}", ran.code, ran.stderr);
+                assert!(ran.stderr.contains("File too large"), "{blocks} {args:?} {}", ran.stderr);
                 assert_eq!(results(dir), before, "{blocks} {args:?}");
             }
         }
@@ -175,13 +175,13 @@ fn old_results_stay_until_new_ones_are_whole() {
     let before = results("run");
     // Nothing can be measured, and nothing is.
     for more in [&["-i", "cuda"][..], &["--lattice", "E8", "--M", "0"]] {
-        let told = here.run(&[&common::QUICK[..], more, &["-o", "run", "--overwrite"]].concat());
-        assert_ne!(told.code, Some(0), "{}", told.stderr);
-        assert_eq!(files(&here.path("run")), before, "{more:?} {}", told.stderr);
+        let ran = here.run(&[&common::QUICK[..], more, &["-o", "run", "--overwrite"]].concat());
+        assert_ne!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(files(&here.path("run")), before, "{more:?} {}", ran.stderr);
     }
     let before = results("compare");
-    let told = here.run(&["compare", "--command", "true", "false", "-o", "compare", "--overwrite"]);
-    assert!(told.stderr.contains("the old results are as they were"), "{}", told.stderr);
+    let ran = here.run(&["compare", "--command", "true", "false", "-o", "compare", "--overwrite"]);
+    assert!(ran.stderr.contains("the old results are as they were"), "{}", ran.stderr);
     assert_eq!(results("compare"), before);
 }
 
@@ -206,8 +206,8 @@ fn a_killed_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
     let mut left = files(&here.path("out"));
     left.retain(|path, _| *path != unfinished);
     assert_eq!(left, before);
-    let told = here.ok(&["report", "out"]);
-    assert!(told.stderr.contains("unfinished run") && told.stdout.contains("scalar"), "{}", told.stderr);
+    let ran = here.ok(&["report", "out"]);
+    assert!(ran.stderr.contains("unfinished run") && ran.stdout.contains("scalar"), "{}", ran.stderr);
     let resumed = here.ok(&[&run[..], &["--resume"]].concat());
     assert!(resumed.stderr.contains("going on with the results in out/ellwand-unfinished"), "{}", resumed.stderr);
     let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
@@ -230,10 +230,10 @@ fn a_directory_that_vanishes_takes_no_finished_cell_along() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     std::fs::remove_dir_all(here.path("out")).unwrap();
-    let told = common::told(child.wait_with_output().unwrap());
-    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    let ran = common::ran(child.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     for part in ["out/record.jsonl has vanished", "ellwand-rescued-", "out vanished while it was written to"] {
-        assert!(told.stderr.contains(part), "{part}: {}", told.stderr);
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     let rescued = std::fs::read_dir(here.path("tmp")).unwrap().next().unwrap().unwrap().path();
     let record = std::fs::read_to_string(rescued.join("record.jsonl")).unwrap();

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Box, Told, told};
+use common::{Box, Ran, ran};
 use ellwand_gpu::compile;
 use ellwand_gpu_lab::emulation::library;
 use serde_json::Value;
@@ -55,12 +55,12 @@ impl Rehearsal {
         command
     }
 
-    fn run(&self, line: &str, knobs: &[(&str, &str)]) -> Told {
-        let told = told(self.command(line).envs(knobs.iter().copied()).output().unwrap());
+    fn run(&self, line: &str, knobs: &[(&str, &str)]) -> Ran {
+        let ran = ran(self.command(line).envs(knobs.iter().copied()).output().unwrap());
         // What no driver promises is never relied upon, whatever else happens.
         let log = self.log();
         assert!(!log.contains("misuse"), "{line}: {log}");
-        told
+        ran
     }
 
     /// Removes the results so far: those of a run that fails or is killed would wait beside them.
@@ -108,11 +108,11 @@ fn every_workload_answers_right_on_the_device() {
         ("fma --groups 2 --steps 33", 2),
         ("products --tiles 2 --steps 33", 2),
     ] {
-        let told = rehearsal.run(&format!("check {line} -i cuda* --device cuda:0 --format json"), &[]);
-        let judged: Vec<Value> = serde_json::from_str(&told.stdout).unwrap();
+        let ran = rehearsal.run(&format!("check {line} -i cuda* --device cuda:0 --format json"), &[]);
+        let judged: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
         let (right, others): (Vec<&Value>, Vec<&Value>) = judged.iter().partition(|row| row["outcome"] == "right");
-        if told.code != Some(0) || right.len() != rows {
-            failed.push(format!("{line}: {} right, {rows} expected: {others:#?} {}", right.len(), told.stderr));
+        if ran.code != Some(0) || right.len() != rows {
+            failed.push(format!("{line}: {} right, {rows} expected: {others:#?} {}", right.len(), ran.stderr));
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));

@@ -35,8 +35,8 @@ fn rows(here: &Box, file: &str) -> Vec<Value> {
 #[test]
 fn a_file_of_rows_answers_the_questions_of_the_scripts() {
     let here = Box::default();
-    let told = here.ok(&[&RUN[..], &["--no-plot", "-o", "r.json"]].concat());
-    assert!(told.stdout.is_empty() && told.stderr.contains("written to r.json"), "{}", told.stderr);
+    let ran = here.ok(&[&RUN[..], &["--no-plot", "-o", "r.json"]].concat());
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("written to r.json"), "{}", ran.stderr);
     let rows = rows(&here, "r.json");
     // Four shapes, two implementations; GELU in two forms.
     assert_eq!(rows.len(), 8 + 16);

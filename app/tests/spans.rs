@@ -17,11 +17,11 @@ fn spans(record: &std::path::Path) -> Vec<Value> {
 #[test]
 fn the_components_of_every_implementation_are_shown_and_kept() {
     let here = Box::default();
-    let told = here.ok(&[SPANS, &["-o", "out"]].concat());
+    let ran = here.ok(&[SPANS, &["-o", "out"]].concat());
     for part in ["encode", "decode", "(in no span)", "not a benchmark", "reference", "scalar", "simd", "parallel"] {
-        assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+        assert!(ran.stdout.contains(part), "{part}\n{}", ran.stdout);
     }
-    assert!(told.stderr.contains("4 traces"), "{}", told.stderr);
+    assert!(ran.stderr.contains("4 traces"), "{}", ran.stderr);
     let lines = spans(&here.path("out/record.jsonl"));
     assert_eq!(lines.len(), 4);
     for line in &lines {
@@ -38,7 +38,7 @@ fn the_components_of_every_implementation_are_shown_and_kept() {
         assert_eq!(named("(iteration)"), iterations);
         assert_eq!(named("encode"), iterations + 1, "one iteration lets the threads join");
     }
-    assert_eq!(here.ok(&["report", "out"]).stdout, told.stdout);
+    assert_eq!(here.ok(&["report", "out"]).stdout, ran.stdout);
     assert_eq!(
         here.ok(&["report", "out", "--format", "json"]).stdout,
         std::fs::read_to_string(here.path("out/run.json")).unwrap()
@@ -59,9 +59,9 @@ fn spans_join_a_record_of_measurements_without_touching_them() {
     let before = std::fs::read(here.path("out/record.jsonl")).unwrap();
     let measured = here.ok(&["report", "out", "--format", "csv"]).stdout;
     let again = [&QUICK[..], &["-o", "out", "--resume", "--spans", "--implementation", "simd"]].concat();
-    let told = here.run(&again);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert!(told.stdout.contains("speed-up") && told.stdout.contains("components"), "{}", told.stdout);
+    let ran = here.run(&again);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("speed-up") && ran.stdout.contains("components"), "{}", ran.stdout);
     let after = std::fs::read(here.path("out/record.jsonl")).unwrap();
     assert_eq!(&after[..before.len()], &before[..]);
     assert_eq!(spans(&here.path("out/record.jsonl")).len(), 2, "one for each case");
@@ -73,8 +73,8 @@ fn spans_join_a_record_of_measurements_without_touching_them() {
 #[test]
 fn an_implementation_without_spans_says_what_to_do() {
     let here = Box::default();
-    let told = here.ok(&["run", "null", "--spans", "-o", "out"]);
-    assert!(told.stdout.contains("no spans inside: put `let _span"), "{}", told.stdout);
+    let ran = here.ok(&["run", "null", "--spans", "-o", "out"]);
+    assert!(ran.stdout.contains("no spans inside: put `let _span"), "{}", ran.stdout);
     assert!(spans(&here.path("out/record.jsonl")).iter().all(|line| line.get("trace").is_none()));
 }
 

@@ -174,7 +174,8 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
     step("weights of a real model", &mut real_weights);
     // Before the tests, so that the test runner's summary is the last one printed.
-    step("doc tests", &mut || cargo(&["test", "--workspace", "--doc", "--quiet"], &[]));
+    let doc_tests = [&["test", "--workspace", "--doc", "--quiet"], features(asked)].concat();
+    step("doc tests", &mut || cargo(&doc_tests, &[]));
     step("tests", &mut || tests(asked));
     step("docs", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])

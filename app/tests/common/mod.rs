@@ -8,7 +8,7 @@ pub struct Box {
     pub dir: tempfile::TempDir,
 }
 
-pub struct Told {
+pub struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -34,30 +34,30 @@ impl Box {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Told {
-        told(self.command(args).output().unwrap())
+    pub fn run(&self, args: &[&str]) -> Ran {
+        ran(self.command(args).output().unwrap())
     }
 
     /// A command that must succeed.
-    pub fn ok(&self, args: &[&str]) -> Told {
-        let told = self.run(args);
-        assert_eq!(told.code, Some(0), "{args:?}\n{}\n{}", told.stdout, told.stderr);
-        told
+    pub fn ok(&self, args: &[&str]) -> Ran {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}\n{}\n{}", ran.stdout, ran.stderr);
+        ran
     }
 
     /// A command that must be refused as unusable, with a message that holds all of `parts`.
     pub fn refused(&self, args: &[&str], parts: &[&str]) {
-        let told = self.run(args);
-        assert_eq!(told.code, Some(2), "{args:?}\n{}\n{}", told.stdout, told.stderr);
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(2), "{args:?}\n{}\n{}", ran.stdout, ran.stderr);
         for part in parts {
-            assert!(told.stderr.contains(part), "{args:?} does not say '{part}':\n{}", told.stderr);
+            assert!(ran.stderr.contains(part), "{args:?} does not say '{part}':\n{}", ran.stderr);
         }
-        assert!(told.stdout.is_empty(), "{args:?} wrote a result: {}", told.stdout);
-        assert!(!told.stderr.contains("panicked"), "{}", told.stderr);
+        assert!(ran.stdout.is_empty(), "{args:?} wrote a result: {}", ran.stdout);
+        assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     }
 
     /// A small measured sweep in `out`.
-    pub fn sweep(&self, more: &[&str]) -> Told {
+    pub fn sweep(&self, more: &[&str]) -> Ran {
         self.run(&[&QUICK[..], more].concat())
     }
 
@@ -71,8 +71,8 @@ impl Box {
 pub const QUICK: [&str; 8] =
     ["run", "lattice-encode", "--batch", "1,8", "--effort", "quick", "--no-ceilings", "--no-plot"];
 
-pub fn told(output: Output) -> Told {
-    Told {
+pub fn ran(output: Output) -> Ran {
+    Ran {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -243,14 +243,14 @@ fn registry() -> Registry {
     registry
 }
 
-struct Told {
+struct Ran {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-fn tell(args: &[&str]) -> Told {
-    told(asked(args).output().unwrap())
+fn tell(args: &[&str]) -> Ran {
+    ran(asked(args).output().unwrap())
 }
 
 fn asked(args: &[&str]) -> Command {
@@ -261,8 +261,8 @@ fn asked(args: &[&str]) -> Command {
     command
 }
 
-fn told(output: std::process::Output) -> Told {
-    Told {
+fn ran(output: std::process::Output) -> Ran {
+    Ran {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -270,7 +270,7 @@ fn told(output: std::process::Output) -> Told {
 }
 
 /// Compares with the plain implementation.
-fn compare(candidate: &str, more: &[&str]) -> Told {
+fn compare(candidate: &str, more: &[&str]) -> Ran {
     tell(&[&["compare", "double:plain", &format!("double:{candidate}")], more].concat())
 }
 
@@ -309,13 +309,13 @@ fn verdicts_and_exit_codes() {
         ("picky", &[], 6, &["no verdict: the candidate cannot run here: the moon is not full"]),
         ("broken", &[], 1, &["no verdict: the candidate failed: it panicked in prepare: no luck"]),
     ] {
-        let told = compare(candidate, more);
-        assert_eq!(told.code, Some(code), "{candidate} {more:?}: {}{}", told.stdout, told.stderr);
+        let ran = compare(candidate, more);
+        assert_eq!(ran.code, Some(code), "{candidate} {more:?}: {}{}", ran.stdout, ran.stderr);
         for part in parts {
-            assert!(told.stdout.contains(part), "{candidate} {more:?} does not say '{part}': {}", told.stdout);
+            assert!(ran.stdout.contains(part), "{candidate} {more:?} does not say '{part}': {}", ran.stdout);
         }
-        assert_eq!(told.stdout.lines().count(), 1, "one line: {}", told.stdout);
-        assert!(!told.stderr.contains("panicked at"), "{}", told.stderr);
+        assert_eq!(ran.stdout.lines().count(), 1, "one line: {}", ran.stdout);
+        assert!(!ran.stderr.contains("panicked at"), "{}", ran.stderr);
     }
     let instant = tell(&["compare", "double:instant", "double:instant"]);
     assert!(instant.stdout.contains("below resolution"), "{}", instant.stdout);
@@ -324,7 +324,7 @@ fn verdicts_and_exit_codes() {
 
 fn what_slows_down_with_age_is_found() {
     let compare = |age: &str| {
-        told(asked(&["compare", "double:plain", "double:ageing", "--age", age]).env(PARTS, "1").output().unwrap())
+        ran(asked(&["compare", "double:plain", "double:ageing", "--age", age]).env(PARTS, "1").output().unwrap())
     };
     let found = compare("1s");
     assert_eq!(found.code, Some(3), "{}{}", found.stdout, found.stderr);
@@ -336,10 +336,10 @@ fn a_device_that_slowed_itself_down_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let compared = |slowed_by: &str| {
         let mut line = asked(&["compare", "double:plain", "double:slower", "--overwrite"]);
-        let told = told(line.arg("-o").arg(dir.path()).env(SLOWED, slowed_by).output().unwrap());
-        assert_eq!(told.code, Some(3), "{}", told.stderr);
+        let ran = ran(line.arg("-o").arg(dir.path()).env(SLOWED, slowed_by).output().unwrap());
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
         let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
-        [told.stdout, report]
+        [ran.stdout, report]
     };
     for hot in compared("2") {
         assert!(hot.contains("throttled: the device slowed itself down (heat) in"), "{hot}");
@@ -350,9 +350,9 @@ fn a_device_that_slowed_itself_down_is_said() {
 }
 
 fn a_sweep_has_a_line_for_each_case() {
-    let told = compare("slower", &["--n", "1,2,5"]);
-    assert_eq!(told.code, Some(3), "{}", told.stderr);
-    let lines: Vec<&str> = told.stdout.lines().collect();
+    let ran = compare("slower", &["--n", "1,2,5"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), 3);
     for (line, case) in lines.iter().zip(["double/n=1: ", "double/n=2: ", "double/n=5: "]) {
         assert!(line.starts_with(case) && line.contains("slower: slower takes 1.100x"), "{line}");
@@ -373,8 +373,8 @@ fn formats_for_gates() {
 }
 
 fn json_says_everything() {
-    let told = compare("slower", &["--format", "json"]);
-    let rows: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let ran = compare("slower", &["--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let row = &rows[0];
     assert_eq!(row["case"], "double/n=3");
     assert_eq!(row["verdict"], "slower");
@@ -394,8 +394,8 @@ fn run_divides_its_samples_between_processes() {
     let blocks = |name: &str, more: &[&str]| -> Vec<u64> {
         let out = dir.path().join(name);
         let fixed = ["run", "double", "-i", "plain", "--effort", "quick", "--no-plot", "--no-ceilings", "-o"];
-        let told = tell(&[&fixed[..], &[out.to_str().unwrap()], more].concat());
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let ran = tell(&[&fixed[..], &[out.to_str().unwrap()], more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
         let row: serde_json::Value = serde_json::from_str(record.lines().nth(1).unwrap()).unwrap();
         row["samples"]["block"].as_array().unwrap().iter().map(|block| block.as_u64().unwrap()).collect()
@@ -412,9 +412,9 @@ fn plots_need_their_feature() {
     let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
     let run = ["run", "double", "-i", "plain", "--effort", "quick", "--no-ceilings", "--in-process", "-o"];
     let of = |args: &[&str], name: &str| {
-        let told = tell(&[args, &[&out(name)]].concat());
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
-        (told.stderr.matches("plots not drawn").count(), dir.path().join(name).join("plots").exists())
+        let ran = tell(&[args, &[&out(name)]].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        (ran.stderr.matches("plots not drawn").count(), dir.path().join(name).join("plots").exists())
     };
     let drawn = cfg!(feature = "plots");
     assert_eq!(of(&run, "run"), (usize::from(!drawn), drawn));

@@ -18,13 +18,13 @@ pub(crate) fn array(lab: &Lab, coin: &mut Coin) -> Try {
     let bytes = fs::read(root()?.join("testdata/fuzz").join(name))?;
     fs::write(room.path(name), coin.damage(&bytes))?;
     let input = if name.ends_with(".npy") { format!("x={name}") } else { format!("x={name}:x") };
-    let told = room.told(room.command(&["apply", "gelu", "--input", &input, "-o", "new"]))?;
-    told.sound(&[0, 2])?;
-    ensure!(told.code == Some(0) || !room.path("new").exists(), "something was written");
+    let ran = room.ran(room.command(&["apply", "gelu", "--input", &input, "-o", "new"]))?;
+    ran.sound(&[0, 2])?;
+    ensure!(ran.code == Some(0) || !room.path("new").exists(), "something was written");
     ensure!(
-        told.code == Some(0) || told.stderr.contains(name) || told.stderr.contains("error: x:"),
+        ran.code == Some(0) || ran.stderr.contains(name) || ran.stderr.contains("error: x:"),
         "{name} is not named: {}",
-        told.stderr
+        ran.stderr
     );
     Ok(())
 }
@@ -44,17 +44,17 @@ pub(crate) fn record(lab: &Lab, coin: &mut Coin) -> Try {
         coin.damage(&whole)
     };
     fs::write(&path, &damaged)?;
-    let told = room.told(room.command(&["report", which]))?;
+    let ran = room.ran(room.command(&["report", which]))?;
     // A record cut to nothing but its first line measured nothing.
-    told.sound(&[0, 2, 6])?;
+    ran.sound(&[0, 2, 6])?;
     // Cut between two lines it is a whole record of an earlier time.
     let earlier = whole.starts_with(&damaged) && (damaged.ends_with(b"\n") || whole.len() == damaged.len() + 1);
-    let named = told.stderr.contains("record.jsonl") && (told.code == Some(2) || told.stderr.contains("cut off"));
-    ensure!(earlier || named, "the damage is not named: {}", told.stderr);
+    let named = ran.stderr.contains("record.jsonl") && (ran.code == Some(2) || ran.stderr.contains("cut off"));
+    ensure!(earlier || named, "the damage is not named: {}", ran.stderr);
     if coin.below(4) > 0 {
         return Ok(());
     }
-    let resumed = room.told(room.command(&[RUN, &["-o", which, "--resume"]].concat()))?;
+    let resumed = room.ran(room.command(&[RUN, &["-o", which, "--resume"]].concat()))?;
     resumed.sound(&[0, 1, 2, 6])?;
     Ok(())
 }
@@ -75,8 +75,8 @@ pub(crate) fn in_the_way(lab: &Lab, coin: &mut Coin) -> Try {
         _ => fs::create_dir(&path)?,
     }
     let overwrite: &[&str] = if coin.below(3) == 0 { &["--overwrite"] } else { &[] };
-    let told = room.told(room.command(&[args, &["-o", "mine"], overwrite].concat()))?;
-    told.sound(&[0, 1, 2])?;
+    let ran = room.ran(room.command(&[args, &["-o", "mine"], overwrite].concat()))?;
+    ran.sound(&[0, 1, 2])?;
     if kind == 0 && overwrite.is_empty() {
         ensure!(fs::read(&path)? == b"mine", "a file of the user was replaced");
     }
@@ -84,6 +84,6 @@ pub(crate) fn in_the_way(lab: &Lab, coin: &mut Coin) -> Try {
 }
 
 fn intact(room: &Room) -> Try {
-    let told = room.told(room.command(&["report", "run"]))?;
-    told.sound(&[0])
+    let ran = room.ran(room.command(&["report", "run"]))?;
+    ran.sound(&[0])
 }

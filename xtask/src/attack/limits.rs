@@ -15,11 +15,11 @@ const WRITERS: [(&str, &[&str]); 4] =
 /// A command that fails leaves the results of an earlier one as they were.
 fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]) -> Try {
     let before = room.results(dir)?;
-    let told = room.told(room.after(limit, &[args, &["-o", dir, "--overwrite"]].concat()))?;
-    told.sound(codes)?;
+    let ran = room.ran(room.after(limit, &[args, &["-o", dir, "--overwrite"]].concat()))?;
+    ran.sound(codes)?;
     // A run of which some rows failed has new results, and says so.
-    if told.code != Some(0) && !told.stderr.contains("written to") {
-        ensure!(room.results(dir)? == before, "code {:?} and other results: {}", told.code, told.stderr);
+    if ran.code != Some(0) && !ran.stderr.contains("written to") {
+        ensure!(room.results(dir)? == before, "code {:?} and other results: {}", ran.code, ran.stderr);
     }
     room.alone()
 }
@@ -41,9 +41,9 @@ pub(crate) fn others(lab: &Lab, coin: &mut Coin) -> Try {
         0 => {
             let before = room.results(writer.0)?;
             let limit = format!("ulimit -v {}", 20_000 + coin.below(400_000));
-            let told = room.told(room.after(&limit, &[writer.1, &["-o", writer.0, "--overwrite"]].concat()))?;
-            ensure!(told.code == Some(0) || !told.stderr.is_empty(), "it said nothing");
-            ensure!(told.code == Some(0) || room.results(writer.0)? == before, "other results: {}", told.stderr);
+            let ran = room.ran(room.after(&limit, &[writer.1, &["-o", writer.0, "--overwrite"]].concat()))?;
+            ensure!(ran.code == Some(0) || !ran.stderr.is_empty(), "it said nothing");
+            ensure!(ran.code == Some(0) || room.results(writer.0)? == before, "other results: {}", ran.stderr);
             room.alone()
         }
         1 => replace(&room, &format!("ulimit -n {}", 6 + coin.below(30)), writer, &[0, 1, 6]),
@@ -94,14 +94,14 @@ pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &after]).arg(&lab.program).args(&args);
     room.set(&mut command);
-    let told = room.told(command)?;
+    let ran = room.ran(command)?;
     // No room for the old results already, or no permission to mount.
-    if told.code == Some(99) || told.stderr.contains("unshare") {
+    if ran.code == Some(99) || ran.stderr.contains("unshare") {
         return Ok(());
     }
     // 2: there is no room for any file, so that the directory cannot be written.
-    told.sound(&[0, 1, 2])?;
+    ran.sound(&[0, 1, 2])?;
     let sums = |name: &str| std::fs::read_to_string(room.path(name));
-    ensure!(told.code == Some(0) || sums("before")? == sums("after")?, "other results: {}", told.stderr);
+    ensure!(ran.code == Some(0) || sums("before")? == sums("after")?, "other results: {}", ran.stderr);
     room.alone()
 }

@@ -46,13 +46,13 @@ pub(crate) fn signals(lab: &Lab, coin: &mut Coin) -> Try {
         send(&child, coin.pick::<&str>(&["INT", "TERM", "HUP"]))?;
         wait(coin, 20);
     }
-    let told = room.end(child)?;
+    let ran = room.end(child)?;
     // Before the handler is there, the signal ends the program by itself.
-    ensure!(told.code.is_none_or(|code| [0, 4, 130].contains(&code)), "code {:?}: {}", told.code, told.stderr);
-    ensure!(!told.stderr.contains("panicked at"), "{}", told.stderr);
+    ensure!(ran.code.is_none_or(|code| [0, 4, 130].contains(&code)), "code {:?}: {}", ran.code, ran.stderr);
+    ensure!(!ran.stderr.contains("panicked at"), "{}", ran.stderr);
     room.alone()?;
     if dir == "new" && room.path("new/record.jsonl").exists() {
-        let report = room.told(room.command(&["report", "new"]))?;
+        let report = room.ran(room.command(&["report", "new"]))?;
         report.sound(&[0, 2, 6])?;
     }
     Ok(())
@@ -87,7 +87,7 @@ pub(crate) fn kills(lab: &Lab, coin: &mut Coin) -> Try {
     }
     if args == RUN {
         let how = if lines(&room, &record).is_empty() && old { "--overwrite" } else { "--resume" };
-        let resumed = room.told(room.command(&[args, &["-o", dir, how]].concat()))?;
+        let resumed = room.ran(room.command(&[args, &["-o", dir, how]].concat()))?;
         resumed.sound(&[0])?;
         let cells = lines(&room, &format!("{dir}/record.jsonl"))
             .lines()
@@ -114,12 +114,12 @@ pub(crate) fn vanish(lab: &Lab, coin: &mut Coin) -> Try {
     } else {
         fs::rename(room.path("new"), room.path("moved"))?;
     }
-    let told = room.end(child)?;
-    told.sound(&[0, 1])?;
+    let ran = room.end(child)?;
+    ran.sound(&[0, 1])?;
     room.alone()?;
-    ensure!(told.code == Some(0) || told.stderr.contains("vanished"), "it does not say where: {}", told.stderr);
+    ensure!(ran.code == Some(0) || ran.stderr.contains("vanished"), "it does not say where: {}", ran.stderr);
     // A run that had ended before is removed with its directory, as the user wished.
-    if told.code == Some(1) && told.stderr.contains("are in") { room.keeps("new", &finished) } else { Ok(()) }
+    if ran.code == Some(1) && ran.stderr.contains("are in") { room.keeps("new", &finished) } else { Ok(()) }
 }
 
 /// Implementations that crash, hang, print, fork and answer wrong.
@@ -136,10 +136,10 @@ pub(crate) fn hostile(lab: &Lab, coin: &mut Coin) -> Try {
     let run = ["run", "hostile", "-i", &pair, "--effort", "quick", "--no-ceilings", "--no-plot", "-o", "new"];
     let compare = ["compare", a, &b, "--blocks", "8", "--fail-on", "never"];
     let args = if coin.below(2) == 0 { &run[..] } else { &compare };
-    let told = room.told(room.command(&[args, &["--time-limit", "1"]].concat()))?;
-    told.sound(&[0, 1, 4, 5])?;
+    let ran = room.ran(room.command(&[args, &["--time-limit", "1"]].concat()))?;
+    ran.sound(&[0, 1, 4, 5])?;
     if args[0] == "run" && !["closes", "forks", "daemon", "floods"].contains(&act) {
-        ensure!(told.code != Some(0), "{act} passed: {}", told.stdout);
+        ensure!(ran.code != Some(0), "{act} passed: {}", ran.stdout);
     }
     room.alone()
 }
@@ -163,7 +163,7 @@ pub(crate) fn commands(lab: &Lab, coin: &mut Coin) -> Try {
     ]);
     let more: &[&str] = if coin.below(2) == 0 { &["--same-output"] } else { &[] };
     let args = ["compare", "--command", "true", command, "--blocks", "2", "--fail-on", "never", "--time-limit", "1"];
-    let told = room.told(room.command(&[&args, more].concat()))?;
-    told.sound(&[0, 1, 4, 5])?;
+    let ran = room.ran(room.command(&[&args, more].concat()))?;
+    ran.sound(&[0, 1, 4, 5])?;
     room.alone()
 }

@@ -65,8 +65,8 @@ impl Lab {
             &[COMPARE, &["-o", "compare"]].concat(),
             &["report", "run", "--no-plot", "-o", "report"],
         ] {
-            let told = model.told(model.command(args))?;
-            ensure!(told.code == Some(0), "{args:?} failed: {}", told.stderr);
+            let ran = model.ran(model.command(args))?;
+            ensure!(ran.code == Some(0), "{args:?} failed: {}", ran.stderr);
         }
         Ok(())
     }
@@ -113,13 +113,13 @@ impl Drop for Room {
     }
 }
 
-pub(crate) struct Told {
+pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Told {
+impl Ran {
     /// Ended by itself, with one of these codes, without a panic, and with harmless words.
     pub(crate) fn sound(&self, codes: &[i32]) -> Try {
         let short: String = self.stderr.chars().take(2000).collect();
@@ -174,12 +174,12 @@ impl Room {
     }
 
     /// Runs to the end, which must come in time.
-    pub(crate) fn told(&self, mut command: Command) -> Result<Told> {
+    pub(crate) fn ran(&self, mut command: Command) -> Result<Ran> {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         self.end(child)
     }
 
-    pub(crate) fn end(&self, child: Child) -> Result<Told> {
+    pub(crate) fn end(&self, child: Child) -> Result<Ran> {
         let id = child.id().to_string();
         let (done, waits) = std::sync::mpsc::channel::<()>();
         let watch = std::thread::spawn(move || {
@@ -192,11 +192,11 @@ impl Room {
         let Output { status, stdout, stderr } = child.wait_with_output()?;
         drop(done);
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let told = Told { code: status.code(), stdout: text(stdout), stderr: text(stderr) };
+        let ran = Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) };
         if watch.join().unwrap_or(true) {
-            bail!("it did not end within {} s: {}", PATIENCE.as_secs(), told.stderr);
+            bail!("it did not end within {} s: {}", PATIENCE.as_secs(), ran.stderr);
         }
-        Ok(told)
+        Ok(ran)
     }
 
     /// Every file of results with what it holds. Unfinished cells are none.

@@ -12,7 +12,7 @@ static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 /// What becomes of what was done when Ctrl-C comes.
 pub(super) const NOTHING_KEPT: &str = "what is measured so far is not kept";
 pub(super) const CELLS_KEPT: &str = "cells that are finished are kept";
-pub(super) const ROWS_PRINTED: &str = "rows that are judged are told, and nothing else is kept";
+pub(super) const ROWS_PRINTED: &str = "rows that are judged are printed, and nothing else is kept";
 pub(super) const DECIDED_KEPT: &str = "what is decided is told, and kept where -o says so";
 pub(super) const NO_CERTIFICATE: &str = "what is decided is told, and no certificate is kept";
 

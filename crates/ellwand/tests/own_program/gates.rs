@@ -5,12 +5,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Told, tell, told};
+use super::{Ran, ran, tell};
 
 /// A command in a directory, with the output in it.
-fn tell_in(dir: &Path, args: &[&str]) -> Told {
+fn tell_in(dir: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    told(command.args(args).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).output().unwrap())
+    ran(command.args(args).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).output().unwrap())
 }
 
 const RUN: [&str; 7] = ["run", "double", "--effort", "quick", "--no-plot", "--no-ceilings", "-i"];
@@ -120,9 +120,9 @@ pub(crate) fn a_comparison_keeps_its_record() {
     let dir = tempfile::tempdir().unwrap();
     let compare =
         |candidate: &str, more: &[&str]| tell_in(dir.path(), &[&["compare", "double:plain", candidate], more].concat());
-    let told = compare("double:slower", &["--n", "1,2", "-o", "kept", "--format", "json"]);
-    assert_eq!(told.code, Some(3), "{}", told.stderr);
-    let said: Value = serde_json::from_str(&told.stdout).unwrap();
+    let ran = compare("double:slower", &["--n", "1,2", "-o", "kept", "--format", "json"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    let said: Value = serde_json::from_str(&ran.stdout).unwrap();
     let report = tell_in(dir.path(), &["report", "kept", "--format", "json"]);
     assert_eq!(report.code, Some(0), "{}", report.stderr);
     let model: Value = serde_json::from_str(&report.stdout).unwrap();
@@ -211,12 +211,12 @@ pub(crate) fn lines_break_where_the_terminal_ends() {
     let out = tell_in(dir.path(), &[&RUN[..], &["plain", "-o", "a"]].concat());
     assert_eq!(out.code, Some(0), "{}", out.stderr);
     for args in [&["compare", "double:plain", "double:slower"][..], &["compare", "a", "a"]] {
-        let told = |columns: &str| {
+        let ran = |columns: &str| {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(args).current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache"));
             String::from_utf8(command.env("COLUMNS", columns).output().unwrap().stdout).unwrap()
         };
-        let (wide, narrow) = (told("500"), told("50"));
+        let (wide, narrow) = (ran("500"), ran("50"));
         assert!(wide.lines().any(|line| line.chars().count() > 50), "{wide}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
@@ -241,9 +241,9 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
         ("/bin/echo", "it wrote 'worker' to stdout where an answer was expected"),
         ("/bin/false", "it exited with code 1"),
     ] {
-        let told = tell(&["compare", this, other, "--workload", "double", "-i", "plain"]);
-        assert_eq!(told.code, Some(1), "{other}: {}", told.stderr);
-        assert!(told.stdout.contains(part), "{other} does not say '{part}': {}", told.stdout);
+        let ran = tell(&["compare", this, other, "--workload", "double", "-i", "plain"]);
+        assert_eq!(ran.code, Some(1), "{other}: {}", ran.stderr);
+        assert!(ran.stdout.contains(part), "{other} does not say '{part}': {}", ran.stdout);
         // What is the same at every case is said once.
         let many = tell(&["compare", this, other, "--workload", "double", "-i", "plain", "--n", "1,2,3,4,5"]);
         assert!(many.stdout.starts_with("double/n=1 plain and 4 more: no verdict:"), "{other}: {}", many.stdout);
@@ -266,7 +266,7 @@ pub(crate) fn bad_implementations_are_rows_of_a_run() {
         assert!(row["outcome"].to_string().contains(part), "{row}");
         assert!(row["samples"]["wall_ns"].as_array().unwrap().is_empty(), "{name} has times");
     }
-    let told = tell(&["compare", "double:plain", "double:fickle"]);
-    assert_eq!(told.code, Some(5), "{}", told.stdout);
-    assert!(told.stdout.contains("no verdict: the candidate answers wrong"), "{}", told.stdout);
+    let ran = tell(&["compare", "double:plain", "double:fickle"]);
+    assert_eq!(ran.code, Some(5), "{}", ran.stdout);
+    assert!(ran.stdout.contains("no verdict: the candidate answers wrong"), "{}", ran.stdout);
 }

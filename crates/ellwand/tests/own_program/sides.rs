@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::{Told, tell};
+use super::{Ran, tell};
 
 pub(crate) fn what_cannot_be_compared_is_refused() {
     for (args, parts) in [
@@ -39,25 +39,25 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["run", "double", "--blocks", "0"], &["--blocks"]),
         (&["run", "double", "--blocks", "2", "--in-process"], &["--in-process"]),
     ] {
-        let told = tell(args);
-        assert_eq!(told.code, Some(2), "{args:?}: {}{}", told.stdout, told.stderr);
+        let ran = tell(args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {}{}", ran.stdout, ran.stderr);
         for part in parts {
-            assert!(told.stderr.contains(part), "{args:?} does not say '{part}': {}", told.stderr);
+            assert!(ran.stderr.contains(part), "{args:?} does not say '{part}': {}", ran.stderr);
         }
-        assert!(told.stdout.is_empty(), "{args:?} wrote a result: {}", told.stdout);
+        assert!(ran.stdout.is_empty(), "{args:?} wrote a result: {}", ran.stdout);
     }
 }
 
 pub(crate) fn programs_are_compared_at_every_implementation() {
     let this = std::env::current_exe().unwrap();
     let this = this.to_str().unwrap();
-    let told = tell(&["compare", this, this, "--workload", "double", "-i", "plain,slower", "--n", "1,2"]);
-    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let ran = tell(&["compare", this, this, "--workload", "double", "-i", "plain,slower", "--n", "1,2"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     let cases = ["double/n=1 plain", "double/n=1 slower", "double/n=2 plain", "double/n=2 slower"];
-    for (line, case) in told.stdout.lines().zip(cases) {
+    for (line, case) in ran.stdout.lines().zip(cases) {
         assert!(line.starts_with(case) && line.contains("same within 1 %"), "{line}");
     }
-    assert_eq!(told.stdout.lines().count(), 4);
+    assert_eq!(ran.stdout.lines().count(), 4);
     // The program that lacks what is asked for, and one that is not ours.
     let other = tell(&["compare", this, "/bin/false", "--workload", "double", "-i", "plain"]);
     assert_eq!(other.code, Some(1), "{}", other.stderr);
@@ -73,13 +73,13 @@ pub(crate) fn commands_that_end_badly_say_so() {
         ("kill -9 $$", &["it was ended by a signal"]),
         ("no-such-program-anywhere", &["exited with code 127", "not found"]),
     ] {
-        let told = compare("true", command, &[]);
-        assert_eq!(told.code, Some(1), "{command}: {}{}", told.stdout, told.stderr);
+        let ran = compare("true", command, &[]);
+        assert_eq!(ran.code, Some(1), "{command}: {}{}", ran.stdout, ran.stderr);
         for part in parts {
-            assert!(told.stdout.contains(part), "'{command}' does not say '{part}': {}", told.stdout);
+            assert!(ran.stdout.contains(part), "'{command}' does not say '{part}': {}", ran.stdout);
         }
         // Nothing was compared, so that nothing was left uncompared.
-        assert!(!told.stderr.contains("--same-output"), "{}", told.stderr);
+        assert!(!ran.stderr.contains("--same-output"), "{}", ran.stderr);
     }
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark").display().to_string();
@@ -130,13 +130,13 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
         let fixed = ["compare", "--baseline", revision, "--workload", "double", "-i", "plain"];
         let output = at(program.to_str().unwrap(), &[&fixed[..], more].concat());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Told { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     };
     for time in ["first", "second"] {
-        let told = compare("HEAD~1", &[]);
-        assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
-        assert!(told.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}", told.stdout);
-        assert_eq!(told.stderr.contains("building"), time == "first", "{time}: {}", told.stderr);
+        let ran = compare("HEAD~1", &[]);
+        assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}", ran.stdout);
+        assert_eq!(ran.stderr.contains("building"), time == "first", "{time}: {}", ran.stderr);
     }
     for (revision, more, parts) in [
         ("HEAD", &[][..], &["--baseline", "does not build", "nonsense"][..]),
@@ -144,10 +144,10 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
         ("--help", &[], &["--baseline"]),
         ("HEAD~1", &["--n", "0"], &["--n", "too small"]),
     ] {
-        let told = compare(revision, more);
-        assert_eq!(told.code, Some(2), "{revision}: {}{}", told.stdout, told.stderr);
+        let ran = compare(revision, more);
+        assert_eq!(ran.code, Some(2), "{revision}: {}{}", ran.stdout, ran.stderr);
         for part in parts {
-            assert!(told.stderr.contains(part), "{revision} does not say '{part}': {}", told.stderr);
+            assert!(ran.stderr.contains(part), "{revision} does not say '{part}': {}", ran.stderr);
         }
     }
     let trees = at("git", &["worktree", "list"]);
@@ -205,9 +205,9 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
         for kept in [&[][..], &["-o", "kept", "--overwrite"]] {
             let fixed = ["compare", "--baseline", "HEAD", "double:plain", "--format", format];
             let mut command = super::asked(&[&fixed[..], kept].concat());
-            let told = super::told(command.current_dir(&root).output().unwrap());
-            assert_eq!(told.code, Some(3), "{format} {kept:?}: {}{}", told.stdout, told.stderr);
-            assert!(told.stdout.contains(part), "{format} {kept:?}: {}", told.stdout);
+            let ran = super::ran(command.current_dir(&root).output().unwrap());
+            assert_eq!(ran.code, Some(3), "{format} {kept:?}: {}{}", ran.stdout, ran.stderr);
+            assert!(ran.stdout.contains(part), "{format} {kept:?}: {}", ran.stdout);
             assert_eq!(root.join("kept/report.md").is_file(), format != "table" || !kept.is_empty());
         }
     }
@@ -220,8 +220,8 @@ pub(crate) fn records_suggest_and_never_decide() {
         let out = out.to_str().unwrap();
         let fixed =
             ["run", "double", "-i", implementation, "--effort", "quick", "--no-plot", "--no-ceilings", "-o", out];
-        let told = tell(&[&fixed[..], more].concat());
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let ran = tell(&[&fixed[..], more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let file = format!("{out}/record.jsonl");
         // As a version without checksums would have written it.
         let text = std::fs::read_to_string(&file).unwrap();
@@ -256,37 +256,37 @@ pub(crate) fn records_suggest_and_never_decide() {
             "::notice title=double/n=3 plain fake::suggests faster: 0.909x the time",
         ),
     ] {
-        let told = tell(&[&["compare", base, candidate], more].concat());
-        assert_eq!(told.code, Some(code), "{candidate}: {}{}", told.stdout, told.stderr);
+        let ran = tell(&[&["compare", base, candidate], more].concat());
+        assert_eq!(ran.code, Some(code), "{candidate}: {}{}", ran.stdout, ran.stderr);
         let part = part.replace("nothing in common", "no case and implementation in common");
-        assert!(told.stdout.contains(&part), "{candidate} does not say '{part}': {}", told.stdout);
+        assert!(ran.stdout.contains(&part), "{candidate} does not say '{part}': {}", ran.stdout);
     }
     // A record of a comparison holds two arms.
     let compared = |name: &str, candidate: &str| {
         let out = dir.path().join(name);
         let out = out.to_str().unwrap();
-        let told = tell(&["compare", "double:plain", candidate, "--blocks", "3", "--fail-on", "never", "-o", out]);
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let ran = tell(&["compare", "double:plain", candidate, "--blocks", "3", "--fail-on", "never", "-o", out]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         out.to_owned()
     };
     let [first, second, third] = [("first", "double:slower"), ("second", "double:slower"), ("third", "double:twin")]
         .map(|(name, candidate)| compared(name, candidate));
-    let told = tell(&["compare", &first, &second]);
-    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let ran = tell(&["compare", &first, &second]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     for cell in ["double/n=3 plain beside slower: ", "double/n=3 slower beside plain: "] {
-        assert!(told.stdout.contains(&format!("{cell}suggests no difference beyond 1 %")), "{}", told.stdout);
+        assert!(ran.stdout.contains(&format!("{cell}suggests no difference beyond 1 %")), "{}", ran.stdout);
     }
-    let told = tell(&["compare", &first, &third]);
-    assert_eq!(told.code, Some(6), "{}{}", told.stdout, told.stderr);
+    let ran = tell(&["compare", &first, &third]);
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     assert!(
-        told.stdout.contains("plain beside twin: suggests nothing: only the candidate's record has it"),
+        ran.stdout.contains("plain beside twin: suggests nothing: only the candidate's record has it"),
         "{}",
-        told.stdout
+        ran.stdout
     );
     for (option, value) in [("--blocks", "4"), ("--seed", "3"), ("--time-limit", "9")] {
-        let told = tell(&["compare", &plain, &again, option, value]);
-        assert!(told.code == Some(2) && told.stderr.contains(option), "{option}: {}", told.stderr);
-        assert!(told.stderr.contains("nothing is measured"), "{option}: {}", told.stderr);
+        let ran = tell(&["compare", &plain, &again, option, value]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(option), "{option}: {}", ran.stderr);
+        assert!(ran.stderr.contains("nothing is measured"), "{option}: {}", ran.stderr);
     }
     let missing = tell(&["compare", &plain, "nowhere"]);
     assert!(missing.stderr.contains("CANDIDATE: 'nowhere' is no record"), "{}", missing.stderr);
