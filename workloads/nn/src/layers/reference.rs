@@ -1,6 +1,8 @@
 //! The operations in f64 by definition, rounded once to f32.
 
 use ellwand_core::{InputError, Tensor, Tensors};
+use ellwand_simd::pool;
+use rayon::prelude::*;
 
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan};
@@ -77,28 +79,26 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
     let mut sum = vec![0.0; if op == Op::ResidualLayerNorm { x.len() } else { 0 }];
     let (eps, tanh) = (shape.eps, shape.tanh);
     let plan = &Plan { step: Step::Whole(op), d, eps, tanh, each, stream: false, far: false, vectors };
-    let rows = shape.rows().div_ceil(std::thread::available_parallelism().map_or(1, usize::from)).max(1);
-    let losses: f64 = std::thread::scope(|scope| {
+    let rows = shape.rows().div_ceil(pool::threads()).max(1);
+    let losses: f64 = {
         let mut second = second.chunks(rows * d);
         let mut labels = labels.chunks(rows);
         let mut y = y.chunks_mut((rows * width).max(1));
         let mut sum = sum.chunks_mut(rows * d);
-        let threads: Vec<_> = x
+        let pieces: Vec<Piece<'_>> = x
             .chunks(rows * d)
-            .map(|x| {
-                let piece = Piece {
-                    x,
-                    second: second.next().unwrap_or_default(),
-                    labels: labels.next().unwrap_or_default(),
-                    y: y.next().unwrap_or_default(),
-                    sum: sum.next().unwrap_or_default(),
-                };
-                scope.spawn(move || self::piece(plan, piece))
+            .map(|x| Piece {
+                x,
+                second: second.next().unwrap_or_default(),
+                labels: labels.next().unwrap_or_default(),
+                y: y.next().unwrap_or_default(),
+                sum: sum.next().unwrap_or_default(),
             })
             .collect();
-        let done = threads.into_iter().map(|thread| thread.join());
-        done.map(|losses| losses.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
-    });
+        // Added in the order of the rows, whichever piece ends first.
+        let losses: Vec<f64> = pool::run(|| pieces.into_par_iter().map(|piece| self::piece(plan, piece)).collect());
+        losses.iter().sum()
+    };
     if !op.is_loss() {
         let outputs = Tensors::new().with("y", Tensor::new(extents, &y[..])?);
         return Ok(if sum.is_empty() { outputs } else { outputs.with("sum", Tensor::new(extents, &sum[..])?) });

@@ -3,6 +3,8 @@
 use std::f64::consts::PI;
 
 use ellwand_core::{InputError, Tensor, Tensors};
+use ellwand_simd::pool;
+use rayon::prelude::*;
 
 use super::op::{Op, Upstream};
 use super::piece::{Piece, Plan};
@@ -88,29 +90,29 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
     let gamma = if op.has_parameters() { inputs.f32("gamma")? } else { &[] };
     let (eps, tanh) = (shape.eps, shape.tanh);
     let plan = &Plan { op, d, eps, tanh, factor, stream: false, gamma };
-    let rows = shape.rows().div_ceil(std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let rows = shape.rows().div_ceil(pool::threads()).max(1);
     let mut dx = vec![0.0; x.len()];
-    let parts: Vec<Vec<f64>> = std::thread::scope(|scope| {
+    let parts: Vec<Vec<f64>> = {
         let mut target = target.chunks(rows * d);
         let mut upstream = upstream.chunks(rows * width);
         let mut labels = labels.chunks(rows);
-        let threads: Vec<_> = x
+        let pieces: Vec<_> = x
             .chunks(rows * d)
             .zip(dx.chunks_mut(rows * d))
             .map(|(x, dx)| {
                 let target = target.next().unwrap_or_default();
                 let upstream = upstream.next().unwrap_or_default();
                 let labels = labels.next().unwrap_or_default();
-                scope.spawn(move || {
-                    let mut sums = vec![0.0; 2 * plan.gamma.len()];
-                    self::piece(plan, Piece { x, target, upstream, labels, dx, sums: &mut sums });
-                    sums
-                })
+                (x, target, upstream, labels, dx)
             })
             .collect();
-        let done = threads.into_iter().map(|thread| thread.join());
-        done.map(|sums| sums.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
+        let sums = |(x, target, upstream, labels, dx)| {
+            let mut sums = vec![0.0; 2 * plan.gamma.len()];
+            self::piece(plan, Piece { x, target, upstream, labels, dx, sums: &mut sums });
+            sums
+        };
+        pool::run(|| pieces.into_par_iter().map(sums).collect())
+    };
     let outputs = Tensors::new().with("dx", Tensor::new(extents, &dx[..])?);
     if !op.has_parameters() {
         return Ok(outputs);
