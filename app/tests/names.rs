@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ellwand::internals::core::{DeviceKind, Implementation};
 
-/// Names that are also words of the instrument: units of work, keys of its own, columns, and English.
+/// Names that are also words of the instrument: units of work, its own keys, columns, and English.
 const WORDS: &str = "bytes copy elements fill fma k memory passes precision products read readings samples system threads working-memory";
 
 #[test]

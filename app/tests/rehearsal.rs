@@ -149,7 +149,7 @@ fn a_run_has_device_times_and_says_that_it_is_a_rehearsal() {
 }
 
 /// The middle one of three cases breaks. In processes of their own the others are measured; in one process the device is lost
-/// from there on, and whoever comes later learns that it was another.
+/// from there on, and later cases say that another one lost it.
 #[test]
 fn a_kernel_that_fails_in_the_middle_of_a_sweep_fails_its_own_row() {
     let Some(rehearsal) = Rehearsal::new() else { return };

@@ -13,7 +13,7 @@
 # it is timed: first by the tests, then again by each measurement.
 #
 # ELLWAND_GPU_SECONDS   the whole ends within these many seconds (570), and 3 more where the last part must be stopped
-# ELLWAND_GPU_ARCHIVE   a file that takes all of FOLDER as one .tar.gz, anew after every part: whoever ends this script by force
+# ELLWAND_GPU_ARCHIVE   a file that takes all of FOLDER as one .tar.gz, anew after every part: who ends this script by force
 #                       loses the part under way and no other; needs tar
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

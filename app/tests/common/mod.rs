@@ -1,4 +1,4 @@
-//! Runs the program as a user would, in a directory of its own.
+//! Runs the program as a user would, in its own directory.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

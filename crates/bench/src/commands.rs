@@ -1,7 +1,7 @@
 //! Compares any two shell commands as whole processes, run in turns.
 //!
-//! A block holds a few runs of each command in random order. The shortest run of each counts, because disturbances only
-//! ever make a process slower. Every run must exit successfully. The output is compared only on request, in separate
+//! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each counts,
+//! because disturbances only ever make a process slower. Every run must exit successfully. The output is compared only on request, in separate
 //! runs before and after the timed ones.
 
 use std::os::unix::process::CommandExt;
@@ -22,8 +22,10 @@ use crate::guard::Guard;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Runs of each command per block.
-const RUNS: usize = 5;
+/// Most runs of each command in a block.
+const RUNS: f64 = 5.0;
+/// Blocks that fit into the time, unless a block of one run each is too long for that.
+const BLOCKS: f64 = 24.0;
 
 /// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
 ///
@@ -40,12 +42,13 @@ pub fn compare(
     // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
     let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt };
-    runner.judged(commands, same_output)?;
+    let run_s = runner.judged(commands, same_output)?;
     let begin = Instant::now();
+    let runs = (terms.budget_s / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS) as u32;
     let decision = over_blocks(terms, on_block, &mut |coin, ask| {
         let start = Instant::now();
         let mut samples: [Vec<Sample>; 3] = Default::default();
-        for round in 0..RUNS {
+        for round in 0..runs {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
@@ -55,11 +58,12 @@ pub fn compare(
                 let sample = runner.timed(arms[arm]);
                 check(interrupt)?;
                 let sample = sample.map_err(|error| failed(arm, error))?;
-                samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
+                samples[arm].push(Sample { round, position: position as u32, ..sample });
             }
         }
         let [rounds_s, gone_s] = [start.elapsed(), begin.elapsed()].map(|time| time.as_secs_f64());
-        let spent = Spent { start_s: 0.0, rounds_s, gone_s, usual: RUNS as f64 };
+        // The shortest runs of a block count as one round.
+        let spent = Spent { start_s: 0.0, rounds_s, gone_s, usual: 1.0 };
         Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     })?;
     if same_output {
@@ -76,9 +80,10 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs each command once without timing it: this loads its files into the page cache, reports a command that
-    /// cannot work and, on request, compares the outputs.
-    fn judged(&self, commands: [&str; 2], same_output: bool) -> Result<(), NoDecision> {
+    /// Runs each command once before the timed runs: this loads its files into the page cache, reports a command that
+    /// cannot work and, on request, compares the outputs. Returns the mean time of the two, in seconds.
+    fn judged(&self, commands: [&str; 2], same_output: bool) -> Result<f64, NoDecision> {
+        let begin = Instant::now();
         let mut printed = [Vec::new(), Vec::new()];
         for (arm, printed) in printed.iter_mut().enumerate() {
             let output = self.warm_up(commands[arm]);
@@ -88,13 +93,14 @@ impl Runner<'_> {
                 return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
             }
         }
+        let run_s = begin.elapsed().as_secs_f64() / printed.len() as f64;
         let [baseline, candidate] = printed;
         match difference(&baseline, &candidate) {
             Some(detail) if same_output => {
                 let outcome = Outcome::Wrong { verdict: Verdict::wrong(detail) };
                 Err(NoDecision::Ended { arm: ARMS[1], outcome })
             }
-            _ => Ok(()),
+            _ => Ok(run_s),
         }
     }
 

@@ -75,7 +75,7 @@ impl Flush {
 impl Buffer {
     fn room(words: usize) -> Result<Vec<u64>, String> {
         let mut room = Vec::new();
-        let short = |_| format!("no {} bytes of memory are left to read in place of what the caches hold", 8 * words);
+        let short = |_| format!("no {} bytes of memory are left to read instead of what the caches hold", 8 * words);
         room.try_reserve_exact(words).map_err(short)?;
         Ok(room)
     }

@@ -181,7 +181,7 @@ fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
                 several => format!("none of {} has such an axis", several.join(", ")),
             };
             let expected = match &axes[..] {
-                [] => "no axis: there is none".to_string(),
+                [] => "no axis: it has no axes".to_string(),
                 known => format!("one of {}", unique(known).join(", ")),
             };
             let error = InputError::new(format!("--{name}"), problem, expected);

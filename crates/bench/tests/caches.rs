@@ -34,15 +34,15 @@ impl Log {
 /// Duration of a flush on this device.
 const FLUSH_NS: u64 = 700;
 
-struct Told {
+struct ManualFlush {
     clock: Clock,
     log: Log,
     flushes: bool,
 }
 
-impl Device for Told {
+impl Device for ManualFlush {
     fn id(&self) -> &str {
-        "told"
+        "manual"
     }
     fn kind(&self) -> DeviceKind {
         DeviceKind::Cpu
@@ -64,7 +64,7 @@ impl Device for Told {
     }
     fn flush_cache(&self) -> Result<(), InputError> {
         if !self.flushes {
-            return Err(InputError::new("told", "its caches cannot be flushed", "a device that can"));
+            return Err(InputError::new("manual", "its caches cannot be flushed", "a device that can"));
         }
         self.log.say("flush");
         self.clock.advance(FLUSH_NS);
@@ -111,7 +111,7 @@ impl Prepared for Toy {
 fn registry(flushes: bool) -> (Registry, Log) {
     let (clock, log) = (Clock::default(), Log::default());
     let mut registry = Registry::new();
-    registry.device(Arc::new(Told { clock: clock.clone(), log: log.clone(), flushes }));
+    registry.device(Arc::new(ManualFlush { clock: clock.clone(), log: log.clone(), flushes }));
     registry.workload(AddOne::default());
     let own = log.clone();
     registry.implementation(Implementation::cpu("add-one", "steady", "a toy", move |_, inputs, _| {

@@ -176,10 +176,10 @@ fn tiles_fill_the_multiprocessors_and_steps_take_two_milliseconds() {
     assert_eq!(cells.len(), 1);
     assert_eq!(cells[0].case.int("tiles"), Some(12), "four for each of three");
     assert_eq!(steps, [64, 8192]);
-    let told: Vec<_> = ceilings.iter().map(|ceiling| (ceiling.implementation.as_str(), ceiling.value)).collect();
+    let found: Vec<_> = ceilings.iter().map(|ceiling| (ceiling.implementation.as_str(), ceiling.value)).collect();
     let rate = |step_ns: u64| 12.0 * 8192.0 * 1000.0 / (1e-9 * (10_000 + 8192 * step_ns) as f64);
-    assert_eq!(told.len(), 2, "{told:?}");
-    for ((name, value), (expected, step_ns)) in told.into_iter().zip([("cuda", 100), ("cuda-other", 150)]) {
+    assert_eq!(found.len(), 2, "{found:?}");
+    for ((name, value), (expected, step_ns)) in found.into_iter().zip([("cuda", 100), ("cuda-other", 150)]) {
         assert!(name == expected && (value / rate(step_ns) - 1.0).abs() < 1e-6, "{name}: {value}");
     }
     for ceiling in &ceilings {
@@ -218,8 +218,8 @@ fn a_link_is_measured_once_and_never_on_the_processor() {
         registry.implementation(Implementation { needs, ..row });
     }
     let (cells, ceilings) = measured(&registry);
-    let told: Vec<_> = cells.iter().map(|cell| (cell.case.int("bytes"), cell.case.text("memory"))).collect();
-    assert_eq!(told, [(Some(32 << 20), Some("pinned"))]);
+    let found: Vec<_> = cells.iter().map(|cell| (cell.case.int("bytes"), cell.case.text("memory"))).collect();
+    assert_eq!(found, [(Some(32 << 20), Some("pinned"))]);
     let [ceiling] = &ceilings[..] else { panic!("{ceilings:?}") };
     assert_eq!((ceiling.kind, &*ceiling.device, &*ceiling.level), (CeilingKind::ToDevice, "cuda:0", "link"));
     // Includes the 10 us that a toy takes to start.

@@ -216,7 +216,7 @@ fn blocks_are_merged_into_one_measurement() {
         }
         assert!(m.prepare_ns.is_some() && m.first_run_ns.is_some() && m.device == "cpu");
         assert!(m.check.as_ref().is_some_and(|check| check.passed));
-        assert_ne!(m.what_ran, std::process::id().to_string(), "it ran in a process of its own");
+        assert_ne!(m.what_ran, std::process::id().to_string(), "it ran in its own process");
     }
     let positions = |m: &Measurement| m.samples.iter().map(|s| s.position).collect::<Vec<_>>();
     assert!(positions(&measured[0]).iter().zip(positions(&measured[1])).all(|(a, b)| a + b == 1), "side by side");
@@ -321,7 +321,7 @@ fn the_reference_is_computed_once() {
     let first = open(&specs, &mut known);
     assert_eq!(known.right.len(), 1, "both right ones gave the same bits, and a wrong answer is never known as right");
     let verdict = &first.state(1).unwrap().verdict;
-    assert_eq!(verdict, &first.state(0).unwrap().verdict, "the words of whoever judged first");
+    assert_eq!(verdict, &first.state(0).unwrap().verdict, "the words of the first judge");
     assert!(first.state(2).is_err() && !first.alive(2));
     first.close();
     assert_eq!(known.slots.keys().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["other", "steady"]);

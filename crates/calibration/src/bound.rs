@@ -143,7 +143,7 @@ fn lock(guarded: &Mutex<Guarded>) -> MutexGuard<'_, Guarded> {
 /// Any thread takes the lock next. Waiters spin for longer than it is held, so on a quiet machine nobody may ever
 /// sleep, and while the other thread has no processor nobody waits. There is no known answer to test the diagnosis
 /// against.
-fn whoever_comes(guarded: &Mutex<Guarded>, takes: usize) {
+fn any_thread(guarded: &Mutex<Guarded>, takes: usize) {
     pool::for_each_chunk(pool::threads(), |_| (0..takes).for_each(|_| lock(guarded).work()));
 }
 
@@ -224,6 +224,6 @@ pub(super) fn register(registry: &mut Registry) {
         };
         registry.implementation(Implementation::cpu("contended-lock", name, about, prepared).many_threads());
     };
-    add("mutex", "the lock of the standard library", whoever_comes);
+    add("mutex", "the lock of the standard library", any_thread);
     add("in-turn", "handed from thread to thread in a fixed order", in_turn);
 }

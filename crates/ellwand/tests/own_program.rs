@@ -1,5 +1,5 @@
 //! A user's own program on the facade has every command. Its device has a clock that moves only when an implementation
-//! says what it cost, so that verdicts and exit codes are exact although every arm runs in a process of its own.
+//! says what it cost, so that verdicts and exit codes are exact although every arm runs in its own process.
 //!
 //! `worker`, `run`, `compare` and `report` make this program the command line; otherwise it runs the tests.
 
@@ -56,7 +56,7 @@ fn main() {
         let registry = if std::env::var_os(EMPTY).is_some() { ellwand::devices() } else { registry() };
         std::process::exit(ellwand::run(args, &registry));
     }
-    // A test runner asks twice: for the tests, and for those that are ignored, of which there is none.
+    // A test runner asks twice: for the tests, and for those that are ignored; there are no ignored ones.
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if has("--list") && has("--ignored") {
         return;

@@ -60,8 +60,8 @@ fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
     let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
     assert!(wrong(&Registry::from(idle), "idle").contains("it answered [0, 0"));
     let registry = Registry::from(into());
-    let told = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
-    assert!(told.contains(".output("), "{told}");
+    let message = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
+    assert!(message.contains(".output("), "{message}");
     // As the reference too.
     let first = suite("sort")
         .axis(Axis::int("n", "numbers", 0, 10_000, 50))
@@ -208,13 +208,13 @@ fn a_reference_judges_the_baseline_too() {
 
 #[test]
 fn slips_are_told_by_the_commands() {
-    for (suite, told) in [
+    for (suite, message) in [
         (numbers().baseline("sdt"), "baseline 'sdt' is not implemented; expected one of std"),
         (numbers().implementation_mut("std", |v| v.sort_unstable()), "'std' is implemented twice"),
     ] {
         let registry = Registry::from(suite);
         let error = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
         assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 2);
     }
 }
@@ -250,6 +250,6 @@ fn an_implementation_says_what_it_is() {
     );
     assert_eq!(outcome(&registry, "threads"), Ok(()));
     let early: Registry = suite("sort").input(|_, _| 0_u8).many_threads().implementation("x", |x| *x).into();
-    let told = early.find("sort").unwrap().check(&Case::new("sort", Vec::new())).unwrap_err().to_string();
-    assert!(told.contains("many_threads comes before any implementation"), "{told}");
+    let message = early.find("sort").unwrap().check(&Case::new("sort", Vec::new())).unwrap_err().to_string();
+    assert!(message.contains("many_threads comes before any implementation"), "{message}");
 }

@@ -46,7 +46,7 @@ fn parsed(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|_| crate::error("#[profile]: `crate` or `name` is not valid"))
 }
 
-/// A statement that tells the compiler the type of an `async` block, which it cannot see through a function: without
+/// A statement that gives the compiler the type of an `async` block, which it cannot see through a function: without
 /// it, `?` and `return` in the body would need annotations. Empty if the type has no name.
 fn returns(item: &Item) -> TokenStream {
     let mut angles = Angles::default();

@@ -100,6 +100,12 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     assert!(text(&near, "markdown").contains("the times of simd, parallel do not differ"));
     let clear = report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
     assert!(row(&clear, "simd").best && !row(&clear, "parallel").tied);
+    let mut single = [timed("reference", 9.0), timed("simd", 1.0)];
+    single.iter_mut().for_each(|slow| slow.samples.truncate(1));
+    let single = report_of(&single);
+    assert!(single.workloads[0].rows.iter().all(|row| !row.best && !row.tied), "a slot each has no interval");
+    let why = single.workloads[0].cases[0].best.unavailable.as_deref();
+    assert_eq!(why, Some("too few slots for an interval of the ratios"));
 }
 
 /// A row that got `busy` processors while other programs switched it out.

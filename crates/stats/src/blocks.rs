@@ -32,26 +32,6 @@ pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>
     Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
-/// Standard error of a block's value: half the distance between the two rounds whose ranks are half the square root of
-/// their number from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, or if
-/// [`block_value`] fails.
-pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
-    let mut rounds = log_ratios(baseline, candidate).ok().filter(|rounds| rounds.len() >= 6)?;
-    rounds.sort_by(f64::total_cmp);
-    let (middle, off) = ((rounds.len() - 1) as f64 / 2.0, (rounds.len() as f64).sqrt() / 2.0);
-    let at = |rank: f64| rounds[(rank.round() as usize).min(rounds.len() - 1)];
-    Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
-}
-
-/// The number of rounds per block that minimises the variance of the mean for a given time: the square root of within /
-/// between x start / each (Kalibera and Jones 2013). A block of n rounds has variance `between` + `within` / n and
-/// takes `start` + n `each`. Infinite if `between` is not positive; `None` if another argument is not positive and
-/// finite.
-pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
-    let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();
-    known.then(|| (within / between.max(0.0) * (start / each)).sqrt())
-}
-
 /// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {
@@ -136,38 +116,6 @@ fn mean_and_sd(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn the_scatter_of_a_block_is_that_of_the_median_of_its_rounds() {
-        let ones = [1.0; 16];
-        let slots: Vec<f64> = (0..16).map(|i| (0.01 * f64::from((7 * i) % 16)).exp()).collect();
-        // Ranks 7.5 + 2 and 7.5 - 2, rounded: the tenth and the sixth round, four steps apart.
-        let scatter = block_scatter(&ones, &slots).unwrap();
-        assert!((scatter - 0.02).abs() < 1e-12, "{scatter}");
-        let mut wild = slots.clone();
-        wild.iter_mut().filter(|slot| **slot > 1.14).for_each(|slot| *slot = 50.0);
-        assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one outlier has no influence");
-        assert_eq!(block_scatter(&ones, &ones), Some(0.0));
-        assert_eq!((block_scatter(&ones[..5], &slots[..5]), block_scatter(&ones, &slots[..8])), (None, None));
-    }
-
-    #[test]
-    fn best_rounds_minimise_the_variance() {
-        // Variance of the mean over the blocks that fit into a fixed time.
-        let variance = |rounds: f64| (0.25 + 4.0 / rounds) * (18.0 + 0.5 * rounds);
-        let best = best_rounds(4.0, 0.25, 18.0, 0.5).unwrap();
-        assert!((best - 24.0).abs() < 1e-12, "{best}");
-        for rounds in [1.0, 6.0, 23.0, 25.0, 96.0] {
-            assert!(variance(rounds) > variance(best), "{rounds}");
-        }
-        assert_eq!(best_rounds(4.0, -0.1, 18.0, 0.5), Some(f64::INFINITY));
-        for none in
-            [best_rounds(0.0, 1.0, 1.0, 1.0), best_rounds(1.0, f64::NAN, 1.0, 1.0), best_rounds(1.0, 1.0, 0.0, 1.0)]
-        {
-            assert_eq!(none, None);
-        }
-        assert_eq!(best_rounds(1.0, 1.0, 1.0, f64::NAN), None);
-    }
 
     #[test]
     fn a_block_is_the_median_of_its_log_ratios() {

@@ -172,6 +172,24 @@ mod tests {
     }
 
     #[test]
+    fn best_rounds_minimise_the_variance() {
+        let rule = Rule::default();
+        let course = Course {
+            variances: Variances { between: 0.25, within: 4.0 },
+            round_s: 0.5,
+            rounds: (1.0, 1e4),
+            ..course(&rule, 1.0, 1.0, 18.0)
+        };
+        // Variance of the mean over the blocks that fit into a fixed time.
+        let variance = |rounds: f64| (0.25 + 4.0 / rounds) * (18.0 + 0.5 * rounds);
+        let best = course.best_rounds();
+        assert!((best - 24.0).abs() < 1e-12, "{best}");
+        for rounds in [1.0, 6.0, 23.0, 25.0, 96.0] {
+            assert!(variance(rounds) > variance(best), "{rounds}");
+        }
+    }
+
+    #[test]
     fn a_difference_waits_for_its_evidence() {
         let rule = Rule::default();
         let mut course = course(&rule, 0.0005, 0.003, 0.02);

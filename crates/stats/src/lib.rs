@@ -111,7 +111,7 @@ mod within;
 #[cfg(test)]
 mod simulation;
 
-pub use blocks::{MeanInterval, best_rounds, block_scatter, block_value, mean_interval};
+pub use blocks::{MeanInterval, block_value, mean_interval};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
 pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};

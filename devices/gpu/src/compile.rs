@@ -100,8 +100,8 @@ fn warnings(log: &str) -> Vec<String> {
         line.split_once("(C")
             .is_some_and(|(_, rest)| rest.get(..4).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
     };
-    let told = |line: &&str| line.starts_with("ptxas") && (numbered(line) || line.contains("warning"));
-    log.lines().filter(told).map(|line| line.trim().to_string()).collect()
+    let warning = |line: &&str| line.starts_with("ptxas") && (numbered(line) || line.contains("warning"));
+    log.lines().filter(warning).map(|line| line.trim().to_string()).collect()
 }
 
 /// Parses the assembler's report: for each kernel its name, then a line about memory, then a line about registers.
@@ -295,8 +295,8 @@ mod tests {
         let a = Resources { kernel: "a".into(), registers: 8, ..Resources::default() };
         assert_eq!(resources(log), [a, b]);
         assert!(warnings(log).is_empty());
-        let told = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
-        assert_eq!(warnings(&format!("{log}{told}\n")), [told]);
+        let warning = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
+        assert_eq!(warnings(&format!("{log}{warning}\n")), [warning]);
     }
 
     #[test]

@@ -249,8 +249,8 @@ impl Prepared for Job {
         if let Some(memory) = self.gpu.memory() {
             let read =
                 |id, title, bytes: u64, about| Reading::measured(id, title, "B", Better::Lower, bytes as f64, about);
-            let peak = "most memory that the process held on the device at any time, whoever held it";
-            let kept = "memory that the process keeps on the device for a later use, in nobody's arrays";
+            let peak = "most memory that the process held on the device at any time, for any purpose";
+            let kept = "memory that the process keeps on the device for a later use, outside all arrays";
             readings.extend([
                 read("device-memory-peak", "peak device memory", memory.most, peak),
                 read("device-memory-kept", "kept device memory", memory.kept, kept),

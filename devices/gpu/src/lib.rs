@@ -67,7 +67,7 @@ pub enum GpuError {
     },
     /// The device no longer answers this process.
     #[error(
-        "the device answers this process no longer: an earlier kernel failed with {first}; whoever ran then is to blame, and \
+        "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that ran then is to blame, and \
          other processes (a run without --in-process has one for each implementation) still have the device"
     )]
     Lost {
@@ -234,7 +234,7 @@ pub fn gpu(device: &dyn Device) -> Result<&Gpu, PrepareError> {
         .as_any()
         .downcast_ref::<GpuDevice>()
         .map(|device| &device.gpu)
-        .ok_or_else(|| PrepareError::Unsupported(format!("it needs a GPU, and {} is none", device.id())))
+        .ok_or_else(|| PrepareError::Unsupported(format!("it needs a GPU, and {} is not one", device.id())))
 }
 
 impl Device for GpuDevice {

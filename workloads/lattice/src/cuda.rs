@@ -187,7 +187,7 @@ pub(super) fn prepare(
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
             let first = bad.u64().map_err(|error| error.to_string())?[0];
-            // Kernels lower it to a vector; untouched, it holds the pattern of the poison, which is no vector.
+            // Kernels lower it to a vector; untouched, it holds the pattern of the poison.
             if first < vectors {
                 return Err(format!("a level index of vector {first} is not below q^d"));
             }

@@ -160,7 +160,7 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     let host = Mutex::new(host);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
-            // The kernel lowers the lower half to a vector; untouched, it holds the pattern of the poison, which is none.
+            // The kernel lowers the lower half to a vector; untouched, it holds the pattern of the poison.
             let first = bad.u64().map_err(|error| error.to_string())?[0] as u32;
             if (first as usize) < n {
                 return Err(format!("a level index of vector {first} is not below q^d"));

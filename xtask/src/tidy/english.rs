@@ -1,51 +1,25 @@
 //! House English: messages, comments and documents avoid turns that read like a literal translation.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
-
 use super::Sources;
 
-/// The turns to avoid, and the number of lines with one that each folder may still have. Not a source file, so the rule
-/// does not match its own list.
+/// The turns to avoid. Not a source file, so the rule does not match its own list.
 const TABLE: &str = include_str!("english.txt");
 
-/// No folder has more lines with a banned turn than its ceiling.
-pub(crate) fn plain(sources: &Sources) -> Result<Vec<String>> {
-    let rows = || TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let turns: Vec<(&str, &str)> = rows().filter_map(|row| row.split_once(" => ")).collect();
-    let mut ceilings: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows().filter(|row| !row.contains(" => ")) {
-        let (folder, ceiling) = row.split_once(' ').context("a ceiling is a folder and a number")?;
-        ceilings.insert(folder, ceiling.parse()?);
-    }
-    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+/// No line has a banned turn.
+pub(crate) fn plain(sources: &Sources) -> Vec<String> {
+    let turns: Vec<(&str, &str)> =
+        TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|row| row.split_once(" => ")).collect();
+    let mut broken = Vec::new();
     for (name, text) in sources.ending(&[".rs", ".md"]) {
-        let holds = |folder: &str| folder == "." || name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-        let folder = ceilings.keys().filter(|folder| holds(folder)).max_by_key(|folder| folder.len());
-        let folder = folder.context("the table has a row for the folder .")?;
         let prose = if name.ends_with(".rs") { prose(text) } else { text.to_string() }.to_lowercase();
         for (index, (line, original)) in prose.lines().zip(text.lines()).enumerate() {
             if let Some((turn, better)) = turns.iter().find(|(turn, _)| has(line, turn)) {
                 let (turn, original) = (turn.trim_end_matches('|'), original.trim());
-                let what = format!("{name}:{}: {original}\n    not \"{turn}\", but: {better}", index + 1);
-                found.entry(folder).or_default().push(what);
+                broken.push(format!("{name}:{}: {original}\n    not \"{turn}\", but: {better}", index + 1));
             }
         }
     }
-    let over = found.iter().filter(|(folder, lines)| lines.len() > ceilings[**folder]);
-    let report = |(folder, lines): (&&str, &Vec<String>)| {
-        let (count, ceiling) = (lines.len(), ceilings[*folder]);
-        format!("{folder}: {count} lines, at most {ceiling} allowed; the first is\n  {}", lines[0])
-    };
-    let broken = over.map(report).collect();
-    for (folder, ceiling) in &ceilings {
-        let count = found.get(folder).map_or(0, Vec::len);
-        if count < *ceiling {
-            println!("english: {folder} has {count} lines, {ceiling} allowed; lower it in xtask/src/tidy/english.txt");
-        }
-    }
-    Ok(broken)
+    broken
 }
 
 /// True if `line` contains `turn` as whole words; a final `|` also requires that no word follows.
@@ -109,7 +83,7 @@ mod tests {
         assert!(!has("untold", banned) && has(&format!("it is {banned}."), banned));
         assert!(has("a core of its, too", "of its|") && !has("a core of its cache", "of its|"));
         let file = |name: &str| Sources { files: vec![(name.into(), format!("// {banned}\n"))] };
-        let broken = plain(&file("crates/core/src/a.rs")).unwrap();
+        let broken = plain(&file("crates/core/src/a.rs"));
         assert!(broken.len() == 1 && broken[0].contains("crates/core/src/a.rs:1: // "), "{broken:?}");
     }
 }

@@ -63,6 +63,19 @@ fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
 }
 
 #[test]
+fn the_runs_of_commands_in_a_block_are_one_round_of_the_forecast() {
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(20.0);
+    let samples = [samples(&[1.0; 5]), samples(&[1.1; 5]), samples(&[1.0; 5])];
+    let mut gone_s = 0.0;
+    let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+        gone_s += 2.0;
+        let spent = Spent { start_s: 0.0, rounds_s: 2.0, gone_s, usual: 1.0 };
+        Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+    });
+    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 8)));
+}
+
+#[test]
 fn a_difference_of_the_two_copies_withholds_every_verdict() {
     for control in [1.03e-4, 0.97e-4] {
         let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);

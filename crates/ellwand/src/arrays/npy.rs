@@ -116,7 +116,7 @@ fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError>
         .help(help.to_string())
     };
     let DType::Plain(plain) = dtype else {
-        return Err(unsupported("a structured type".into(), "save one field as an array of its own"));
+        return Err(unsupported("a structured type".into(), "save one field as its own array"));
     };
     let kind = match (plain.type_char(), plain.size_field()) {
         (TypeChar::Float, 4) => Element::F32,

@@ -120,7 +120,7 @@ pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
-/// implementation holds inputs of its own, and what it flushes the processor's caches with; in one process inputs come one
+/// implementation holds its own inputs, and what it flushes the processor's caches with; in one process inputs come one
 /// after the other.
 pub(super) fn check_memory(cells: &[Cell], workers: bool, caches: Caches) -> Result<(), InputError> {
     let flush = if caches.is_warm() { 0 } else { ellwand_bench::flush_bytes() };

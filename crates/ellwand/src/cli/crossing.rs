@@ -1,8 +1,8 @@
-//! From which size on non-temporal stores pay on this machine, out of its kept ceilings, told to the kernels.
+//! From which size on non-temporal stores pay on this machine, out of its kept ceilings, passed to the kernels.
 
 use ellwand_core::{Ceiling, CeilingKind};
 
-/// Tells the kernels of this process what `machine` measured here, if it did.
+/// Passes what `machine` measured here, if it did, to the kernels of this process.
 pub(super) fn tell_kernels() {
     ellwand_simd::stores::measured_by(|| {
         let environment = ellwand_bench::environment::facts();

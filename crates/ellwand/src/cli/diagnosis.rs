@@ -69,7 +69,7 @@ struct Row {
     case: String,
     implementation: &'static str,
     truth: Limit,
-    /// Why there is no diagnosis, where there is none.
+    /// Why the diagnosis is missing.
     unavailable: Option<String>,
     diagnosis: Option<Diagnosis>,
     right: bool,

@@ -18,7 +18,7 @@ pub(super) struct Progress {
     begin: Instant,
     /// The cell that is being measured and since when.
     now: Option<(usize, Instant)>,
-    /// What is shown for each cell; the name given where there is none.
+    /// What is shown for each cell; otherwise the name that was given.
     labels: Vec<String>,
     /// Time between two drawings inside a cell: drawing disturbs the caches, so it is rare.
     last: Instant,
@@ -129,7 +129,7 @@ impl Progress {
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
-    /// Tells how far something is whose rest is foretold by its caller, in seconds.
+    /// Shows how far something is; its caller predicts the rest, in seconds.
     pub(super) fn ahead(&mut self, message: &str, left: f64) {
         if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();

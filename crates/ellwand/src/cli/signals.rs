@@ -13,8 +13,8 @@ static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 pub(super) const NOTHING_KEPT: &str = "what is measured so far is not kept";
 pub(super) const CELLS_KEPT: &str = "cells that are finished are kept";
 pub(super) const ROWS_PRINTED: &str = "rows that are judged are printed, and nothing else is kept";
-pub(super) const DECIDED_KEPT: &str = "what is decided is told, and kept where -o says so";
-pub(super) const NO_CERTIFICATE: &str = "what is decided is told, and no certificate is kept";
+pub(super) const DECIDED_KEPT: &str = "decisions made so far are printed, and kept where -o says so";
+pub(super) const NO_CERTIFICATE: &str = "decisions made so far are printed, and no certificate is kept";
 
 /// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once; the
 /// first one says what `becomes` of what was done, which holds until this is called again.

@@ -35,7 +35,7 @@ type Fill<I, O> = dyn Fn(&I, &mut O) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
-/// Memory that the fresh inputs of one slot may take, where the work tells their size.
+/// Memory that the fresh inputs of one slot may take, where the work states their size.
 const LOADED_BYTES: u64 = 256 << 20;
 
 const NO_OUTPUT: &str = "implementation_into writes into a buffer, and the suite makes none";
@@ -147,7 +147,7 @@ impl<I: Clone, O> Way<I, O> {
     }
 }
 
-/// A way with what is said of it.
+/// A way with its description.
 struct Entry<I, O> {
     name: String,
     way: Way<I, O>,
@@ -168,7 +168,7 @@ impl<I, O> Clone for Way<I, O> {
 /// A task with a typed input `I` and output `O`, and the ways of computing it. Turn it into a registry with
 /// [`Registry::from`] or add it to one with [`Suite::register`].
 ///
-/// The answers of different processes are told apart by their `Debug` text, so that it must show all that `==` sees
+/// The answers of different processes are distinguished by their `Debug` text, so that it must show all that `==` sees
 /// (a derived one does).
 pub struct Suite<I, O> {
     sketch: Sketch,
@@ -273,7 +273,7 @@ where
     }
 
     /// Adds the task and its implementations to a registry. A slip (a baseline that is no implementation, a name given
-    /// twice) is told by every command that is asked for the task.
+    /// twice) is reported by every command that uses the task.
     pub fn register(mut self, registry: &mut Registry) {
         let slip = self.slip();
         for entry in &mut self.ways {

@@ -192,7 +192,7 @@ where
     fn check(&self, _: &Case) -> Result<(), InputError> {
         self.slip.clone().map_or(Ok(()), Err)
     }
-    /// Input, copy, expected answer and answer, as far as the work tells their sizes.
+    /// Input, copy, expected answer and answer, as far as the work states their sizes.
     fn footprint(&self, case: &Case) -> u64 {
         2 * self.work(case).bytes_total()
     }
@@ -232,15 +232,15 @@ mod tests {
         assert_eq!(difference(&[1, 2], &[1, 3]), "it answered [1, 2], the reference [1, 3]");
         let (right, mut wrong): (Vec<u32>, Vec<u32>) = ((0..1000).collect(), (0..1000).collect());
         wrong[700] = 7;
-        let told = difference(&wrong, &right);
+        let message = difference(&wrong, &right);
         assert!(
-            told.contains("from element 700 on") && told.contains("699, 7, 701") && told.contains("700, 701"),
-            "{told}"
+            message.contains("from element 700 on") && message.contains("699, 7, 701") && message.contains("700, 701"),
+            "{message}"
         );
-        let told = difference(&&right[..999], &right);
-        assert!(told.contains("element 998") && told.contains(" bytes as text"), "{told}");
-        let told = difference(&("é".repeat(100) + "\u{1b}a"), &("é".repeat(100) + "\u{1b}b"));
-        assert!(told.contains("from byte ") && told.contains("a\"") && told.contains("b\""), "{told}");
+        let message = difference(&&right[..999], &right);
+        assert!(message.contains("element 998") && message.contains(" bytes as text"), "{message}");
+        let message = difference(&("é".repeat(100) + "\u{1b}a"), &("é".repeat(100) + "\u{1b}b"));
+        assert!(message.contains("from byte ") && message.contains("a\"") && message.contains("b\""), "{message}");
         assert!(difference(&f64::NAN, &f64::NAN).contains("looks like the reference"));
     }
 }

@@ -46,16 +46,19 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     let own = measurements[fastest - first];
     // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
     let faster_alone = |row: &Row| row.held_up.is_some_and(|held| held.least_s < time);
+    let ratio = |index: usize| speedup::interval(measurements[index - first], own);
     let beaten = |index: usize| {
         let other = &rows[index];
         let longer = other.median("time").is_some_and(|other| other >= FASTER * time);
-        let ratio = speedup::interval(measurements[index - first], own);
-        longer && ratio.is_some_and(|(low, _)| low > 1.0) && !faster_alone(other)
+        longer && ratio(index).is_some_and(|(low, _)| low > 1.0) && !faster_alone(other)
     };
     let others = timed.iter().map(|(index, _)| *index).filter(|index| *index != fastest);
     let mut tied: Vec<usize> = others.filter(|index| !beaten(*index)).collect();
     if tied.is_empty() {
         return Best { row: Some(fastest), ..Best::default() };
+    }
+    if tied.iter().all(|index| ratio(*index).is_none()) {
+        return Best::unknown("too few slots for an interval of the ratios");
     }
     let held: Vec<&str> =
         tied.iter().map(|i| &rows[*i]).filter(|r| faster_alone(r)).map(|r| r.implementation.as_str()).collect();

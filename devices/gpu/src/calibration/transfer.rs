@@ -160,7 +160,7 @@ impl Prepared for Memory {
 
 fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     if pinned(case) {
-        let why = "memory is page-locked by the driver of a device, and here is none: --memory pageable";
+        let why = "the driver of a device page-locks memory, and this machine has no device: use --memory pageable";
         return Err(PrepareError::Unsupported(why.into()));
     }
     let x = inputs.get("x")?.clone();

@@ -78,7 +78,7 @@ emulate_switch:
 #error "the emulation of CUDA threads is written for x86-64"
 #endif
 
-// Events for the race detector (`watch/told.h`), if kernels are compiled for it.
+// Events for the race detector (`watch/events.h`), if kernels are compiled for it.
 #ifdef EMULATE_WATCHED
 #define WATCH(call) watch_##call
 // For hot functions of the emulation.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 const HEADER: &str = concat!(
-    include_str!("watch/told.h"),
+    include_str!("watch/events.h"),
     include_str!("emulate.h"),
     include_str!("intrinsics.h"),
     include_str!("tensor.h"),
@@ -69,10 +69,10 @@ pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<Path
 pub fn watch() -> Result<PathBuf, Unmade> {
     let files = [
         ("watch.h", include_str!("watch/watch.h")),
-        ("told.h", include_str!("watch/told.h")),
+        ("events.h", include_str!("watch/events.h")),
         ("access.cpp", include_str!("watch/access.cpp")),
         ("hooks.cpp", include_str!("watch/hooks.cpp")),
-        ("told.cpp", include_str!("watch/told.cpp")),
+        ("events.cpp", include_str!("watch/events.cpp")),
     ];
     build("watch", &files, &["-O2", "-Wall", "-Wextra", "-DEMULATE_WATCHED"])
 }

@@ -22,7 +22,7 @@ impl Watch {
         let absent = |error: libloading::Error| Unmade::Absent(format!("{}: {error}", path.display()));
         // SAFETY: built from this repository's sources, without initialisers.
         let library = unsafe { Library::new(&path) }.map_err(absent)?;
-        // SAFETY: as defined in `told.cpp`; not held longer than the library.
+        // SAFETY: as defined in `events.cpp`; not held longer than the library.
         let buffers = *unsafe { library.get::<Buffers>(b"watch_buffers\0") }.map_err(absent)?;
         Ok(Self { buffers, _library: library })
     }

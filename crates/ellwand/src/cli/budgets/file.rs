@@ -24,8 +24,8 @@ const NAME: &str = "ellwand.toml";
 const TOP: [&str; 2] = ["binary_size", "budget"];
 const OWN: [&str; 4] = ["workload", "implementation", "time", "peak_memory"];
 
-/// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` when there
-/// is none.
+/// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` without
+/// one.
 pub(crate) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<Budgets>, InputError> {
     let path = match named {
         Some(path) => Some(path.to_path_buf()),

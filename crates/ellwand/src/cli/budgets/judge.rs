@@ -177,8 +177,10 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
         (State::Broken, format!(": {}", over(value, limit.value)))
     } else if value > limit.value {
         let more = (ln.len() + 3).max(6);
-        let why =
-            format!(": {}, which so few processes do not settle; --blocks {more} tells more", over(value, limit.value));
+        let why = format!(
+            ": {}, which so few processes do not settle; use --blocks {more} or more",
+            over(value, limit.value)
+        );
         (State::Open, why)
     } else {
         (State::Kept, String::new())

@@ -80,7 +80,8 @@ fn decide(
     ahead: &mut Ahead<'_>,
     certificate: &mut Certificate,
 ) -> Result<End, Failure> {
-    let terms = || terms(args.rope, None, Limits::default()).map(|terms| terms.within(DECISION_S));
+    // Its kernels do not change with age.
+    let terms = || terms(args.rope, None, Limits::default()).map(|terms| terms.within(DECISION_S).aged(0.0));
     // Terms cannot fail later on when they do not fail now.
     terms()?;
     let (begin, budget) = (Instant::now(), budget(args));

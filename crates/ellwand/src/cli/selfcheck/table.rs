@@ -103,7 +103,7 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
         let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
         writeln!(
             out,
-            "chains of so many multiplies take, in ns: {}; by the latency of {:.4} ns the largest error is {:.3} ns; times below {:.2} ns are not stated",
+            "a chain of N multiplies takes, in ns (N: time): {}; by the latency of {:.4} ns the largest error is {:.3} ns; times below {:.2} ns are not stated",
             times.join(", "),
             floor.latency_ns,
             floor.error_ns(),

@@ -108,7 +108,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> 
                 add(
                     Lever::Precision,
                     memory / 2.0,
-                    "store 16-bit numbers in place of 32-bit ones, and look at the error with the time",
+                    "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
                 );
             }
             add(

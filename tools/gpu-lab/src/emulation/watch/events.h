@@ -1,5 +1,5 @@
 // Events that the emulation reports to the race detector. Kernels compiled for it include these declarations, and so
-// does `told.cpp`.
+// does `events.cpp`.
 #ifdef EMULATE_WATCHED
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "told.h"
+#include "events.h"
 #include "watch.h"
 
 #define PLACE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
