@@ -1,8 +1,8 @@
 //! Compares any two shell commands as whole processes, run in turns.
 //!
-//! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each counts,
-//! because disturbances only ever make a process slower. Every run must exit successfully. The output is compared only on request, in separate
-//! runs before and after the timed ones.
+//! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
+//! counts, because disturbances only ever make a process slower. Every run must exit successfully. The output is
+//! compared only on request, in separate runs before and after the timed ones.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};

@@ -67,8 +67,8 @@ pub enum GpuError {
     },
     /// The device no longer answers this process.
     #[error(
-        "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that ran then is to blame, and \
-         other processes (a run without --in-process has one for each implementation) still have the device"
+        "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that \
+         ran then is to blame, and other processes (a run without --in-process has one for each implementation) still have the device"
     )]
     Lost {
         /// The first error.
