@@ -22,17 +22,21 @@ mod basis;
 mod certificate;
 mod comparison;
 mod read;
+mod revision;
 mod samples;
 mod seal;
 mod settling;
+mod shard;
 mod spans;
 
 pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending};
 pub use read::{Record, RecordError, line, parse};
+pub use revision::Revision;
 pub use seal::seal;
 pub use settling::Settling;
+pub use shard::Shard;
 pub use spans::{SpanCost, SpanNode, Spans};
 
 /// Version of the record format that this crate writes. Ellwand reads this version and every earlier one.
@@ -57,12 +61,18 @@ pub struct Run {
     pub environment: Environment,
     /// The timing settings in effect.
     pub settings: Settings,
+    /// The last commit of the repository in which the command ran; `None` outside of one, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// The machine's last self-check when the run began; `None` if there was none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
     /// What the measured workloads show beyond the common tables; older records have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
+    /// The part of a sweep that the run measured, if it was one; older records have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
 }
 
 /// The timing settings of a run.

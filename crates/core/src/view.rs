@@ -18,6 +18,8 @@ pub enum View {
     JsonForm(JsonForm),
     /// Implementations that several workloads have under the same names.
     Implementations(Implementations),
+    /// Targets that results meet or miss.
+    Targets(Targets),
     /// A kind from a later version; this version skips it.
     #[serde(other)]
     Unknown,
@@ -32,6 +34,18 @@ pub struct Parts {
     pub parts: Vec<(String, String)>,
     /// An implementation that fuses several parts.
     pub fused: Option<Fused>,
+    /// The workload that computes all parts: `run` of it measures the parts too.
+    #[serde(default)]
+    pub whole: Option<Whole>,
+}
+
+/// The whole of several parts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Whole {
+    /// Name of the workload.
+    pub workload: String,
+    /// The implementation of the parts that is measured with it.
+    pub implementation: String,
 }
 
 /// One implementation of several parts whose intermediate results never reach memory.
@@ -60,6 +74,18 @@ pub struct Curve {
     pub y: (String, String),
     /// A series of another method on the same data: its name, its x reading and its y reading.
     pub rival: Option<[String; 3]>,
+    /// A line through the origin that no point can exceed.
+    #[serde(default)]
+    pub bound: Option<Slope>,
+}
+
+/// A line `y = slope x`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slope {
+    /// Name in the legend.
+    pub title: String,
+    /// Growth of y per unit of x.
+    pub slope: f64,
 }
 
 /// A rule for means over items with a few outliers, which account for `1 - inside (1 - share) / mean` of the mean.
@@ -104,6 +130,50 @@ pub struct Implementations {
     pub threaded: Vec<(String, String)>,
 }
 
+/// Targets, each a line that says whether the results meet it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Targets {
+    /// Title of the table, in lower case.
+    pub title: String,
+    /// The targets; those without a matching row are left out.
+    pub targets: Vec<Target>,
+}
+
+/// One target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// What is asked for, in a few words with the limit (`at least 100 k vectors/s`).
+    pub about: String,
+    /// The workload whose rows count.
+    pub workload: String,
+    /// Axes with the values as text that a row must have.
+    pub case: Vec<(String, String)>,
+    /// What is compared with the limit.
+    pub measure: Measure,
+    /// The limit, in the unit of the measure.
+    pub limit: f64,
+}
+
+/// What a target limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", content = "id", rename_all = "kebab-case")]
+pub enum Measure {
+    /// The largest throughput of any row, items a second; at least the limit.
+    Throughput,
+    /// The largest speed-up over the baseline; at least the limit.
+    Speedup,
+    /// The largest value of a reading; at least the limit.
+    Reading(String),
+    /// The throughput of the fastest row with the most items, as a share of the largest; at least the limit.
+    Hold,
+    /// The 10th to the 90th percentile of the time of the fastest row of each case, as a share of its median, at worst; at
+    /// most the limit.
+    Spread,
+    /// A measure from a later version.
+    #[serde(other)]
+    Unknown,
+}
+
 impl View {
     /// True if the view concerns this workload. JSON forms and implementations concern all workloads.
     pub fn is_about(&self, workload: &str) -> bool {
@@ -112,6 +182,7 @@ impl View {
             View::Parts(view) => view.parts.iter().any(|(part, _)| part == workload),
             View::Curve(view) => lists(&view.workloads),
             View::Outliers(view) => lists(&view.workloads),
+            View::Targets(view) => view.targets.iter().any(|target| target.workload == workload),
             View::JsonForm(_) | View::Implementations(_) => true,
             View::Unknown => false,
         }

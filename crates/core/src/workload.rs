@@ -80,6 +80,11 @@ pub trait Workload: Send + Sync {
     /// Estimated bytes of memory for inputs, reference and one implementation together.
     fn footprint(&self, case: &Case) -> u64;
 
+    /// The parts of [`Workload::footprint`] by name, in bytes, for `list`; empty if the workload does not know them.
+    fn memory(&self, _case: &Case) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// As [`Workload::footprint`], for one implementation by name. Override it if implementations differ much, so that
     /// a small one is not refused because of a large one.
     fn footprint_of(&self, case: &Case, _implementation: &str) -> u64 {
@@ -118,6 +123,12 @@ pub trait Workload: Send + Sync {
     /// If an array is missing, has the wrong type or shape, or holds values that the task does not accept.
     fn adopt(&self, _case: &Case, _given: Tensors, _fit: Fit) -> Result<(Case, Tensors), InputError> {
         Err(InputError::new(self.name(), "this workload does not accept arrays", "a workload that takes arrays"))
+    }
+
+    /// Axes that change the answer and that no array decides, such as the number of heads of packed weights: `apply`
+    /// prints the default that it took for them.
+    fn open_axes(&self) -> &[&'static str] {
+        &[]
     }
 
     /// Computes the outputs in f64 in the most obvious way; it may be slow.

@@ -275,3 +275,19 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_record_names_its_commit_and_a_resumed_one_another() {
+    let mut run = record::parse(V1).unwrap().run;
+    assert_eq!(run.revision, None, "older records have none");
+    let at = |commit: &str, changed| record::Revision { commit: commit.into(), committed_unix_ms: 1000, changed };
+    run.revision = Some(at("0123456789abcdef", true));
+    let first = record::line(&run).unwrap();
+    assert_eq!(record::parse(&format!("{first}\n")).unwrap().run, run);
+    assert_eq!(run.revision.as_ref().unwrap().short(), "0123456789+");
+    let same = record::parse(&format!("{first}\n{first}\n")).unwrap();
+    assert_eq!(same.warnings, [] as [String; 0]);
+    run.revision = Some(at("0123456789abcdef", false));
+    let resumed = record::parse(&format!("{first}\n{}\n", record::line(&run).unwrap())).unwrap();
+    assert!(resumed.warnings[0].contains("commit 0123456789, it began at 0123456789+"), "{:?}", resumed.warnings);
+}

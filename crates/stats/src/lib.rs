@@ -1,8 +1,8 @@
 //! Statistics on slices: pure functions, no state, no clock.
 //!
-//! There are two kinds. *Descriptions* of one set of values: [`quantile`], [`median`], [`summary`] and so on. And the
-//! *verdict of a comparison*: is the candidate slower than the baseline, by how much, and how often is that answer
-//! wrong? The rest of this page is about verdicts.
+//! There are three kinds. *Descriptions* of one set of values: [`quantile`], [`median`], [`summary`] and so on. *Change
+//! points* of a series: [`change_points()`]. And the *verdict of a comparison*: is the candidate slower than the
+//! baseline, by how much, and how often is that answer wrong? The rest of this page is about verdicts.
 //!
 //! # From times to a verdict
 //!
@@ -90,9 +90,10 @@
 //! Fisher 1935, The Design of Experiments, section 21 · Ville 1939, Etude critique de la notion de collectif · Pitman 1937,
 //! Suppl. JRSS 4 · Clopper and Pearson 1934, Biometrika 26 · Lan and DeMets 1983, Biometrika 70 · Kalibera and Jones 2013, ISMM ·
 //! Mytkowicz et al. 2009, ASPLOS · Ramdas, Ruf, Larsson and Koolen 2020, arXiv:2009.03167 · Shafer 2021, JRSS A 184 (testing by
-//! betting) · Wang and Ramdas 2022, JRSS B 84 (e-BH).
+//! betting) · Wang and Ramdas 2022, JRSS B 84 (e-BH) · Matteson and James 2014, JASA 109 · Fleming et al. 2023, ICPE.
 
 mod blocks;
+mod change_points;
 mod clopper_pearson;
 mod course;
 mod describe;
@@ -112,6 +113,7 @@ mod within;
 mod simulation;
 
 pub use blocks::{MeanInterval, block_value, mean_interval};
+pub use change_points::{ChangePoint, change_points};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
 pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};

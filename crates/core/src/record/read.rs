@@ -130,6 +130,15 @@ fn clock_warning(before: u64, now: u64, line: usize) -> Option<String> {
     ))
 }
 
+/// Warning for a resumed run of other sources.
+fn revision_warning(first: &Run, now: &Run, line: usize) -> Option<String> {
+    let commit = |run: &Run| run.revision.as_ref().map(super::Revision::short);
+    let (first, now) = (commit(first)?, commit(now)?);
+    (first != now).then(|| {
+        format!("line {line} resumes the record at commit {now}, it began at {first}: its results are of two revisions")
+    })
+}
+
 /// Parses a record. A truncated last line is skipped with a warning, since the program may have been killed while
 /// writing it; a damaged line elsewhere is an error.
 ///
@@ -212,6 +221,7 @@ impl Reader {
             "run" => {
                 let run: Run = entry(number, text)?;
                 record.warnings.extend(clock_warning(self.last_start, run.started_unix_ms, number));
+                record.warnings.extend(revision_warning(&record.run, &run, number));
                 self.last_start = run.started_unix_ms;
                 View::join(&mut record.run.views, &run.views);
                 record.resumed.push(run.command);

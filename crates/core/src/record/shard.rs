@@ -1,0 +1,19 @@
+//! The part of a sweep that a run measured.
+
+use serde::{Deserialize, Serialize};
+
+/// A part of a sweep over many machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Digest of the plan.
+    pub plan: String,
+    /// Number of the shard in the plan, from 0.
+    pub number: u32,
+    /// Class of hardware that the task was submitted for.
+    pub class: String,
+    /// Name of the host that measured it.
+    pub host: String,
+    /// The scheduler's name of the task (`39_3` in Slurm), if it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+}

@@ -1,0 +1,90 @@
+//! Why a history cannot be read or written.
+
+use std::io;
+use std::path::Path;
+
+use ellwand_core::InputError;
+use rusqlite::ErrorCode;
+
+/// Why a history cannot be read or written. Records are never lost: the index is rebuilt from them.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process holds the index.
+    #[error("{0} is locked by another process; wait until it has finished")]
+    Locked(String),
+    /// The index or its folder may not be written.
+    #[error(
+        "{0} cannot be written: it is read-only. Copy the folder to a place that can be written, and name it with --store"
+    )]
+    ReadOnly(String),
+    /// No space is left.
+    #[error("{0}: the disk is full; make room and give the same command again. Records that were added are whole")]
+    Full(String),
+    /// A later version of Ellwand wrote the index.
+    #[error(
+        "{place} has schema version {found}, this program reads versions up to {known}; use a newer Ellwand{}",
+        rebuild(place)
+    )]
+    Newer {
+        /// The index.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
+    /// The index is no database, or is damaged.
+    #[error("{place}: {problem}{}", rebuild(place))]
+    Damaged {
+        /// The index.
+        place: String,
+        /// Message of the database.
+        problem: String,
+    },
+    /// The user asked for something that the history does not hold.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Anything else.
+    #[error("{place}: {problem}")]
+    Other {
+        /// The index or file.
+        place: String,
+        /// Message of the system or database.
+        problem: String,
+    },
+}
+
+/// Advice for an index in a folder; that of a server cannot be deleted.
+fn rebuild(place: &str) -> &'static str {
+    if place.ends_with(crate::store::INDEX) {
+        ", or delete the index: it is rebuilt from the records in its folder"
+    } else {
+        ""
+    }
+}
+
+impl StoreError {
+    pub(crate) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        let place = path.display().to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(place),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                StoreError::ReadOnly(place)
+            }
+            Some(ErrorCode::DiskFull) => StoreError::Full(place),
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                StoreError::Damaged { place, problem: error.to_string() }
+            }
+            _ => StoreError::Other { place, problem: error.to_string() },
+        }
+    }
+
+    pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
+        let place = path.display().to_string();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(place),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(place),
+            _ => StoreError::Other { place, problem: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The folder of a history: one record a run, named by the run's id. The records are the truth.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ellwand_core::record::{Record, parse};
+
+use crate::error::StoreError;
+
+/// What distinguishes a file from its later versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Name in the folder.
+    pub(crate) name: String,
+    pub(crate) bytes: i64,
+    pub(crate) modified_ns: i64,
+}
+
+/// The records in a folder, by name.
+pub(crate) fn records(folder: &Path) -> Result<Vec<Stamp>, StoreError> {
+    let refused = |error: &io::Error| StoreError::of_file(folder, error);
+    let mut stamps = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| refused(&error))? {
+        let entry = entry.map_err(|error| refused(&error))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name.ends_with(ENDING) && !name.starts_with('.') {
+            stamps.extend(stamp(folder, &name));
+        }
+    }
+    stamps.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(stamps)
+}
+
+const ENDING: &str = ".jsonl";
+
+/// The file `name` of a folder; `None` if it is no file or has vanished.
+pub(crate) fn stamp(folder: &Path, name: &str) -> Option<Stamp> {
+    let about = fs::metadata(folder.join(name)).ok().filter(fs::Metadata::is_file)?;
+    let modified_ns = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
+    Some(Stamp { name: name.to_string(), bytes: about.size().cast_signed(), modified_ns })
+}
+
+/// Reads a record.
+pub(crate) fn read(path: &Path) -> Result<Record, StoreError> {
+    let problem = |problem: String| StoreError::Other { place: path.display().to_string(), problem };
+    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    parse(&text).map_err(|error| problem(error.to_string()))
+}
+
+/// Copies a record into the folder under the id of its run; returns the name. The copy appears whole or not at all.
+pub(crate) fn place(folder: &Path, id: &str, record: &Path) -> Result<String, StoreError> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
+    let name = format!("{}{ENDING}", id.chars().map(plain).take(100).collect::<String>());
+    let partial = folder.join(format!(".{name}.{}", std::process::id()));
+    let copy = || {
+        let bytes = fs::read(record)?;
+        let mut file = fs::File::create(&partial)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, folder.join(&name))
+    };
+    copy().map_err(|error| {
+        let _ = fs::remove_file(&partial);
+        StoreError::of_file(folder, &error)
+    })?;
+    Ok(name)
+}

@@ -1,0 +1,81 @@
+//! What a database must do to be the index of a history.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::error::StoreError;
+use crate::folder::Stamp;
+use crate::rows::{CellRow, RunRow, Series};
+
+/// A machine of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Fingerprint of the machine.
+    pub id: String,
+    /// CPU model.
+    pub cpu: String,
+    /// Logical CPUs.
+    pub cores: i64,
+}
+
+/// A time of a series, with what a trend needs of its run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PointRow {
+    pub(crate) run: String,
+    pub(crate) started_ms: i64,
+    pub(crate) commit: Option<String>,
+    pub(crate) committed_ms: Option<i64>,
+    pub(crate) changed: bool,
+    pub(crate) machine: String,
+    pub(crate) session: i64,
+    pub(crate) baseline: String,
+    pub(crate) seconds: f64,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+    pub(crate) blocks: Vec<f64>,
+}
+
+/// The index of a history.
+pub(crate) trait Index {
+    /// Where it is, for messages.
+    fn place(&self) -> String;
+    /// Adds a run with its measurements, all or nothing; false if the run is there.
+    fn add(&mut self, run: &RunRow, cells: &[CellRow], file: Option<&Stamp>) -> Result<bool, StoreError>;
+    /// Removes a run with its measurements.
+    fn remove(&mut self, id: &str) -> Result<(), StoreError>;
+    /// The files that were indexed, by run id.
+    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError>;
+    /// The run with this id.
+    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError>;
+    /// All runs, by the date of the commit or else of the run.
+    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError>;
+    fn machines(&mut self) -> Result<Vec<Machine>, StoreError>;
+    fn workloads(&mut self) -> Result<Vec<String>, StoreError>;
+    /// The series of a workload.
+    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError>;
+    /// The measurements of a run.
+    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError>;
+    /// The times of a series, in no order.
+    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError>;
+}
+
+/// Numbers as little-endian bytes.
+pub(crate) fn to_bytes(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Numbers from little-endian bytes; what is no whole number is left out.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Vec<f64> {
+    bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
+}
+
+/// Axis values as JSON.
+pub(crate) fn params_text(params: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(params).unwrap_or_default()
+}
+
+/// Axis values from JSON; none if it is not readable.
+pub(crate) fn params(text: &str) -> BTreeMap<String, String> {
+    serde_json::from_str(text).unwrap_or_default()
+}

@@ -1,0 +1,29 @@
+//! The history of records: which run measured what, at which commit, on which machine, and where a time changed.
+//!
+//! A history is a folder of records. A SQLite index in the folder makes questions fast; it holds nothing that the
+//! records do not, and is rebuilt from them if it is missing. With the feature `postgres` many machines share an index
+//! in PostgreSQL instead.
+//!
+//! [`Store`] adds and lists runs. [`trend()`] makes series by commit: the times of one machine, and their ratio to a
+//! reference that the same run measured. Change points are those of the ratio, because a slower host changes both.
+
+mod error;
+mod export;
+mod folder;
+mod index;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod reference;
+mod rows;
+mod schema;
+mod sqlite;
+mod store;
+mod trend;
+
+pub use error::StoreError;
+pub use export::{EXPORTS, Export};
+pub use index::Machine;
+pub use reference::Reference;
+pub use rows::{CellRow, RunRow, Series, rows};
+pub use store::{Added, INDEX, Store};
+pub use trend::{Change, Line, Point, Query, Ratio, Trend, trend};

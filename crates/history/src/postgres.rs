@@ -1,0 +1,282 @@
+//! The index in PostgreSQL, for many writers: the tables of the folder's index, in the schema `ellwand`.
+//!
+//! A run is inserted once by its id, in one transaction. The connection is not encrypted.
+
+use std::collections::BTreeMap;
+
+use postgres::error::SqlState;
+use postgres::types::ToSql;
+use postgres::{Client, NoTls, Row};
+
+use crate::error::StoreError;
+use crate::folder::Stamp;
+use crate::index::{Index, Machine, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::rows::{CellRow, RunRow, Series, run_key};
+use crate::schema::{self, VERSION};
+
+pub(crate) struct Postgres {
+    client: Client,
+    /// The address without the password.
+    place: String,
+}
+
+const SET_UP: &str = "
+    CREATE SCHEMA IF NOT EXISTS ellwand;
+    SET search_path TO ellwand;
+    CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
+
+impl Postgres {
+    pub(crate) fn connect(url: &str) -> Result<Self, StoreError> {
+        let place = without_password(url);
+        let mut client = Client::connect(url, NoTls).map_err(|error| of_postgres(&place, &error))?;
+        let found = migrate(&mut client).map_err(|error| of_postgres(&place, &error))?;
+        if found > VERSION {
+            return Err(StoreError::Newer { place, found, known: VERSION });
+        }
+        Ok(Self { client, place })
+    }
+
+    fn rows<T>(
+        &mut self,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+        read: impl Fn(&Row) -> Result<T, postgres::Error>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.client.query(sql, values).and_then(|rows| rows.iter().map(read).collect());
+        rows.map_err(|error| of_postgres(&self.place, &error))
+    }
+}
+
+/// Brings the schema up to date, alone; returns the version that was found. A later version stays as it is.
+fn migrate(client: &mut Client) -> Result<i64, postgres::Error> {
+    let mut work = client.transaction()?;
+    // Two clients that begin a history at the same time would both make its tables.
+    work.batch_execute("SELECT pg_advisory_xact_lock(hashtext('ellwand history'))")?;
+    work.batch_execute(SET_UP)?;
+    let found = work.query_opt("SELECT version FROM schema_version", &[])?.map_or(Ok(0), |row| row.try_get(0))?;
+    if found < VERSION {
+        for step in schema::migrations(found, "") {
+            work.batch_execute(&step)?;
+        }
+        work.execute("DELETE FROM schema_version", &[])?;
+        work.execute("INSERT INTO schema_version VALUES ($1)", &[&VERSION])?;
+    }
+    work.commit()?;
+    Ok(found)
+}
+
+fn of_postgres(place: &str, error: &postgres::Error) -> StoreError {
+    let place = place.to_string();
+    let problem = error.as_db_error().map_or_else(|| cause(error), |known| known.message().to_string());
+    match error.code() {
+        Some(&SqlState::READ_ONLY_SQL_TRANSACTION | &SqlState::INSUFFICIENT_PRIVILEGE) => StoreError::Other {
+            place,
+            problem: format!("{problem}; the user needs the rights to create and write the schema ellwand"),
+        },
+        Some(&SqlState::DISK_FULL) => StoreError::Full(place),
+        _ => StoreError::Other { place, problem },
+    }
+}
+
+/// An error with its causes: on its own it does not say what refused.
+fn cause(error: &postgres::Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// An address for messages.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "the PostgreSQL server".to_string() };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => url.to_string(),
+    }
+}
+
+/// One column of many rows.
+fn column<T>(cells: &[CellRow], of: impl FnMut(&CellRow) -> T) -> Vec<T> {
+    cells.iter().map(of).collect()
+}
+
+fn insert(client: &mut Client, run: &RunRow, cells: &[CellRow]) -> Result<bool, postgres::Error> {
+    let key = run_key(&run.id);
+    let mut work = client.transaction()?;
+    let changed = i64::from(run.changed);
+    let (file, bytes, modified): (Option<String>, Option<i64>, Option<i64>) = (None, None, None);
+    let added = work.execute(
+        schema::ADD_RUN,
+        &[
+            &key,
+            &run.id,
+            &run.started_ms,
+            &run.commit,
+            &run.committed_ms,
+            &changed,
+            &run.machine,
+            &run.cpu,
+            &run.cores,
+            &run.ellwand,
+            &run.command,
+            &run.cells,
+            &file,
+            &bytes,
+            &modified,
+        ],
+    )?;
+    if added == 0 {
+        return Ok(false);
+    }
+    // Columns as arrays: one trip to the server for all rows.
+    let of = |read: fn(&Series) -> &String| column(cells, |cell| read(&cell.series).clone());
+    let keys = column(cells, |cell| cell.series.key());
+    work.execute(
+        "INSERT INTO series (key, workload, case_id, params, implementation, device, caches) \
+         SELECT * FROM UNNEST($1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[]) ORDER BY 1 \
+         ON CONFLICT DO NOTHING",
+        &[
+            &keys,
+            &of(|series| &series.workload),
+            &of(|series| &series.case),
+            &column(cells, |cell| params_text(&cell.series.params)),
+            &of(|series| &series.implementation),
+            &of(|series| &series.device),
+            &of(|series| &series.caches),
+        ],
+    )?;
+    work.execute(
+        "INSERT INTO cell (run, series, session, baseline, status, seconds, low, high, blocks) \
+         SELECT $1, * FROM UNNEST($2::BIGINT[], $3::BIGINT[], $4::TEXT[], $5::TEXT[], $6::FLOAT8[], $7::FLOAT8[], \
+         $8::FLOAT8[], $9::BYTEA[])",
+        &[
+            &key,
+            &keys,
+            &column(cells, |cell| cell.session),
+            &column(cells, |cell| cell.baseline.clone()),
+            &column(cells, |cell| cell.status.clone()),
+            &column(cells, |cell| cell.seconds),
+            &column(cells, |cell| cell.low),
+            &column(cells, |cell| cell.high),
+            &column(cells, |cell| to_bytes(&cell.blocks)),
+        ],
+    )?;
+    work.commit()?;
+    Ok(true)
+}
+
+fn series_of(row: &Row) -> Result<Series, postgres::Error> {
+    Ok(Series {
+        workload: row.try_get(0)?,
+        case: row.try_get(1)?,
+        params: params(row.try_get(2)?),
+        implementation: row.try_get(3)?,
+        device: row.try_get(4)?,
+        caches: row.try_get(5)?,
+    })
+}
+
+fn cell_of(row: &Row) -> Result<CellRow, postgres::Error> {
+    Ok(CellRow {
+        series: series_of(row)?,
+        baseline: row.try_get(6)?,
+        session: row.try_get(7)?,
+        status: row.try_get(8)?,
+        seconds: row.try_get(9)?,
+        low: row.try_get(10)?,
+        high: row.try_get(11)?,
+        blocks: from_bytes(row.try_get(12)?),
+    })
+}
+
+fn run_of(row: &Row) -> Result<RunRow, postgres::Error> {
+    Ok(RunRow {
+        id: row.try_get(0)?,
+        started_ms: row.try_get(1)?,
+        commit: row.try_get(2)?,
+        committed_ms: row.try_get(3)?,
+        changed: row.try_get::<_, i64>(4)? != 0,
+        machine: row.try_get(5)?,
+        cpu: row.try_get(6)?,
+        cores: row.try_get(7)?,
+        ellwand: row.try_get(8)?,
+        command: row.try_get(9)?,
+        cells: row.try_get(10)?,
+    })
+}
+
+fn point_of(row: &Row) -> Result<PointRow, postgres::Error> {
+    Ok(PointRow {
+        run: row.try_get(0)?,
+        started_ms: row.try_get(1)?,
+        commit: row.try_get(2)?,
+        committed_ms: row.try_get(3)?,
+        changed: row.try_get::<_, i64>(4)? != 0,
+        machine: row.try_get(5)?,
+        session: row.try_get(6)?,
+        baseline: row.try_get(7)?,
+        seconds: row.try_get(8)?,
+        low: row.try_get(9)?,
+        high: row.try_get(10)?,
+        blocks: from_bytes(row.try_get(11)?),
+    })
+}
+
+impl Index for Postgres {
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    fn add(&mut self, run: &RunRow, cells: &[CellRow], _: Option<&Stamp>) -> Result<bool, StoreError> {
+        insert(&mut self.client, run, cells).map_err(|error| of_postgres(&self.place, &error))
+    }
+
+    fn remove(&mut self, id: &str) -> Result<(), StoreError> {
+        let removed = self.client.execute(schema::REMOVE_RUN, &[&run_key(id)]);
+        removed.map(drop).map_err(|error| of_postgres(&self.place, &error))
+    }
+
+    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
+        // The records are where they were written.
+        Ok(BTreeMap::new())
+    }
+
+    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError> {
+        Ok(self.rows(schema::RUN, &[&run_key(id)], run_of)?.pop())
+    }
+
+    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
+        self.rows(schema::RUNS, &[], run_of)
+    }
+
+    fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
+        let read = |row: &Row| Ok(Machine { id: row.try_get(0)?, cpu: row.try_get(1)?, cores: row.try_get(2)? });
+        self.rows(schema::MACHINES, &[], read)
+    }
+
+    fn workloads(&mut self) -> Result<Vec<String>, StoreError> {
+        self.rows(schema::WORKLOADS, &[], |row| row.try_get(0))
+    }
+
+    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError> {
+        self.rows(schema::SERIES, &[&workload], series_of)
+    }
+
+    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError> {
+        self.rows(schema::CELLS, &[&run_key(id)], cell_of)
+    }
+
+    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError> {
+        self.rows(schema::POINTS, &[&series], point_of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn messages_hold_no_password() {
+        assert_eq!(without_password("postgres://me:pass@word@host:5432/db"), "postgres://me@host:5432/db");
+        assert_eq!(without_password("postgres://host/db"), "postgres://host/db");
+        assert_eq!(without_password("host=h password=p"), "the PostgreSQL server");
+    }
+}

@@ -1,0 +1,148 @@
+//! What the times of a trend are divided by: a kernel that the same run measured and that is not expected to change.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::str::FromStr;
+
+use ellwand_core::InputError;
+
+use crate::error::StoreError;
+use crate::index::PointRow;
+use crate::rows::Series;
+use crate::store::Store;
+
+/// The reference of a trend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// The baseline implementation of the same case, as each run names it.
+    Baseline,
+    /// An implementation of a workload, or of one of its cases.
+    Pinned {
+        /// Name of the workload, or id of the case.
+        case: String,
+        /// Name of the implementation.
+        implementation: String,
+    },
+}
+
+impl FromStr for Reference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.rsplit_once(':') {
+            Some((case, implementation)) if !case.is_empty() && !implementation.is_empty() => {
+                Ok(Reference::Pinned { case: case.into(), implementation: implementation.into() })
+            }
+            _ => Err("expected WORKLOAD:IMPLEMENTATION or WORKLOAD/AXIS=VALUE,..:IMPLEMENTATION".into()),
+        }
+    }
+}
+
+/// References and their times, each read once.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// Times by series, then by run.
+    times: HashMap<i64, HashMap<String, PointRow>>,
+    /// Series by workload.
+    series: HashMap<String, Vec<Series>>,
+    /// References by series and baseline.
+    found: HashMap<(i64, String), Option<Series>>,
+}
+
+impl Measured {
+    /// The series that a time of `own` is divided by.
+    ///
+    /// # Errors
+    /// If a pinned reference is not in the history, or names several cases.
+    pub(crate) fn of(
+        &mut self,
+        store: &mut Store,
+        reference: &Reference,
+        own: &Series,
+        baseline: &str,
+    ) -> Result<Option<Series>, StoreError> {
+        let key = (own.key(), baseline.to_string());
+        if !self.found.contains_key(&key) {
+            let found = self.find(store, reference, own, baseline)?;
+            self.found.insert(key.clone(), found);
+        }
+        Ok(self.found[&key].clone())
+    }
+
+    fn find(
+        &mut self,
+        store: &mut Store,
+        reference: &Reference,
+        own: &Series,
+        baseline: &str,
+    ) -> Result<Option<Series>, StoreError> {
+        let (workload, case, implementation) = match reference {
+            Reference::Baseline => (own.workload.as_str(), Some(own.case.as_str()), baseline),
+            Reference::Pinned { case, implementation } => match case.split_once('/') {
+                Some((workload, _)) => (workload, Some(case.as_str()), implementation.as_str()),
+                None => (case.as_str(), None, implementation.as_str()),
+            },
+        };
+        if !self.series.contains_key(workload) {
+            self.series.insert(workload.to_string(), store.index.series(workload)?);
+        }
+        let matching = |series: &&Series| {
+            case.is_none_or(|case| series.case == case)
+                && series.implementation == implementation
+                && series.caches == own.caches
+        };
+        let found: Vec<&Series> = self.series[workload].iter().filter(matching).collect();
+        let mut cases: Vec<&str> = found.iter().map(|series| series.case.as_str()).collect();
+        cases.dedup();
+        match (reference, cases.as_slice()) {
+            (Reference::Pinned { case, .. }, []) => {
+                let problem = format!("no run measured {case}:{implementation} with {} caches", own.caches);
+                let expected = "a kernel that the same runs measured";
+                return Err(InputError::new("--reference", problem, expected).into());
+            }
+            (_, [one, other, ..]) => {
+                let problem = format!("{} cases match, such as {one} and {other}", cases.len());
+                let error = InputError::new("--reference", problem, "one of these cases");
+                return Err(error.help(format!("--reference {one}:{implementation}")).into());
+            }
+            _ => {}
+        }
+        // On several devices, the one of the row.
+        let same = found.iter().find(|series| series.device == own.device).or_else(|| found.first());
+        Ok(same.map(|series| (*series).clone()))
+    }
+
+    /// The time of a series that was measured by the same command of the same run as `point`.
+    pub(crate) fn time(
+        &mut self,
+        store: &mut Store,
+        series: &Series,
+        point: &PointRow,
+    ) -> Result<Option<&PointRow>, StoreError> {
+        let key = series.key();
+        let times = match self.times.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let points = store.index.points(key)?;
+                place.insert(points.into_iter().map(|point| (point.run.clone(), point)).collect())
+            }
+        };
+        Ok(times.get(&point.run).filter(|time| time.session == point.session))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reference;
+
+    #[test]
+    fn references_are_workloads_or_cases() {
+        let parse = |text: &str| text.parse::<Reference>();
+        let pinned = |case: &str, name: &str| Ok(Reference::Pinned { case: case.into(), implementation: name.into() });
+        assert_eq!(parse("copy:simd"), pinned("copy", "simd"));
+        assert_eq!(parse("copy/bytes=8,data=a:b:simd"), pinned("copy/bytes=8,data=a:b", "simd"));
+        for text in ["copy", ":simd", "copy:", ""] {
+            assert!(parse(text).unwrap_err().contains("WORKLOAD:IMPLEMENTATION"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The index in a folder: one SQLite file, which any SQLite client can read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+
+use crate::error::StoreError;
+use crate::folder::Stamp;
+use crate::index::{Index, Machine, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::rows::{CellRow, RunRow, Series, run_key};
+use crate::schema::{self, VERSION};
+
+pub(crate) struct Sqlite {
+    connection: Connection,
+    path: PathBuf,
+    /// Series that the index is known to hold.
+    known: HashSet<i64>,
+}
+
+impl Sqlite {
+    /// Opens the index, or makes one. Waits up to `patience` for another process to finish writing.
+    pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, StoreError> {
+        let open = || -> rusqlite::Result<(Connection, i64)> {
+            let mut connection = Connection::open(path)?;
+            connection.busy_timeout(patience)?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            let found = migrate(&mut connection)?;
+            Ok((connection, found))
+        };
+        let (connection, found) = open().map_err(|error| StoreError::of_sqlite(path, &error))?;
+        if found > VERSION {
+            return Err(StoreError::Newer { place: path.display().to_string(), found, known: VERSION });
+        }
+        Ok(Self { connection, path: path.to_path_buf(), known: HashSet::new() })
+    }
+
+    fn ask<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        work(&mut self.connection).map_err(|error| StoreError::of_sqlite(&self.path, &error))
+    }
+
+    fn rows<T>(
+        &mut self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.ask(|connection| connection.prepare_cached(sql)?.query_map(values, read)?.collect())
+    }
+}
+
+/// Brings the schema up to date; returns the version that was found. A later version stays as it is.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
+    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found: i64 = version(connection)?;
+    if found >= VERSION {
+        return Ok(found);
+    }
+    let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it in the meantime.
+    let found = version(&work)?;
+    for step in schema::migrations(found, "WITHOUT ROWID") {
+        work.execute_batch(&step)?;
+    }
+    work.pragma_update(None, "user_version", found.max(VERSION))?;
+    work.commit()?;
+    Ok(found)
+}
+
+fn insert(
+    work: &Transaction<'_>,
+    run: &RunRow,
+    cells: &[CellRow],
+    file: Option<&Stamp>,
+    known: &HashSet<i64>,
+) -> rusqlite::Result<bool> {
+    let key = run_key(&run.id);
+    let added = work.prepare_cached(schema::ADD_RUN)?.execute(params![
+        key,
+        run.id,
+        run.started_ms,
+        run.commit,
+        run.committed_ms,
+        run.changed,
+        run.machine,
+        run.cpu,
+        run.cores,
+        run.ellwand,
+        run.command,
+        run.cells,
+        file.map(|file| &file.name),
+        file.map(|file| file.bytes),
+        file.map(|file| file.modified_ns),
+    ])?;
+    if added == 0 {
+        return Ok(false);
+    }
+    let mut add_series = work.prepare_cached(schema::ADD_SERIES)?;
+    let mut add_cell = work.prepare_cached(schema::ADD_CELL)?;
+    for cell in cells {
+        let of = &cell.series;
+        let series = of.key();
+        if !known.contains(&series) {
+            let axes = params_text(&of.params);
+            add_series.execute(params![series, of.workload, of.case, axes, of.implementation, of.device, of.caches])?;
+        }
+        add_cell.execute(params![
+            series,
+            key,
+            cell.session,
+            cell.baseline,
+            cell.status,
+            cell.seconds,
+            cell.low,
+            cell.high,
+            to_bytes(&cell.blocks)
+        ])?;
+    }
+    Ok(true)
+}
+
+fn series_of(row: &Row<'_>) -> rusqlite::Result<Series> {
+    Ok(Series {
+        workload: row.get(0)?,
+        case: row.get(1)?,
+        params: params(&row.get::<_, String>(2)?),
+        implementation: row.get(3)?,
+        device: row.get(4)?,
+        caches: row.get(5)?,
+    })
+}
+
+fn cell_of(row: &Row<'_>) -> rusqlite::Result<CellRow> {
+    Ok(CellRow {
+        series: series_of(row)?,
+        baseline: row.get(6)?,
+        session: row.get(7)?,
+        status: row.get(8)?,
+        seconds: row.get(9)?,
+        low: row.get(10)?,
+        high: row.get(11)?,
+        blocks: from_bytes(row.get_ref(12)?.as_blob()?),
+    })
+}
+
+fn run_of(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        id: row.get(0)?,
+        started_ms: row.get(1)?,
+        commit: row.get(2)?,
+        committed_ms: row.get(3)?,
+        changed: row.get(4)?,
+        machine: row.get(5)?,
+        cpu: row.get(6)?,
+        cores: row.get(7)?,
+        ellwand: row.get(8)?,
+        command: row.get(9)?,
+        cells: row.get(10)?,
+    })
+}
+
+fn point_of(row: &Row<'_>) -> rusqlite::Result<PointRow> {
+    Ok(PointRow {
+        run: row.get(0)?,
+        started_ms: row.get(1)?,
+        commit: row.get(2)?,
+        committed_ms: row.get(3)?,
+        changed: row.get(4)?,
+        machine: row.get(5)?,
+        session: row.get(6)?,
+        baseline: row.get(7)?,
+        seconds: row.get(8)?,
+        low: row.get(9)?,
+        high: row.get(10)?,
+        blocks: from_bytes(row.get_ref(11)?.as_blob()?),
+    })
+}
+
+impl Index for Sqlite {
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn add(&mut self, run: &RunRow, cells: &[CellRow], file: Option<&Stamp>) -> Result<bool, StoreError> {
+        let known = std::mem::take(&mut self.known);
+        let added = self.ask(|connection| {
+            let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let added = insert(&work, run, cells, file, &known)?;
+            work.commit()?;
+            Ok(added)
+        });
+        self.known = known;
+        if let Ok(true) = added {
+            self.known.extend(cells.iter().map(|cell| cell.series.key()));
+        }
+        added
+    }
+
+    fn remove(&mut self, id: &str) -> Result<(), StoreError> {
+        self.ask(|connection| connection.execute(schema::REMOVE_RUN, [run_key(id)]).map(drop))
+    }
+
+    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
+        let read = |row: &Row<'_>| {
+            let stamp = Stamp { name: row.get(1)?, bytes: row.get(2)?, modified_ns: row.get(3)? };
+            Ok((row.get(0)?, stamp))
+        };
+        Ok(self.rows(schema::FILES, [], read)?.into_iter().collect())
+    }
+
+    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError> {
+        Ok(self.rows(schema::RUN, [run_key(id)], run_of)?.pop())
+    }
+
+    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
+        self.rows(schema::RUNS, [], run_of)
+    }
+
+    fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
+        self.rows(schema::MACHINES, [], |row| Ok(Machine { id: row.get(0)?, cpu: row.get(1)?, cores: row.get(2)? }))
+    }
+
+    fn workloads(&mut self) -> Result<Vec<String>, StoreError> {
+        self.rows(schema::WORKLOADS, [], |row| row.get(0))
+    }
+
+    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError> {
+        self.rows(schema::SERIES, [workload], series_of)
+    }
+
+    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError> {
+        self.rows(schema::CELLS, [run_key(id)], cell_of)
+    }
+
+    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError> {
+        self.rows(schema::POINTS, [series], point_of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str) -> RunRow {
+        RunRow {
+            id: id.into(),
+            started_ms: 1,
+            commit: None,
+            committed_ms: None,
+            changed: false,
+            machine: "m".into(),
+            cpu: "c".into(),
+            cores: 1,
+            ellwand: "0".into(),
+            command: "run".into(),
+            cells: 0,
+        }
+    }
+
+    fn cells(count: usize) -> Vec<CellRow> {
+        let series = |n: usize| Series {
+            workload: "w".into(),
+            case: format!("w/n={n}"),
+            params: BTreeMap::new(),
+            implementation: "i".into(),
+            device: "cpu".into(),
+            caches: "warm".into(),
+        };
+        let cell = |n| CellRow {
+            series: series(n),
+            baseline: "i".into(),
+            session: 0,
+            status: "measured".into(),
+            seconds: Some(1.5e-6),
+            low: None,
+            high: Some(2e-6),
+            blocks: vec![-13.5, -13.25],
+        };
+        (0..count).map(cell).collect()
+    }
+
+    #[test]
+    fn a_full_disk_adds_all_of_a_run_or_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.sqlite");
+        let mut index = Sqlite::open(&path, Duration::ZERO).unwrap();
+        assert!(index.add(&run("small"), &cells(2), None).unwrap());
+        // A database that may not grow is full.
+        let pages: i64 = index.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        index.connection.pragma_update(None, "max_page_count", pages + 1).unwrap();
+        let error = index.add(&run("large"), &cells(3000), None).unwrap_err();
+        assert!(matches!(error, StoreError::Full(_)) && error.to_string().contains("make room"), "{error}");
+        let mut index = Sqlite::open(&path, Duration::ZERO).unwrap();
+        assert_eq!(index.runs().unwrap(), [run("small")]);
+        assert!(index.add(&run("large"), &cells(3000), None).unwrap(), "there is room now");
+        assert_eq!(index.cells("large").unwrap().len(), 3000);
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_and_go_with_their_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut index = Sqlite::open(&dir.path().join("index.sqlite"), Duration::ZERO).unwrap();
+        index.add(&run("a"), &cells(2), None).unwrap();
+        assert!(!index.add(&run("a"), &cells(2), None).unwrap(), "a run is inserted once");
+        assert_eq!(index.cells("a").unwrap(), cells(2));
+        assert_eq!(index.points(cells(1)[0].series.key()).unwrap()[0].blocks, [-13.5, -13.25]);
+        let plain: i64 = index
+            .connection
+            .query_row("SELECT COUNT(*) FROM history WHERE workload = 'w'", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(plain, 2, "the view is for plain SQL");
+        index.remove("a").unwrap();
+        assert!(index.points(cells(1)[0].series.key()).unwrap().is_empty());
+    }
+}

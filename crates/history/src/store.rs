@@ -1,0 +1,205 @@
+//! A history: records in a folder with their index, or an index in PostgreSQL that many machines share.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ellwand_core::InputError;
+use ellwand_core::error::nearest;
+use ellwand_core::record::Record;
+
+use crate::error::StoreError;
+use crate::folder::{self, Stamp};
+use crate::index::{Index, Machine};
+use crate::rows::{CellRow, RunRow, rows};
+use crate::sqlite::Sqlite;
+
+/// The file name of the index in a folder of records.
+pub const INDEX: &str = "index.sqlite";
+
+/// Patience with another process that writes the index.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What became of a record that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// The run was not in the history.
+    New,
+    /// The run was there with fewer measurements; this record replaces it.
+    Replaced,
+    /// The run is there already.
+    Known,
+}
+
+/// An open history.
+pub struct Store {
+    pub(crate) index: Box<dyn Index>,
+    folder: Option<PathBuf>,
+    /// Files of the folder that are no records, and other things to know.
+    pub notes: Vec<String>,
+}
+
+impl Store {
+    /// Opens the history in a folder and brings its index up to date. With `create` the folder is made.
+    ///
+    /// # Errors
+    /// If there is no history, or it cannot be read or written.
+    pub fn open(folder: &Path, create: bool) -> Result<Self, StoreError> {
+        Self::open_with(folder, create, PATIENCE)
+    }
+
+    /// As [`Store::open`]; waits up to `patience` for another process that writes the index.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(folder: &Path, create: bool, patience: Duration) -> Result<Self, StoreError> {
+        if create {
+            fs::create_dir_all(folder).map_err(|error| StoreError::of_file(folder, &error))?;
+        } else if !folder.is_dir() {
+            let problem = format!("{} holds no history", folder.display());
+            let error = InputError::new("--store", problem, "the folder of a history, or a URL postgres://..");
+            return Err(error.help("`history add RECORD` begins one").into());
+        }
+        let index = Box::new(Sqlite::open(&folder.join(INDEX), patience)?);
+        let mut store = Self { index, folder: Some(folder.to_path_buf()), notes: Vec::new() };
+        store.synchronise(folder)?;
+        Ok(store)
+    }
+
+    /// Connects to a history in PostgreSQL, such as `postgres://user@host/database`.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or the history is of a later version.
+    #[cfg(feature = "postgres")]
+    pub fn connect(url: &str) -> Result<Self, StoreError> {
+        let index = Box::new(crate::postgres::Postgres::connect(url)?);
+        Ok(Self { index, folder: None, notes: Vec::new() })
+    }
+
+    /// Where the history is.
+    pub fn place(&self) -> String {
+        self.folder.as_ref().map_or_else(|| self.index.place(), |folder| folder.display().to_string())
+    }
+
+    /// Makes the index hold what the folder holds.
+    fn synchronise(&mut self, folder: &Path) -> Result<(), StoreError> {
+        let mut known = self.index.files()?;
+        let stamps = folder::records(folder)?;
+        // Sorted by name.
+        let is_current = |stamp: &Stamp| {
+            let found = stamps.binary_search_by(|other| other.name.cmp(&stamp.name));
+            found.is_ok_and(|at| stamps[at] == *stamp)
+        };
+        let gone: Vec<String> =
+            known.iter().filter(|(_, stamp)| !is_current(stamp)).map(|(id, _)| id.clone()).collect();
+        for id in gone {
+            self.index.remove(&id)?;
+            known.remove(&id);
+        }
+        let indexed: BTreeSet<&str> = known.values().map(|stamp| stamp.name.as_str()).collect();
+        for stamp in stamps.iter().filter(|stamp| !indexed.contains(stamp.name.as_str())) {
+            match folder::read(&folder.join(&stamp.name)) {
+                Ok(record) => {
+                    let (run, cells) = rows(&record);
+                    // Another process may have indexed the file in the meantime.
+                    let other = |known: &Stamp| known.name != stamp.name;
+                    if !self.index.add(&run, &cells, Some(stamp))?
+                        && self.index.files()?.get(&run.id).is_some_and(other)
+                    {
+                        self.notes.push(format!("{} is run {}, which another file holds; skipped", stamp.name, run.id));
+                    }
+                }
+                Err(why) => self.notes.push(format!("{why}; skipped")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the record that was read from `path`.
+    ///
+    /// # Errors
+    /// If the history cannot be written. It then holds what it held before.
+    pub fn add(&mut self, path: &Path, record: &Record) -> Result<Added, StoreError> {
+        let (run, cells) = rows(record);
+        let there = self.index.run(&run.id)?;
+        if there.as_ref().is_some_and(|known| known.cells >= run.cells) {
+            return Ok(Added::Known);
+        }
+        let stamp = match &self.folder {
+            None => None,
+            Some(folder) => {
+                let name = folder::place(folder, &run.id, path)?;
+                folder::stamp(folder, &name)
+            }
+        };
+        if there.is_some() {
+            self.index.remove(&run.id)?;
+        }
+        // Another writer may have been faster.
+        let added = self.index.add(&run, &cells, stamp.as_ref())?;
+        Ok(match (added, there) {
+            (false, _) => Added::Known,
+            (true, None) => Added::New,
+            (true, Some(_)) => Added::Replaced,
+        })
+    }
+
+    /// All runs, by the date of the commit or else of the run.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
+        self.index.runs()
+    }
+
+    /// The machines of the runs.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
+        self.index.machines()
+    }
+
+    /// The run whose id begins with `id`, and its measurements.
+    ///
+    /// # Errors
+    /// If no run or several have such an id, or the index cannot be read.
+    pub fn run(&mut self, id: &str) -> Result<(RunRow, Vec<CellRow>), StoreError> {
+        let runs = self.index.runs()?;
+        let mut matching = runs.iter().filter(|run| run.id.starts_with(id));
+        let exact = runs.iter().find(|run| run.id == id);
+        let run = match (exact, matching.next(), matching.next()) {
+            (Some(run), ..) | (None, Some(run), None) => run.clone(),
+            (None, None, _) => {
+                let near = nearest(id, runs.iter().map(|run| run.id.as_str()));
+                let expected = "the id of a run, as `history list` prints it";
+                let error = InputError::new("ID", format!("no run has the id {id}"), expected);
+                return Err(InputError { help: near.map(|near| format!("did you mean {near}?")), ..error }.into());
+            }
+            (None, Some(_), Some(_)) => {
+                let problem = format!("{} runs have an id that begins with {id}", 2 + matching.count());
+                return Err(InputError::new("ID", problem, "more of the id").into());
+            }
+        };
+        let cells = self.index.cells(&run.id)?;
+        Ok((run, cells))
+    }
+
+    /// The file of a run in the folder of the history.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn file(&mut self, id: &str) -> Result<Option<PathBuf>, StoreError> {
+        let Some(folder) = self.folder.clone() else { return Ok(None) };
+        Ok(self.index.files()?.get(id).map(|stamp| folder.join(&stamp.name)))
+    }
+
+    /// The measurements of a run.
+    ///
+    /// # Errors
+    /// If the index cannot be read.
+    pub fn cells(&mut self, run: &RunRow) -> Result<Vec<CellRow>, StoreError> {
+        self.index.cells(&run.id)
+    }
+}

@@ -1,0 +1,278 @@
+//! Series by commit, and where they change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ellwand_core::InputError;
+use ellwand_core::error::nearest;
+use ellwand_core::stats::{change_points, mean_interval};
+use serde::Serialize;
+
+use crate::error::StoreError;
+use crate::index::PointRow;
+use crate::reference::{Measured, Reference};
+use crate::rows::Series;
+use crate::store::Store;
+
+/// What a trend is asked about.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// Name of the workload.
+    pub workload: String,
+    /// Id of a case; all cases by default.
+    pub case: Option<String>,
+    /// Name of the implementation.
+    pub implementation: String,
+    /// Wanted values by axis, separated by commas.
+    pub axes: BTreeMap<String, String>,
+    /// Fingerprint of the machine, or its start; all machines by default.
+    pub machine: Option<String>,
+    /// What times are divided by.
+    pub reference: Reference,
+    /// True if the ratios of all machines are one series. Their times never are.
+    pub across_machines: bool,
+    /// Smallest change that counts, as a share.
+    pub rope: f64,
+}
+
+/// Answer to a [`Query`]: one line for each case, device, cache state and machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trend {
+    /// The lines, by case.
+    pub lines: Vec<Line>,
+    /// Number of machines with points.
+    pub machines: usize,
+}
+
+/// A series by commit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// What was measured.
+    #[serde(flatten)]
+    pub series: Series,
+    /// Fingerprints of its machines; one, unless the ratios of several are joined.
+    pub machines: Vec<String>,
+    /// What the times are divided by; `None` if no point has a ratio.
+    pub reference: Option<String>,
+    /// Why the line has no ratios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreferenced: Option<String>,
+    /// The points, by the date of the commit or else of the run.
+    pub points: Vec<Point>,
+    /// Changes of the ratio.
+    pub changes: Vec<Change>,
+}
+
+/// A time of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// Id of the run.
+    pub run: String,
+    /// Start of the run in milliseconds since 1970-01-01 UTC.
+    pub started_ms: i64,
+    /// Commit of the sources; `None` in records without one.
+    pub commit: Option<String>,
+    /// Date of the commit.
+    pub committed_ms: Option<i64>,
+    /// True if files differed from the commit.
+    pub changed: bool,
+    /// Fingerprint of the machine.
+    pub machine: String,
+    /// Median time of an iteration.
+    pub seconds: f64,
+    /// Lower end of its 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of that interval.
+    pub high: Option<f64>,
+    /// The time divided by that of the reference.
+    pub ratio: Option<Ratio>,
+}
+
+/// A time divided by another of the same run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The ratio of the medians.
+    pub value: f64,
+    /// Lower end of its 95 % interval over processes; `None` if there was one process.
+    pub low: Option<f64>,
+    /// Upper end of that interval.
+    pub high: Option<f64>,
+}
+
+/// A place where the ratio changes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// Index of the first point after the change.
+    pub point: usize,
+    /// Geometric mean of the ratios from the previous change to this one.
+    pub before: f64,
+    /// Geometric mean of the ratios from this change to the next one.
+    pub after: f64,
+    /// p-value of a t-test between the two; too small, because the place was chosen.
+    pub p: f64,
+}
+
+/// A point, and the name of its reference, or why it has no ratio.
+type Referenced = (Point, Result<String, String>);
+
+/// Makes the lines of a query.
+///
+/// # Errors
+/// If the query names something that no run measured, or the history cannot be read.
+pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
+    let mut measured = Measured::default();
+    let mut lines = Vec::new();
+    for series in chosen(store, query)? {
+        let mut groups: BTreeMap<String, Vec<Referenced>> = BTreeMap::new();
+        for row in store.index.points(series.key())? {
+            if query.machine.as_ref().is_some_and(|machine| !row.machine.starts_with(machine)) {
+                continue;
+            }
+            let group = if query.across_machines { String::new() } else { row.machine.clone() };
+            groups.entry(group).or_default().push(point(store, &mut measured, query, &series, row)?);
+        }
+        for points in groups.into_values() {
+            lines.push(line(&series, points, query)?);
+        }
+    }
+    let machines: BTreeSet<&String> = lines.iter().flat_map(|line: &Line| &line.machines).collect();
+    if let (Some(machine), true) = (&query.machine, machines.is_empty()) {
+        let known = store.machines()?;
+        let known: Vec<String> = known.iter().map(|machine| format!("{} ({})", machine.id, machine.cpu)).collect();
+        let problem = format!("{machine} has no such measurement");
+        return Err(InputError::new("--machine", problem, format!("one of {}", known.join(", "))).into());
+    }
+    Ok(Trend { machines: machines.len(), lines })
+}
+
+/// The series that a query is about.
+fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
+    let Query { workload, implementation, .. } = query;
+    let all = store.index.series(workload)?;
+    if all.is_empty() {
+        let known = store.index.workloads()?;
+        return Err(unknown(WHAT, "no run measured the workload", workload, &known));
+    }
+    let known: BTreeSet<String> = all.iter().map(|series| series.implementation.clone()).collect();
+    if !known.contains(implementation) {
+        let known: Vec<String> = known.into_iter().collect();
+        return Err(unknown(WHAT, &format!("no run measured {workload} with"), implementation, &known));
+    }
+    let mut left: Vec<Series> = all.into_iter().filter(|series| series.implementation == *implementation).collect();
+    if let Some(case) = &query.case {
+        let known: Vec<String> = left.iter().map(|series| series.case.clone()).collect();
+        left.retain(|series| series.case == *case);
+        if left.is_empty() {
+            return Err(unknown(WHAT, "no run measured the case", case, &known));
+        }
+    }
+    for (axis, wanted) in &query.axes {
+        let known: BTreeSet<String> = left.iter().filter_map(|series| series.params.get(axis).cloned()).collect();
+        left.retain(|series| {
+            series.params.get(axis).is_some_and(|value| wanted.split(',').any(|one| same(one, value)))
+        });
+        if left.is_empty() {
+            let known: Vec<String> = known.into_iter().collect();
+            return Err(unknown(&format!("--{axis}"), "no run measured", wanted, &known));
+        }
+    }
+    Ok(left)
+}
+
+const WHAT: &str = "WORKLOAD:IMPLEMENTATION";
+
+/// True if two texts are the same value of an axis.
+fn same(wanted: &str, value: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    wanted.trim() == value || number(wanted).is_some_and(|wanted| number(value) == Some(wanted))
+}
+
+fn unknown(argument: &str, problem: &str, given: &str, known: &[String]) -> StoreError {
+    let some: Vec<&str> = known.iter().take(12).map(String::as_str).collect();
+    let more = if known.len() > some.len() { ", .." } else { "" };
+    let expected = if some.is_empty() { "another axis".into() } else { format!("one of {}{more}", some.join(", ")) };
+    let near = nearest(given, known.iter().map(String::as_str));
+    let error = InputError::new(argument, format!("{problem} {given}"), expected);
+    InputError { help: near.map(|near| format!("did you mean {near}?")), ..error }.into()
+}
+
+/// A point, and the name of its reference, or why it has no ratio.
+fn point(
+    store: &mut Store,
+    measured: &mut Measured,
+    query: &Query,
+    series: &Series,
+    row: PointRow,
+) -> Result<Referenced, StoreError> {
+    let reference = measured.of(store, &query.reference, series, &row.baseline)?;
+    let name = |reference: &Series| match query.reference {
+        Reference::Baseline => reference.implementation.clone(),
+        Reference::Pinned { .. } => format!("{}:{}", reference.case, reference.implementation),
+    };
+    let (ratio, named) = match reference {
+        None => (None, Err(format!("no run measured the baseline {} at this case", row.baseline))),
+        Some(reference) if reference == *series => {
+            (None, Err(format!("{} is the reference itself; name another with --reference", series.implementation)))
+        }
+        Some(reference) => match measured.time(store, &reference, &row)? {
+            Some(time) => (Some(ratio(&row, time)), Ok(name(&reference))),
+            None => (None, Err(format!("no run measured it and {} with one command", name(&reference)))),
+        },
+    };
+    let PointRow { run, started_ms, commit, committed_ms, changed, machine, seconds, low, high, .. } = row;
+    Ok((Point { run, started_ms, commit, committed_ms, changed, machine, seconds, low, high, ratio }, named))
+}
+
+/// The ratio of two times of a run. Process by process, because the two took turns in each.
+fn ratio(own: &PointRow, reference: &PointRow) -> Ratio {
+    let value = own.seconds / reference.seconds;
+    let paired = own.blocks.len() == reference.blocks.len();
+    let differences: Vec<f64> = own.blocks.iter().zip(&reference.blocks).map(|(own, other)| own - other).collect();
+    let interval = mean_interval(&differences, 0.95).ok().filter(|_| paired);
+    Ratio {
+        value,
+        low: interval.map(|interval| interval.low().exp().min(value)),
+        high: interval.map(|interval| interval.high().exp().max(value)),
+    }
+}
+
+fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<Line, StoreError> {
+    points.sort_by(|(a, _), (b, _)| {
+        let key = |point: &Point| (point.committed_ms.unwrap_or(point.started_ms), point.started_ms);
+        key(a).cmp(&key(b)).then_with(|| a.run.cmp(&b.run))
+    });
+    let (points, named): (Vec<Point>, Vec<Result<String, String>>) = points.into_iter().unzip();
+    let machines: BTreeSet<String> = points.iter().map(|point| point.machine.clone()).collect();
+    let references: BTreeSet<&String> = named.iter().filter_map(|name| name.as_ref().ok()).collect();
+    // A reference that changed on the way is a change of the ratio that no code explains.
+    let (reference, unreferenced) = match Vec::from_iter(references).as_slice() {
+        [] => (None, named.iter().find_map(|name| name.as_ref().err()).cloned()),
+        [one] => (Some((*one).clone()), None),
+        [one, other, ..] => {
+            let why =
+                format!("the runs have different baselines, such as {one} and {other}; name one with --reference");
+            (None, Some(why))
+        }
+    };
+    let with_ratio: Vec<(usize, f64)> = if reference.is_some() {
+        points.iter().enumerate().filter_map(|(at, point)| Some((at, point.ratio?.value.ln()))).collect()
+    } else {
+        Vec::new()
+    };
+    let values: Vec<f64> = with_ratio.iter().map(|(_, value)| *value).collect();
+    let found = change_points(&values, query.rope.ln_1p())
+        .map_err(|error| StoreError::Other { place: series.case.clone(), problem: error.to_string() })?;
+    let changes = found.iter().map(|change| Change {
+        point: with_ratio[change.index].0,
+        before: change.before.exp(),
+        after: change.after.exp(),
+        p: change.p,
+    });
+    Ok(Line {
+        series: series.clone(),
+        machines: machines.into_iter().collect(),
+        reference,
+        unreferenced,
+        changes: changes.collect(),
+        points,
+    })
+}

@@ -1,0 +1,226 @@
+//! Records are the truth and the index follows them; what cannot be read or written is an error with its reason.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use common::Fake;
+use ellwand_core::record::parse;
+use ellwand_history::{Added, INDEX, Store, StoreError};
+use rusqlite::Connection;
+
+fn here() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn fake(n: u64) -> Fake {
+    Fake::new(n).sort(10, "plain", &[2e-6, 2.1e-6]).sort(10, "fast", &[1e-6, 1.02e-6])
+}
+
+fn add(store: &mut Store, dir: &Path, fake: &Fake) -> Added {
+    store.add(&fake.write(dir), &fake.record()).unwrap()
+}
+
+fn ids(store: &mut Store) -> Vec<String> {
+    store.runs().unwrap().into_iter().map(|run| run.id).collect()
+}
+
+fn refused(folder: &Path) -> StoreError {
+    match Store::open_with(folder, true, Duration::from_millis(20)) {
+        Ok(_) => panic!("{} was opened", folder.display()),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_run_is_added_once_and_a_longer_record_of_it_replaces_it() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open(dir.path(), true).unwrap();
+    assert_eq!(add(&mut store, made.path(), &fake(1)), Added::New);
+    assert_eq!(add(&mut store, made.path(), &fake(1)), Added::Known);
+    let longer = fake(1).sort(20, "fast", &[3e-6]);
+    assert_eq!(add(&mut store, made.path(), &longer), Added::Replaced);
+    assert_eq!(add(&mut store, made.path(), &fake(1)), Added::Known, "the shorter one again");
+    let (run, cells) = store.run("run-0").unwrap();
+    assert_eq!((run.id.as_str(), cells.len(), run.cells), ("run-0001", 3, 3));
+    let fast = cells.iter().find(|cell| cell.series.case == "sort/n=10" && cell.series.implementation == "fast");
+    let fast = fast.unwrap();
+    assert!((fast.seconds.unwrap() - 1.01e-6).abs() < 1e-12);
+    assert!(fast.low.unwrap() < 1e-6 && fast.high.unwrap() > 1.02e-6, "two processes say little: {fast:?}");
+    assert_eq!(fs::read_to_string(store.file("run-0001").unwrap().unwrap()).unwrap(), longer.text());
+}
+
+#[test]
+fn the_index_is_rebuilt_from_the_records_and_follows_them() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open(dir.path(), true).unwrap();
+    for n in [3, 1, 2] {
+        add(&mut store, made.path(), &fake(n));
+    }
+    let before = (store.runs().unwrap(), store.run("run-0002").unwrap());
+    drop(store);
+    for file in [INDEX.to_string(), format!("{INDEX}-wal"), format!("{INDEX}-shm")] {
+        let _ = fs::remove_file(dir.path().join(file));
+    }
+    let mut store = Store::open(dir.path(), false).unwrap();
+    assert_eq!((store.runs().unwrap(), store.run("run-0002").unwrap()), before);
+    // A record that someone copied into the folder, one that vanished, one that grew, and two files that are none.
+    fs::copy(fake(4).write(made.path()), dir.path().join("by hand.jsonl")).unwrap();
+    fs::remove_file(store.file("run-0001").unwrap().unwrap()).unwrap();
+    let grown = store.file("run-0002").unwrap().unwrap();
+    fs::write(grown, fake(2).sort(30, "fast", &[1e-6]).text()).unwrap();
+    fs::write(dir.path().join("notes.jsonl"), "{}\n").unwrap();
+    fs::copy(fake(4).write(made.path()), dir.path().join("copy.jsonl")).unwrap();
+    let mut store = Store::open(dir.path(), false).unwrap();
+    assert_eq!(ids(&mut store), ["run-0002", "run-0003", "run-0004"]);
+    assert_eq!(store.run("run-0002").unwrap().1.len(), 3);
+    assert!(
+        store.notes.iter().any(|note| note.contains("notes.jsonl") && note.contains("line 1")),
+        "{:?}",
+        store.notes
+    );
+    assert!(store.notes.iter().any(|note| note.contains("another file holds")), "{:?}", store.notes);
+}
+
+#[test]
+fn every_record_ever_written_is_indexed_and_old_ones_have_no_commit() {
+    let dir = here();
+    let mut store = Store::open(dir.path(), true).unwrap();
+    let records = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records");
+    let mut count = 0;
+    for path in fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path()) {
+        // Spans are a file of their own kind.
+        if path.to_string_lossy().contains("spans") {
+            continue;
+        }
+        let record = parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        // Two of them are of the same run.
+        store.add(&path, &record).unwrap();
+        count += 1;
+    }
+    let runs = store.runs().unwrap();
+    assert!(count >= 4 && !runs.is_empty());
+    assert!(runs.iter().all(|run| run.commit.is_none() && run.started_ms > 0));
+    assert!(runs.is_sorted_by_key(|run| run.started_ms), "by their own date");
+    let first = runs.iter().find(|run| run.cells == 6).expect("the first record has six measurements");
+    let (_, cells) = store.run(&first.id).unwrap();
+    let status = |name: &str| cells.iter().find(|cell| cell.series.implementation == name).unwrap();
+    assert!(status("scalar").seconds.is_some());
+    assert_eq!((status("cuda").status.as_str(), status("cuda").seconds), ("unsupported", None));
+}
+
+#[test]
+fn hostile_ids_stay_in_the_folder() {
+    let (dir, made) = (here(), here());
+    let folder = dir.path().join("store");
+    let mut store = Store::open(&folder, true).unwrap();
+    let fake = Fake { id: "../../evil\u{1b}/x".into(), ..fake(1) };
+    let path = made.path().join("evil.jsonl");
+    fs::write(&path, fake.text()).unwrap();
+    assert_eq!(store.add(&path, &fake.record()).unwrap(), Added::New);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing beside the folder");
+    assert!(store.file(&fake.id).unwrap().unwrap().parent().unwrap() == folder);
+}
+
+#[test]
+fn no_history_is_an_error_that_says_how_to_begin_one() {
+    let dir = here();
+    let missing = dir.path().join("none");
+    let error = Store::open(&missing, false).err().unwrap().to_string();
+    assert!(error.contains("none holds no history") && error.contains("history add"), "{error}");
+    assert!(!missing.exists());
+    let mut store = Store::open(&missing, true).unwrap();
+    assert!(store.runs().unwrap().is_empty());
+    let error = store.run("run-1").unwrap_err().to_string();
+    assert!(error.contains("no run has the id run-1"), "{error}");
+}
+
+#[test]
+fn ids_may_be_cut_short_but_not_ambiguous() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open(dir.path(), true).unwrap();
+    for n in [1, 12] {
+        add(&mut store, made.path(), &fake(n));
+    }
+    assert_eq!(store.run("run-0012").unwrap().0.id, "run-0012");
+    let error = store.run("run-00").unwrap_err().to_string();
+    assert!(error.contains("2 runs have an id that begins with run-00"), "{error}");
+    let error = store.run("run-0013").unwrap_err().to_string();
+    assert!(error.contains("did you mean run-0012?"), "{error}");
+}
+
+#[test]
+fn a_locked_index_is_an_error_and_nothing_is_lost() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open_with(dir.path(), true, Duration::from_millis(20)).unwrap();
+    let other = Connection::open(dir.path().join(INDEX)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.add(&fake(1).write(made.path()), &fake(1).record()).unwrap_err();
+    assert!(matches!(error, StoreError::Locked(_)) && error.to_string().contains(INDEX), "{error}");
+    // Its record is in the folder, so the next command indexes it.
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(ids(&mut Store::open(dir.path(), false).unwrap()), ["run-0001"]);
+}
+
+#[test]
+fn a_later_version_is_refused_and_left_as_it_is() {
+    let dir = here();
+    let path = dir.path().join(INDEX);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = refused(dir.path()).to_string();
+    assert!(error.contains("version 99") && error.contains("newer Ellwand") && error.contains("rebuilt"), "{error}");
+    let kept: i64 =
+        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(kept, 99);
+}
+
+#[test]
+fn what_is_no_database_is_named() {
+    let dir = here();
+    fs::write(dir.path().join(INDEX), "this is no database, but it is long enough to be looked at as one".repeat(9))
+        .unwrap();
+    let error = refused(dir.path()).to_string();
+    assert!(error.contains(INDEX) && error.contains("not a database") && error.contains("rebuilt"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let (dir, made) = (here(), here());
+    let folder = dir.path().join("store");
+    add(&mut Store::open(&folder, true).unwrap(), made.path(), &fake(1));
+    let closed = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    closed(0o555);
+    if fs::write(folder.join("probe"), "").is_ok() {
+        // Root may write everywhere; /proc is read-only to root too.
+        closed(0o755);
+        let error = refused(Path::new("/proc/self")).to_string();
+        assert!(error.contains("/proc/self") && error.contains("read-only"), "{error}");
+        return;
+    }
+    let error = Store::open(&folder, false).err();
+    closed(0o755);
+    let error = error.unwrap().to_string();
+    assert!(error.contains("store") && error.contains("read-only"), "{error}");
+}
+
+#[test]
+fn several_writers_share_a_folder() {
+    let (dir, made) = (here(), here());
+    Store::open(dir.path(), true).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (dir, made) = (dir.path(), made.path());
+            scope.spawn(move || {
+                let mut store = Store::open(dir, true).unwrap();
+                for n in 0..5 {
+                    add(&mut store, made, &fake(writer * 5 + n));
+                }
+            });
+        }
+    });
+    assert_eq!(ids(&mut Store::open(dir.path(), false).unwrap()).len(), 20);
+}
