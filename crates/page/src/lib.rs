@@ -1,7 +1,7 @@
 //! One offline HTML file that shows a profile or a report.
 //!
 //! [`profile_page`] writes the page of a profile in the format of `docs/profile-format.md`; [`run_page`] the page of
-//! the model that `ellwand report --format json` prints. The file works from `file:`, asks the network for nothing and
+//! the model that `ellwand report --format json` prints; [`history_page`] a value by commit. The file works from `file:`, asks the network for nothing and
 //! allows only its own scripts (by hash).
 //!
 //! Floor 2. The script's modules are in `web/js`; `build.rs` joins them.
@@ -15,4 +15,4 @@ mod page;
 pub use document::Document;
 pub use error::PageError;
 pub use extras::Extras;
-pub use page::{profile_page, run_page};
+pub use page::{history_page, profile_page, run_page};

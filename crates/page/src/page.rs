@@ -53,6 +53,17 @@ pub fn run_page(json: &Value, out: &mut dyn Write) -> Result<(), PageError> {
     write("Report", "run", &[("data", pack_json(json)?)], out)
 }
 
+/// Writes the page of a trend: the JSON of `ellwand history trend --format json`, with a title and names for each line.
+///
+/// # Errors
+/// [`PageError::Format`] if `json` is not an object, [`PageError::Write`] if `out` fails.
+pub fn history_page(json: &Value, out: &mut dyn Write) -> Result<(), PageError> {
+    if !json.is_object() {
+        return Err(PageError::Format("expected a JSON object with the lines of a trend".into()));
+    }
+    write("Trend", "history", &[("data", pack_json(json)?)], out)
+}
+
 fn write(name: &str, kind: &str, data: &[(&str, Vec<u8>)], out: &mut dyn Write) -> Result<(), PageError> {
     let title: String = name.chars().filter(|c| !c.is_control()).take(TITLE).collect();
     let mut rest = TEMPLATE;

@@ -122,3 +122,29 @@ fn other_json_is_refused() {
     assert_eq!(browser.text("document.documentElement.dataset.ready"), "failed");
     assert!(browser.text("document.getElementById('app').textContent").contains("no workloads and runs"));
 }
+
+#[test]
+fn a_trend_is_drawn_with_its_changes() {
+    let point = |n: usize| {
+        let value = if n < 6 { 0.5 } else { 0.55 };
+        json!({"run": format!("r{n}"), "label": format!("c{n}"), "date": "2026-11-23T00:00:00Z", "seconds": 1e-6, "low": 9e-7, "high": 1.1e-6,
+            "ratio": {"value": value, "low": value - 0.01, "high": value + 0.01}})
+    };
+    let points: Vec<Value> = (0..12).map(point).collect();
+    let trend = json!({"title": "sort:<b>fast", "machines": 2, "lines": [
+        {"name": "sort/n=10:<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}]},
+        {"name": "sort/n=20:fast", "place": "cpu", "reference": null, "unchanged": "no change points: no run measured plain", "points": points, "changes": []},
+    ]});
+    let Some(mut browser) = Browser::start(1280, 900) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trend.html");
+    ellwand_page::history_page(&trend, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    browser.open(&path, "");
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
+    assert_eq!(browser.eval("document.querySelectorAll('.chart').length"), json!(2));
+    browser.wait("document.querySelectorAll('.chart')[0].dataset.drawn");
+    assert_eq!(browser.eval("document.querySelectorAll('.chart')[0].data.length"), json!(2), "points and means");
+    let text = browser.text("document.querySelector('main').textContent");
+    assert!(text.contains("+10.0 % at c6") && text.contains("No change points: no run measured plain"), "{text}");
+    assert_eq!(browser.eval("document.querySelectorAll('b').length"), json!(0), "names are text");
+}

@@ -46,7 +46,7 @@ struct Shard {
     owned: AtomicBool,
 }
 
-const SHARDS: usize = 512;
+const SHARDS: usize = if cfg!(miri) { 32 } else { 512 };
 static COUNTERS: [Shard; SHARDS] = [const {
     Shard {
         allocations: AtomicU64::new(0),

@@ -4,17 +4,29 @@ use std::io::{self, Write};
 
 /// Bytes after which the buffer goes out.
 const CHUNK: usize = 1 << 16;
+/// "00" to "99", since two digits at a time take half the divisions.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut at = 0;
+    while at < 100 {
+        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+        at += 1;
+    }
+    pairs
+};
 
 /// A buffer in front of a writer. Errors of the writer are kept and returned by [`Encoder::finish`].
 pub(crate) struct Encoder<'a> {
-    buffer: Vec<u8>,
+    /// Of fixed size, so that a number is written in place; the first `len` bytes are text.
+    buffer: Box<[u8; CHUNK]>,
+    len: usize,
     out: &'a mut dyn Write,
     result: io::Result<()>,
 }
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Self {
-        Self { buffer: Vec::with_capacity(CHUNK + 1024), out, result: Ok(()) }
+        Self { buffer: Box::new([0; CHUNK]), len: 0, out, result: Ok(()) }
     }
 
     pub(crate) fn finish(mut self) -> io::Result<()> {
@@ -22,20 +34,37 @@ impl<'a> Encoder<'a> {
         self.result
     }
 
+    #[cold]
     fn drain(&mut self) {
         if self.result.is_ok() {
-            self.result = self.out.write_all(&self.buffer);
+            self.result = self.out.write_all(&self.buffer[..self.len]);
         }
-        self.buffer.clear();
+        self.len = 0;
+    }
+
+    /// The next `bytes` bytes of the buffer, to be filled.
+    #[inline]
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.len + bytes > CHUNK {
+            self.drain();
+        }
+        let from = self.len;
+        self.len += bytes;
+        &mut self.buffer[from..self.len]
     }
 
     /// Appends JSON text as it is.
+    #[inline]
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
-        self.buffer.extend_from_slice(text.as_bytes());
-        if self.buffer.len() >= CHUNK {
-            self.drain();
+        for part in text.as_bytes().chunks(CHUNK) {
+            self.room(part.len()).copy_from_slice(part);
         }
         self
+    }
+
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.room(1)[0] = byte;
     }
 
     /// Appends a JSON string. `<` is escaped, so that the text can lie in a script element of a page.
@@ -66,46 +95,42 @@ impl<'a> Encoder<'a> {
     }
 
     /// Appends an integer.
+    #[inline]
     pub(crate) fn int(&mut self, value: i64) -> &mut Self {
         if value < 0 {
-            self.buffer.push(b'-');
+            self.byte(b'-');
         }
         self.uint(value.unsigned_abs())
     }
 
     /// Appends an integer.
+    #[inline]
     pub(crate) fn uint(&mut self, mut value: u64) -> &mut Self {
-        let mut digits = [0_u8; 20];
-        let mut at = digits.len();
-        while let Some(slot) = at.checked_sub(1).and_then(|next| digits.get_mut(next)) {
-            *slot = b'0' + (value % 10) as u8;
-            at -= 1;
-            value /= 10;
-            if value == 0 {
-                break;
-            }
+        if value < 10 {
+            self.byte(b'0' + value as u8);
+            return self;
         }
-        self.buffer.extend_from_slice(&digits[at..]);
-        if self.buffer.len() >= CHUNK {
-            self.drain();
+        let digits = value.ilog10() as usize + 1;
+        let mut places = self.room(digits).rchunks_exact_mut(2);
+        for place in &mut places {
+            place.copy_from_slice(&PAIRS[(value % 100) as usize]);
+            value /= 100;
+        }
+        if let [first] = places.into_remainder() {
+            *first = b'0' + value as u8;
         }
         self
     }
 
     /// Appends thousandths as a decimal number: 1500 is `1.5`.
+    #[inline]
     pub(crate) fn thousandths(&mut self, value: u64) -> &mut Self {
         self.uint(value / 1000);
-        let rest = value % 1000;
+        let rest = (value % 1000) as usize;
         if rest > 0 {
-            let digits = [b'.', b'0' + (rest / 100) as u8, b'0' + (rest / 10 % 10) as u8, b'0' + (rest % 10) as u8];
-            let length = if rest.is_multiple_of(100) {
-                2
-            } else if rest.is_multiple_of(10) {
-                3
-            } else {
-                4
-            };
-            self.buffer.extend_from_slice(&digits[..length]);
+            let [tens, ones] = PAIRS[rest % 100];
+            let length = 2 + usize::from(!rest.is_multiple_of(100)) + usize::from(!rest.is_multiple_of(10));
+            self.room(length).copy_from_slice(&[b'.', b'0' + (rest / 100) as u8, tens, ones][..length]);
         }
         self
     }
@@ -120,9 +145,9 @@ impl<'a> Encoder<'a> {
             return self.number(ns);
         }
         if ns < 0.0 {
-            self.raw("-");
+            self.byte(b'-');
         }
-        self.thousandths((ns.abs() * 1e3).round() as u64)
+        self.thousandths(rounded(ns.abs() * 1e3))
     }
 
     /// Appends a number with all its digits; `null` if not finite.
@@ -132,15 +157,24 @@ impl<'a> Encoder<'a> {
 
     /// Appends comma-separated values, each written by `each`.
     pub(crate) fn list<T>(&mut self, values: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
-        self.buffer.push(b'[');
-        for (index, value) in values.into_iter().enumerate() {
+        self.byte(b'[');
+        // Faster than a loop over iterators of iterators.
+        values.into_iter().enumerate().for_each(|(index, value)| {
             if index > 0 {
-                self.buffer.push(b',');
+                self.byte(b',');
             }
             each(self, value);
-        }
+        });
         self.raw("]");
     }
+}
+
+/// The nearest integer of a number from 0 to 9.2e18. `round` is a call on processors without SSE 4.1.
+#[inline]
+fn rounded(value: f64) -> u64 {
+    // From 2^52 on, every number is an integer, and half of one added to it would be rounded.
+    let half = if value < (1_u64 << 52) as f64 { 0.5 } else { 0.0 };
+    ((value + half) as i64).cast_unsigned()
 }
 
 #[cfg(test)]
@@ -180,7 +214,14 @@ mod tests {
 
     #[test]
     fn strings_survive_a_reader_and_cannot_end_a_script() {
-        for name in ["", "plain", "a\"b\\c\n\u{0}\u{7f}\u{1b}", "</script><!--", "π 𝄞", &"x<".repeat(100_000)] {
+        for name in [
+            "",
+            "plain",
+            "a\"b\\c\n\u{0}\u{7f}\u{1b}",
+            "</script><!--",
+            "π 𝄞",
+            &"x<".repeat(if cfg!(miri) { 100 } else { 100_000 }),
+        ] {
             let json = text(|out| {
                 out.string(name);
             });
@@ -202,9 +243,7 @@ mod tests {
         }
         let mut full = Full;
         let mut encoder = Encoder::new(&mut full);
-        (0..CHUNK as u64).for_each(|value| {
-            encoder.uint(value);
-        });
+        encoder.raw(&"x".repeat(3 * CHUNK)).uint(7);
         assert_eq!(encoder.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

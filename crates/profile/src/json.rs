@@ -68,46 +68,32 @@ impl Trace {
 
     /// The spans, one column per field.
     fn entries(&self, json: &mut Encoder) {
-        let mut first_span = 0_i64;
-        let mut first_detail = 0_i64;
-        let mut offsets = Vec::with_capacity(self.lanes.len());
-        for lane in &self.lanes {
-            offsets.push((first_span, first_detail));
-            first_span += lane.spans.len() as i64;
-            first_detail += lane.details.len() as i64;
+        let (mut spans, mut details) = (0, 0);
+        let mut places: Vec<Place> = Vec::with_capacity(self.lanes.len());
+        for (number, lane) in self.lanes.iter().enumerate() {
+            places.push(Place { lane, number: number as u64, spans, details });
+            spans += lane.spans.len() as i64;
+            details += lane.details.len() as i64;
         }
-        type Column<'a> = (&'a str, &'a dyn Fn(&mut Encoder, &TraceLane, usize, (i64, i64), &Span));
-        let columns: [Column; 7] = [
-            ("operation", &|json, _, _, _, span| {
-                json.int(i64::from(span.site) - 1);
-            }),
-            ("lane", &|json, _, lane, _, _| {
-                json.uint(lane as u64);
-            }),
-            ("parent", &|json, _, _, offset, span| {
-                json.int(if span.parent == NONE { -1 } else { offset.0 + i64::from(span.parent) });
-            }),
-            ("start_ns", &|json, _, _, _, span| {
-                json.ns(self.since_start_ns(span.start));
-            }),
-            ("duration_ns", &|json, _, _, _, span| {
-                json.ns(if span.is_open() { f64::NAN } else { self.duration_ns(span) });
-            }),
-            ("link", &|json, _, _, _, span| {
-                json.uint(span.corr.into());
-            }),
-            ("detail", &|json, lane, _, offset, span| {
-                json.int(if lane.detail_of(span).is_some() { offset.1 + i64::from(span.ext) - 1 } else { -1 });
-            }),
-        ];
-        json.raw(",\n\"entries\":{");
-        for (index, (name, write)) in columns.into_iter().enumerate() {
-            json.raw(if index > 0 { ",\n" } else { "\n" }).string(name).raw(":");
-            let all = self.lanes.iter().zip(&offsets).enumerate();
-            let spans = all
-                .flat_map(|(number, (lane, offset))| lane.spans.iter().map(move |span| (lane, number, *offset, span)));
-            json.list(spans, |json, (lane, number, offset, span)| write(json, lane, number, offset, span));
-        }
+        json.raw(",\n\"entries\":{\n\"operation\":");
+        column(json, &places, |json, _, span| json.int(i64::from(span.site) - 1));
+        json.raw(",\n\"lane\":");
+        column(json, &places, |json, place, _| json.uint(place.number));
+        json.raw(",\n\"parent\":");
+        column(json, &places, |json, place, span| {
+            json.int(if span.parent == NONE { -1 } else { place.spans + i64::from(span.parent) })
+        });
+        json.raw(",\n\"start_ns\":");
+        column(json, &places, |json, _, span| json.ns(self.since_start_ns(span.start)));
+        json.raw(",\n\"duration_ns\":");
+        column(json, &places, |json, _, span| json.ns(if span.is_open() { f64::NAN } else { self.duration_ns(span) }));
+        json.raw(",\n\"link\":");
+        column(json, &places, |json, _, span| json.uint(span.corr.into()));
+        json.raw(",\n\"detail\":");
+        column(json, &places, |json, place, span| {
+            let known = place.lane.detail_of(span).is_some();
+            json.int(if known { place.details + i64::from(span.ext) - 1 } else { -1 })
+        });
         json.raw("}");
     }
 
@@ -188,6 +174,26 @@ impl Trace {
         let (ticks, peak) = known.rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some((track, *ticks, *peak))
     }
+}
+
+/// A lane with its number, and the numbers of its first span and detail in the columns.
+struct Place<'a> {
+    lane: &'a TraceLane,
+    number: u64,
+    spans: i64,
+    details: i64,
+}
+
+/// A value of every span.
+fn column<'a>(
+    json: &mut Encoder<'a>,
+    places: &[Place],
+    write: impl for<'b> Fn(&'b mut Encoder<'a>, &Place, &Span) -> &'b mut Encoder<'a>,
+) {
+    let spans = places.iter().flat_map(|place| place.lane.spans.iter().map(move |span| (place, span)));
+    json.list(spans, |json, (place, span)| {
+        write(json, place, span);
+    });
 }
 
 fn lane(json: &mut Encoder, lane: &TraceLane) {

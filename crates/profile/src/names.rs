@@ -13,7 +13,7 @@ use crate::sync::locked;
 /// Bytes of a name or of a text argument; what is longer is cut and ends in `…`.
 pub(crate) const LONGEST: usize = 256;
 /// Different names; further ones share a site.
-const MOST: usize = 1 << 14;
+const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 
 /// Site of names that found no room.
 static OTHERS: Site = Site::new("(more names)", file!(), line!());

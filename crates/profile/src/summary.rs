@@ -1,7 +1,5 @@
 //! A trace as a table: where the time went, by path of nested spans or by operation.
 
-use std::collections::HashMap;
-
 use crate::counters::Counters;
 use crate::detail::MemoryUse;
 use crate::gather::Gathered;
@@ -138,21 +136,27 @@ impl Trace {
     /// Totals by call site, wherever its spans are nested; without the profiler's own.
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
-        let mut sites: HashMap<u32, Gathered> = HashMap::new();
+        // By number; all unknown numbers beyond the last one share a place.
+        let mut sites: Vec<Option<Gathered>> = Vec::new();
+        sites.resize_with(self.sites.len() + 2, || None);
+        let place = |site: u32| (site as usize).min(self.sites.len() + 1);
         for (number, (lane, inner)) in self.lanes.iter().zip(Inner::of(self, &outer)).enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
-                let gathered = sites.entry(span.site).or_default();
-                gathered.add(self, &inner, (number, index), inner.outermost[index]);
+                let gathered = &mut sites[place(span.site)];
+                gathered.get_or_insert_default().add(self, &inner, (number, index), inner.outermost[index]);
             }
             let (children, nested) = counts(lane);
             for (index, outer) in outermost(&lane.totals).into_iter().enumerate() {
                 let total = &lane.totals[index];
-                sites.entry(total.site).or_default().add_total(number, total, outer, children[index], nested[index]);
+                let gathered = sites[place(total.site)].get_or_insert_default();
+                gathered.add_total(number, total, outer, children[index], nested[index]);
             }
         }
         let name = |site: u32| self.sites.get((site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
         let mut rows: Vec<Row> = sites
             .into_iter()
+            .enumerate()
+            .filter_map(|(site, gathered)| Some((site as u32, gathered?)))
             .filter(|(site, _)| !self.is_own(*site))
             .map(|(site, gathered)| gathered.row(self, vec![name(site).to_string()]))
             .collect();

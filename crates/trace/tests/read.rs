@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use common::{any_trace, step};
 use ellwand_profile::{Kind, LaneKind, NONE, Part, Trace, TraceLane};
@@ -213,6 +213,17 @@ fn an_endless_compressed_text_has_a_limit() {
     packed.write_all(b"[").unwrap();
     packed.write_all(&vec![b' '; 1 << 20]).unwrap();
     assert!(message(&packed.finish().unwrap()).contains("ends too early"));
+}
+
+#[test]
+fn endless_strings_and_brackets_end_with_a_message() {
+    let message = |start: &'static [u8], byte| {
+        read_from(start.chain(std::io::repeat(byte))).expect_err("it never ends").to_string()
+    };
+    let long = message(br#"{"format":"ellwand profile","name":"\\\"y"#, b'x');
+    assert!(long.contains("strings is longer than 16777216 bytes"), "{long}");
+    let deep = message(br#"{"format":"ellwand profile","later":"#, b'[');
+    assert!(deep.contains("nested more than 1048576 levels"), "{deep}");
 }
 
 #[test]

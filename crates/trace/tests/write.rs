@@ -1,11 +1,14 @@
 //! Every format is read back by a reader that is not ours: pprof by the types of its schema, Perfetto by the official
-//! schema in Python, speedscope by its published JSON schema; the two JSON formats by our reader too.
+//! schema in Python, OpenTelemetry by a receiver of its official types, Prometheus by its client, speedscope by its published
+//! JSON schema, and by its own app in `speedscope.rs`; the two JSON formats by our reader too.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stdout, reason = "what a skipped test needs")]
 
 mod common;
 
-use std::io::Read;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use common::{any_trace, step};
 use ellwand_profile::{NONE, Trace};
@@ -88,19 +91,23 @@ fn folded_stacks_are_one_line_per_path() {
     insta::assert_snapshot!(String::from_utf8(written("folded", &trace)).unwrap());
 }
 
+/// Python with a module that a package brings. A missing one is an error if `ELLWAND_REQUIRE` names the package.
+fn python_with(module: &str, package: &str) -> Option<String> {
+    let python = std::env::var("ELLWAND_PYTHON").unwrap_or_else(|_| "python3".to_string());
+    let ready = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if ready.is_ok_and(|output| output.status.success()) {
+        return Some(python);
+    }
+    let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|required| required.contains(package));
+    assert!(!required, "{python} cannot import {module}; pip install {package} brings it");
+    println!("skipped: {python} has no module {module} (pip install {package}, or set ELLWAND_PYTHON)");
+    None
+}
+
 /// Needs Python with the package `perfetto`, which brings the schema of the format.
 #[test]
 fn perfetto_is_read_by_its_official_schema() {
-    let python = std::env::var("ELLWAND_PYTHON").unwrap_or_else(|_| "python3".to_string());
-    let ready = Command::new(&python).args(["-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2"]).output();
-    if !ready.is_ok_and(|output| output.status.success()) {
-        assert!(
-            std::env::var("ELLWAND_REQUIRE").map_or(true, |required| !required.contains("perfetto")),
-            "{python} cannot import perfetto; install it with pip install perfetto protobuf"
-        );
-        println!("skipped: {python} has no package perfetto (pip install perfetto protobuf, or set ELLWAND_PYTHON)");
-        return;
-    }
+    let Some(python) = python_with("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("step.pftrace");
     std::fs::write(&path, written("perfetto", &step())).unwrap();
@@ -108,6 +115,72 @@ fn perfetto_is_read_by_its_official_schema() {
     let output = Command::new(&python).arg(script).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+/// What a receiver by the official types of OpenTelemetry has read, after both requests were posted to it or to a
+/// collector in front of it.
+fn received(python: &str, through: &[&str]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/receive_otlp.py");
+    let mut receiver = Command::new(python).arg(script).args(through).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(receiver.stdout.take().unwrap());
+    let mut port = String::new();
+    said.read_line(&mut port).unwrap();
+    for (path, format) in [("/v1/traces", "otlp"), ("/v1/metrics", "otlp-metrics")] {
+        let body = written(format, &step());
+        let mut stream = TcpStream::connect(("127.0.0.1", port.trim().parse().unwrap())).unwrap();
+        let about = "Content-Type: application/x-protobuf\r\nConnection: close";
+        write!(stream, "POST {path} HTTP/1.1\r\nHost: localhost\r\n{about}\r\nContent-Length: {}\r\n\r\n", body.len())
+            .unwrap();
+        stream.write_all(&body).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.split_whitespace().nth(1) == Some("200"), "{answer}");
+    }
+    let mut text = String::new();
+    said.read_to_string(&mut text).unwrap();
+    assert!(receiver.wait().unwrap().success());
+    text
+}
+
+#[test]
+fn otlp_is_received_by_its_official_types() {
+    let module = "opentelemetry.proto.collector.trace.v1.trace_service_pb2";
+    let Some(python) = python_with(module, "opentelemetry-proto") else { return };
+    let text = received(&python, &[]);
+    insta::assert_snapshot!(text);
+}
+
+/// A collector takes the requests apart and makes others of what it understood.
+#[test]
+fn otlp_passes_through_a_real_collector() {
+    let Some(python) = python_with("rotel, opentelemetry.proto.collector.trace.v1.trace_service_pb2", "rotel") else {
+        return;
+    };
+    assert_eq!(received(&python, &["collector"]), received(&python, &[]));
+}
+
+#[test]
+fn prometheus_is_read_by_its_client() {
+    let Some(python) = python_with("prometheus_client.parser", "prometheus-client") else { return };
+    let mut trace = step();
+    trace.sites[1].name = "a \"b\" \\ c\nd".into();
+    // Two places with the same name.
+    trace.sites[5] = trace.sites[0].clone();
+    trace.lanes[0].spans[6].end = 4_500;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("step.prom");
+    std::fs::write(&path, written("prometheus", &trace)).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/read_prometheus.py");
+    let output = Command::new(&python).arg(script).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+/// The text that the client read, for where it is missing.
+#[test]
+fn prometheus_has_the_text_it_had_when_its_client_read_it() {
+    insta::assert_snapshot!(String::from_utf8(written("prometheus", &step())).unwrap());
 }
 
 #[test]
@@ -122,7 +195,10 @@ fn perfetto_has_the_bytes_it_had_when_its_schema_read_it() {
 #[test]
 fn formats_are_found_by_name_and_write_empty_profiles() {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    assert_eq!(names, ["json", "chrome", "perfetto", "speedscope", "folded", "pprof"]);
+    assert_eq!(
+        names,
+        ["json", "chrome", "perfetto", "speedscope", "folded", "pprof", "otlp", "otlp-metrics", "prometheus"]
+    );
     assert!(format("xml").is_none());
     for name in names {
         written(name, &Trace::in_nanoseconds());

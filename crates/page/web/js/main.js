@@ -1,13 +1,13 @@
 // The page: reads its data, then draws the view of its kind.
 import { startProfile } from "./views/page.js";
+import { startHistory } from "./bench/history.js";
 import { startRun } from "./bench/page.js";
 
 async function start() {
   const app = document.getElementById("app");
   const started = performance.now();
   try {
-    if (document.documentElement.dataset.kind === "run") await startRun(app);
-    else await startProfile(app);
+    await ({ run: startRun, history: startHistory }[document.documentElement.dataset.kind] ?? startProfile)(app);
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     app.textContent = `This page cannot show its data: ${error.message}`;

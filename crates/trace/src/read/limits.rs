@@ -15,6 +15,11 @@ pub const MOST_POINTS: usize = 1 << 24;
 /// Bytes of text, after decompression.
 pub const MOST_TEXT: u64 = 1 << 34;
 
+/// Bytes of one string: the parser keeps a string whole.
+const MOST_STRING: u64 = 1 << 24;
+/// Levels of brackets: the parser keeps a byte for each, also in values that are skipped.
+const MOST_LEVELS: u64 = 1 << 20;
+
 /// A text of at most `most` characters; longer ones end in an ellipsis.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -23,15 +28,35 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// A reader that fails after [`MOST_TEXT`] bytes: a small compressed file can hold an endless text.
+/// A reader of JSON that fails where the parser would store too much: a small compressed file can hold an endless text,
+/// and a large one a single string or nothing but brackets.
 pub(crate) struct Limited<R> {
     inner: R,
     left: u64,
+    /// Bytes of the string at hand so far; `None` outside of strings.
+    string: Option<u64>,
+    escaped: bool,
+    levels: u64,
 }
 
 impl<R> Limited<R> {
     pub(crate) fn new(inner: R) -> Self {
-        Self { inner, left: MOST_TEXT }
+        Self { inner, left: MOST_TEXT, string: None, escaped: false, levels: 0 }
+    }
+
+    fn follow(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match (self.string, byte) {
+                (Some(_), _) if self.escaped => self.escaped = false,
+                (Some(_), b'\\') => self.escaped = true,
+                (Some(_), b'"') => self.string = None,
+                (Some(length), _) => self.string = Some(length + 1),
+                (None, b'"') => self.string = Some(0),
+                (None, b'[' | b'{') => self.levels += 1,
+                (None, b']' | b'}') => self.levels = self.levels.saturating_sub(1),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -41,6 +66,17 @@ impl<R: Read> Read for Limited<R> {
         self.left = self.left.checked_sub(got as u64).ok_or_else(|| {
             io::Error::other(format!("its text is longer than {MOST_TEXT} bytes, the most that is read; record less"))
         })?;
+        self.follow(buffer.get(..got).unwrap_or_default());
+        if self.string.is_some_and(|length| length > MOST_STRING) {
+            return Err(io::Error::other(format!(
+                "one of its strings is longer than {MOST_STRING} bytes, the most that is read; is the file damaged?"
+            )));
+        }
+        if self.levels > MOST_LEVELS {
+            return Err(io::Error::other(format!(
+                "its brackets are nested more than {MOST_LEVELS} levels deep, the most that is read; is the file damaged?"
+            )));
+        }
         Ok(got)
     }
 }

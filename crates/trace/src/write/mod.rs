@@ -1,6 +1,8 @@
 //! Profiles for other programs.
 
 mod folded;
+mod metrics;
+mod otlp;
 mod perfetto;
 mod pprof;
 mod protobuf;
@@ -60,6 +62,24 @@ pub const FORMATS: &[Format] = &[
         extension: "pb.gz",
         about: "pprof protobuf, for `go tool pprof` and pprof viewers: calls and self time by stack",
         write: pprof::write,
+    },
+    Format {
+        name: "otlp",
+        extension: "otlp.pb",
+        about: "OpenTelemetry spans as protobuf, to POST to /v1/traces of a collector; without aggregated spans",
+        write: otlp::write,
+    },
+    Format {
+        name: "otlp-metrics",
+        extension: "otlp-metrics.pb",
+        about: "OpenTelemetry metrics as protobuf, to POST to /v1/metrics: calls, times and counters by operation",
+        write: metrics::write_otlp,
+    },
+    Format {
+        name: "prometheus",
+        extension: "prom",
+        about: "Prometheus text for a textfile collector: calls, times and counters by operation",
+        write: metrics::write_prometheus,
     },
 ];
 

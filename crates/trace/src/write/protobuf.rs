@@ -8,12 +8,10 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub(super) fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
+    pub(super) fn varint(&mut self, value: u64) {
+        let mut bytes = [0; 10];
+        let length = put_varint(value, &mut bytes);
+        self.bytes.extend_from_slice(&bytes[..length]);
     }
 
     fn key(&mut self, field: u32, wire: u32) {
@@ -41,9 +39,15 @@ impl Message {
         self.fixed64(field, value.to_bits())
     }
 
-    pub(super) fn block(&mut self, field: u32, bytes: &[u8]) -> &mut Self {
+    /// The head of a field of `length` bytes, which the caller appends.
+    pub(super) fn head(&mut self, field: u32, length: usize) -> &mut Self {
         self.key(field, 2);
-        self.varint(bytes.len() as u64);
+        self.varint(length as u64);
+        self
+    }
+
+    pub(super) fn block(&mut self, field: u32, bytes: &[u8]) -> &mut Self {
+        self.head(field, bytes.len());
         self.bytes.extend_from_slice(bytes);
         self
     }
@@ -62,4 +66,20 @@ impl Message {
     pub(super) fn packed(&mut self, field: u32, values: impl IntoIterator<Item = u64>) -> &mut Self {
         self.message(field, |inner| values.into_iter().for_each(|value| inner.varint(value)))
     }
+}
+
+/// Writes a varint to the first of at least ten bytes; returns its length.
+#[inline]
+pub(super) fn put_varint(mut value: u64, place: &mut [u8]) -> usize {
+    let mut length = 0;
+    for byte in place {
+        length += 1;
+        if value < 0x80 {
+            *byte = value as u8;
+            break;
+        }
+        *byte = value as u8 | 0x80;
+        value >>= 7;
+    }
+    length
 }

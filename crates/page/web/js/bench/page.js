@@ -1,10 +1,11 @@
 // The page of a report: what was run, what it shows, and how far it can be trusted.
-import { append, button, empty, h, section } from "../base/dom.js";
+import { append, empty, h, section } from "../base/dom.js";
 import { bytes, count, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
 import { human, looks, measured } from "./model.js";
 import { workloadView } from "./section.js";
+import { tools } from "./tools.js";
 import { verdictsView } from "./verdicts.js";
 import { domainViews } from "./views.js";
 
@@ -27,19 +28,11 @@ function header(report, sections, redraws) {
   const run = report.runs[0];
   const names = report.workloads.map((one) => one.workload);
   const facts = [run?.started, run?.environment.cpu, report.runs.length > 1 && `${report.runs.length} runs`].filter(Boolean);
-  let theme = 0;
-  const toggle = button("Theme: system", () => {
-    theme = (theme + 1) % 3;
-    if (theme === 0) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = ["", "light", "dark"][theme];
-    toggle.textContent = ["Theme: system", "Theme: light", "Theme: dark"][theme];
-    redraws.forEach((draw) => draw());
-  }, { id: "theme" });
   document.title = `${names.slice(0, 3).join(", ") || "Report"} · Ellwand`;
   return h("header", { class: "top" },
     h("div", { class: "title" }, h("h1", {}, names.length > 0 ? label(names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : ""), 90) : "Comparison"),
       h("p", { class: "note" }, facts.join(" · ")), run?.command && h("p", { class: "note" }, h("code", {}, label(run.command, 160)))),
-    h("div", { class: "tools" }, button("Print", () => drawAll().then(() => print())), toggle),
+    tools(redraws),
     h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent))));
 }
 

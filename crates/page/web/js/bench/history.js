@@ -1,0 +1,84 @@
+// The page of a trend: a value by commit with its intervals, the means between changes, and a table of the runs.
+import { dark } from "../base/color.js";
+import { append, empty, h, section } from "../base/dom.js";
+import { label, ratio } from "../base/format.js";
+import { payload } from "../data/inflate.js";
+import { Chart, drawAll, drawForPrint } from "../draw/plot.js";
+import { human, plain } from "./model.js";
+import { tools } from "./tools.js";
+
+export async function startHistory(app) {
+  const { head: trend } = await payload("data");
+  if (!Array.isArray(trend.lines)) throw new Error("the trend has no lines; expected the JSON that `ellwand history trend --format json` prints");
+  const redraws = [];
+  const sections = trend.lines.map((line, i) => lineView(line, `line-${i}`, redraws));
+  document.title = `${trend.title} · Ellwand`;
+  append(app, h("header", { class: "top" },
+    h("div", { class: "title" }, h("h1", {}, label(trend.title, 90)), h("p", { class: "note" }, "Medians with 95 % intervals over processes.")), tools(redraws),
+    h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent)))),
+  h("main", {}, sections.length > 0 ? sections : empty("No run has such a measurement."),
+    trend.machines > 1 && h("p", { class: "note" }, "Times of different machines are never joined, because a slower machine would look like slower code.")),
+  h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
+  addEventListener("beforeprint", drawForPrint);
+  setTimeout(() => drawAll(), 1000);
+}
+
+function lineView(line, id, redraws) {
+  const { element, body } = section(id, label(line.name, 80), line.place, []);
+  const shown = line.points.map((point, at) => ({ at, point, value: line.reference ? point.ratio : { value: point.seconds, low: point.low, high: point.high } })).filter(({ value }) => value);
+  const unit = line.reference ? "x" : "s";
+  const chart = new Chart(`${line.name} by commit`, 380);
+  const draw = () => chart.set([points(shown, unit), ...means(line, shown)], layout(line, shown));
+  draw();
+  redraws.push(draw);
+  const changes = line.changes.map((one) => h("li", {}, `${change(one)} at ${line.points[one.point].label}: ${ratio(one.before)} to ${ratio(one.after)}`));
+  body.append(h("figure", {}, chart.box), changes.length > 0 ? h("ul", { class: "plain" }, changes) : h("p", { class: "note" }, sentence(line.unchanged)), table(line));
+  return element;
+}
+
+const sentence = (text) => text && text[0].toUpperCase() + text.slice(1);
+
+function change({ before, after }) {
+  const percent = 100 * (after / before - 1);
+  return `${percent > 0 ? "+" : ""}${percent.toFixed(1)} %`;
+}
+
+function points(shown, unit) {
+  const colour = dark() ? "#5ab0e6" : "#0072b2";
+  const values = shown.map(({ value }) => value);
+  return {
+    type: "scatter", mode: "markers", name: "runs", x: shown.map((_, i) => i), y: values.map((one) => one.value), marker: { color: colour, size: 7 },
+    error_y: { type: "data", symmetric: false, array: values.map((one) => (one.high ?? one.value) - one.value), arrayminus: values.map((one) => one.value - (one.low ?? one.value)), color: colour, thickness: 1, width: 2 },
+    hovertext: shown.map(({ point, value }) => `${plain(point.label)}<br>${plain(point.date)}<br>${human(value.value, unit)}${value.low > 0 ? ` (${human(value.low, unit)} to ${human(value.high, unit)})` : ""}`), hoverinfo: "text",
+  };
+}
+
+// The mean of each segment, as steps.
+function means(line, shown) {
+  if (line.changes.length === 0) return [];
+  const starts = line.changes.map((one) => shown.findIndex(({ at }) => at >= one.point));
+  const [x, y] = [[-0.5], [line.changes[0].before]];
+  line.changes.forEach((one, i) => { x.push(starts[i] - 0.5, starts[i] - 0.5); y.push(y.at(-1), one.after); });
+  return [{ type: "scatter", mode: "lines", name: "mean between changes", x: [...x, shown.length - 0.5], y: [...y, y.at(-1)], line: { color: "#8b95a1", width: 2 }, hoverinfo: "skip" }];
+}
+
+function layout(line, shown) {
+  const every = Math.max(1, Math.ceil(shown.length / 10));
+  const ticks = shown.map((_, i) => i).filter((i) => i % every === 0);
+  return {
+    xaxis: { title: "Commits by date", tickmode: "array", tickvals: ticks, ticktext: ticks.map((i) => plain(shown[i].point.label)), showgrid: false, zeroline: false },
+    yaxis: { title: line.reference ? plain(`Ratio to ${line.reference}`) : "Time of an iteration (s)", zeroline: false },
+    showlegend: true, legend: { orientation: "h", y: -0.25 },
+  };
+}
+
+function table(line) {
+  const head = ["commit", "date", "run", "time", "95 % interval", ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, "95 % interval"] : [])];
+  const range = (low, high, unit) => (low > 0 ? `${human(low, unit)} to ${human(high, unit)}` : "–");
+  const cells = (point) => [point.label, point.date, point.run, human(point.seconds, "s"), range(point.low, point.high, "s"),
+    ...(line.reference ? [point.ratio ? ratio(point.ratio.value) : "–", range(point.ratio?.low, point.ratio?.high, "x")] : [])];
+  return h("details", {}, h("summary", {}, line.points.length === 1 ? "1 run" : `${line.points.length} runs`), h("div", { class: "scroll" }, h("table", { class: "facts" },
+    h("thead", {}, h("tr", {}, head.map((one) => h("th", { scope: "col" }, one)))),
+    h("tbody", {}, line.points.map((point) => h("tr", {}, cells(point).map((one) => h("td", {}, label(one, 60)))))))));
+}
