@@ -30,7 +30,7 @@ const LEAST_OCCUPANCY: f64 = 1e-12;
 pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &Tensors) -> Verdict {
     let (absolute, relative) = allowed(task, precision);
     let name = match task {
-        Task::Predict | Task::Stream => "log_likelihood",
+        Task::Predict | Task::Total | Task::Stream => "log_likelihood",
         Task::Local => "local_log_likelihood",
         Task::Fit => "occupancy",
     };

@@ -65,6 +65,7 @@ mod wgpu_local;
 mod wide;
 mod wide_sums;
 mod workload;
+mod workload_memory;
 mod workload_run;
 mod workload_spec;
 mod workload_stream;

@@ -14,7 +14,7 @@ use super::model::{ClusterlessDecoder, Electrode, FAR, LOG_FLOOR, Wide, log_norm
 use super::options::{Method, Options, Precision};
 use super::real::Real;
 use super::rows::{Decoding, Marked};
-use super::{exact, wide_sums};
+use super::{exact, sums, wide_sums};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 use ellwand_simd::pool;
 
@@ -289,7 +289,7 @@ impl Points<'_> {
 
     fn sum(&self, at: &[(f32, f32)], mark: &[f32], shift: f32, method: Method) -> f32 {
         match method {
-            Method::Scalar => (0..self.n).map(|i| (self.exponent(at, mark, i) - shift).exp2()).sum(),
+            Method::Scalar => (0..self.n).map(|i| sums::plain_exp2(self.exponent(at, mark, i) - shift)).sum(),
             _ => dispatch(method.isa(), Reduce { points: self, at, mark, shift: Some(shift) }),
         }
     }

@@ -141,10 +141,15 @@ impl Panel {
                     exponent -= distance * distance;
                 }
                 self.best[b] = self.best[b].max(exponent);
-                self.sum[b] += exponent.exp2();
+                self.sum[b] += plain_exp2(exponent);
             }
         }
     }
+}
+
+/// 2^x, or 0 where the result is no normal number, which the library computes slowly.
+pub(super) fn plain_exp2(x: f32) -> f32 {
+    if x < -126.0 { 0.0 } else { x.exp2() }
 }
 
 struct Add<'a> {

@@ -9,7 +9,8 @@ use ellwand_core::{
 use super::arrays::{Arrays, describe, input_error, tensors};
 use super::judge;
 use super::model::ClusterlessDecoder;
-use super::options::{Method, thread_bytes};
+use super::options::Method;
+use super::workload_memory as memory;
 use super::workload_run::implementations;
 use super::workload_spec::{self as spec, Task};
 use ellwand_simd::isa::Isa;
@@ -22,12 +23,14 @@ struct Kde {
 
 /// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
-    for task in [Task::Fit, Task::Predict, Task::Local, Task::Stream] {
+    for task in [Task::Fit, Task::Predict, Task::Total, Task::Local, Task::Stream] {
         registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
         for implementation in implementations(task) {
             registry.implementation(implementation);
         }
-        registry.implementation(super::wgpu::implementation(task));
+        if task != Task::Total {
+            registry.implementation(super::wgpu::implementation(task));
+        }
     }
 }
 
@@ -59,6 +62,7 @@ impl Workload for Kde {
         match self.task {
             Task::Fit => "clusterless decoder: encoding model (occupancy, ground process, rates) from spikes and track",
             Task::Predict => "clusterless decoder: log likelihood of each time bin at each position bin",
+            Task::Total => "clusterless decoder: fit and prediction, one after the other",
             Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
             Task::Stream => {
                 "clusterless decoder in closed loop: a call decodes the next time bin of 2 ms, and no other"
@@ -87,30 +91,22 @@ impl Workload for Kde {
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {
+        let mut remarks = memory::advice(self.task, case);
         if case.text("data") != Some("script") {
-            return Vec::new();
+            return remarks;
         }
         let marks = "data=script: marks N(0, 1) under a kernel of 24 all look alike (the mark kernel lies between 0.96 and 1), \
                      so that floor, outliers and mark distances are never exercised; data=structured does";
-        vec![marks.to_owned()]
+        remarks.push(marks.to_owned());
+        remarks
     }
 
     fn footprint(&self, case: &Case) -> u64 {
-        let s = spec::shape(case);
-        let (electrodes, encoding) = (s.electrodes as f64, s.electrodes as f64 * (s.encoding * 1.2 + 10.0));
-        let (features, dims, bins) = (s.features as f64, s.dims as f64, s.bins as f64);
-        // Arrays, their owned copy, and the model with its f32 forms.
-        let spikes = encoding * (3.0 * 8.0 + 8.0 * (3.0 * features + 4.0 * dims));
-        let decoding = electrodes * (s.decoding * 1.2 + 10.0) * (24.0 + 20.0 * features);
-        let output = if matches!(self.task, Task::Predict | Task::Stream) {
-            s.edges as f64 * bins * 16.0
-        } else {
-            24.0 * (s.edges as f64 + bins)
-        };
-        // The reference's position kernels of one electrode, and the per-bin data of the model.
-        let reference = (s.encoding * 1.2 + 10.0) * bins * 8.0 + electrodes * bins * 4.0;
-        let track = s.samples as f64 * dims * 64.0;
-        (spikes + decoding + output + reference + track) as u64 + (32 << 20)
+        self.memory(case).iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn memory(&self, case: &Case) -> Vec<(&'static str, u64)> {
+        memory::parts(self.task, case)
     }
 
     fn ports(&self, _case: &Case) -> Ports {
@@ -182,7 +178,7 @@ impl Workload for Kde {
         let spikes = arrays.decoding_spikes();
         let decoding = arrays.decoding(&spikes);
         match (self.task, arrays.dec_track()) {
-            (Task::Predict | Task::Stream, _) => {
+            (Task::Predict | Task::Total | Task::Stream, _) => {
                 let s = spec::shape(case);
                 let edges = decoding.time_edges.len();
                 let pairs: f64 =
@@ -217,9 +213,13 @@ impl Workload for Kde {
         // Operations of a kernel: a difference and a multiply-add for each coordinate, and one for the exponential.
         let kernel = 3.0 * dims + 1.0;
         let evaluations = s.samples as f64 + encoding;
+        let fit = evaluations * bins * kernel;
         let work = match self.task {
+            Task::Total => Work::items("spikes", decoding as u64)
+                .flops(fit + 2.0 * encoding * s.decoding * bins)
+                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
             Task::Fit => Work::items("kernels", (evaluations * bins) as u64)
-                .flops(evaluations * bins * kernel)
+                .flops(fit)
                 .bytes(read as u64, (4.0 * (2.0 * bins + electrodes)) as u64),
             Task::Predict => Work::items("spikes", decoding as u64)
                 .flops(2.0 * encoding * s.decoding * bins)
@@ -248,22 +248,15 @@ impl Workload for Kde {
     }
 
     fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {
-        if self.task != Task::Predict {
-            return Vec::new();
-        }
-        let s = spec::shape(case);
-        // A Poisson number is practically always within five standard deviations of its mean.
-        let most = (s.decoding + 5.0 * s.decoding.sqrt()) as usize;
-        let Ok(options) = spec::options(case, Method::Simd(Isa::best())) else { return Vec::new() };
-        let Ok(tiling) = options.tiling(most, s.bins, s.dims, 0) else { return Vec::new() };
+        let Some((bytes, _)) = memory::working(self.task, case) else { return Vec::new() };
         let about = "estimate of what one thread needs beside model, inputs and output";
-        let value = thread_bytes(tiling, s.dims, &options) as f64;
+        let value = bytes as f64;
         let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
         vec![Reading { provenance: Provenance::Estimated, ..measured }]
     }
 
     fn baseline(&self) -> &str {
-        "scalar"
+        if self.task == Task::Stream { "batch" } else { "scalar" }
     }
 }
 
@@ -303,7 +296,7 @@ fn ports(task: Task) -> Ports {
         whole("dec_spike_times_offsets", "[E + 1]", "as enc_spike_times_offsets"),
         f64s("dec_features_flat", "[values]", "their marks"),
     ]);
-    if matches!(task, Task::Predict | Task::Stream) {
+    if task.predicts() || task == Task::Stream {
         let about = "log likelihood; row i is the bin from edge i on, the last row never holds a spike";
         return Ports { inputs, outputs: vec![port("log_likelihood", Dtype::F32, "[N, B]", about, true)] };
     }

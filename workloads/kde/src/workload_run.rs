@@ -26,7 +26,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
         if task == Task::Fit { reference.many_threads() } else { reference },
         row("scalar", "plain loops on one thread", |_| Method::Scalar),
     ];
-    if task == Task::Predict {
+    if task.predicts() {
         rows.push(row(
             "gemm",
             "matrix product of the crate matrixmultiply between vectorised kernels, one thread",
@@ -35,7 +35,9 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     }
     rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", Method::Simd));
     rows.push(row("parallel", "the same on all threads", Method::Parallel).many_threads());
-    rows.extend(super::cuda::implementations(task));
+    if task != Task::Total {
+        rows.extend(super::cuda::implementations(task));
+    }
     rows
 }
 
@@ -67,11 +69,11 @@ impl Job {
         let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
         let values = match task {
             Task::Fit | Task::Stream => 0,
-            Task::Predict => edges * model.bins(),
+            Task::Predict | Task::Total => edges * model.bins(),
             Task::Local => edges,
         };
         // A budget too small for a tile is reported now.
-        let workspace = if task == Task::Predict {
+        let workspace = if task.predicts() {
             let spikes = arrays.decoding_spikes();
             model.workspace(&arrays.decoding(&spikes), &options).map_err(input_error)?
         } else {
@@ -99,6 +101,9 @@ impl Job {
         if self.task == Task::Fit {
             self.fitted = Some(fit(&self.arrays, self.options)?);
             return Ok(());
+        }
+        if self.task == Task::Total {
+            self.model = fit(&self.arrays, self.options)?;
         }
         let spikes = self.arrays.decoding_spikes();
         let decoding = self.arrays.decoding(&spikes);
@@ -181,7 +186,7 @@ impl Prepared for Job {
 
     /// How much work is skipped depends on the data, so it is known only after a run.
     fn readings(&self) -> Vec<Reading> {
-        if self.task != Task::Predict || self.options.method == Method::Reference {
+        if !self.task.predicts() || self.options.method == Method::Reference {
             return Vec::new();
         }
         let pairs = self.workspace.pairs(self.options.precision);

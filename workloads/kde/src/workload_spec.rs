@@ -13,6 +13,8 @@ pub(super) enum Task {
     Fit,
     /// From model and spikes to a log likelihood at every bin.
     Predict,
+    /// `Fit` and `Predict`, one after the other.
+    Total,
     /// From model and spikes to a log likelihood at the animal's position.
     Local,
     /// As `Predict`, one time bin per call.
@@ -20,10 +22,16 @@ pub(super) enum Task {
 }
 
 impl Task {
+    /// True if the result is a log likelihood at every bin of the whole recording.
+    pub(super) fn predicts(self) -> bool {
+        matches!(self, Task::Predict | Task::Total)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Task::Fit => "kde-fit",
             Task::Predict => "kde-predict",
+            Task::Total => "kde-fit-predict",
             Task::Local => "kde-predict-local",
             Task::Stream => "kde-stream",
         }

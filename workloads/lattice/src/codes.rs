@@ -2,16 +2,18 @@
 //!
 //! Bytes, little-endian: magic "EWLQ" · version u16 · lattice u8 (0 Z2, 1 D4, 2 E8) · flags u8 (bit 0 centred, bits 1-2
 //! overload mode: 0 none, 1 flag, 2 retry) · q u16 · levels u8 · cap u8 · beta f32 · alpha f64 · axes u8 · 7 zero bytes
-//! · extent u64 per axis · vectors u64 · lengths u64 of packed, overload and retries · then those three arrays.
-//! Overload is one bit per vector here.
+//! · extent u64 per axis · vectors u64 · lengths u64 of three sections · then those sections. Version 1 holds the arrays
+//! as they are packed, version 2 with the side information entropy-coded ([`super::storage`]); the smaller is written.
 
 use super::error::LatticeError;
 use super::layout::Layout;
 use super::params::{Codec, Lattice, Overload, Params};
+use super::storage::{self, Arrays, Storage};
 use super::{CodesMut, Method};
 
 const MAGIC: [u8; 4] = *b"EWLQ";
-const VERSION: u16 = 1;
+/// The version of files with packed sections, and of files with coded ones.
+static VERSIONS: [(u16, Storage); 2] = [(1, Storage::Packed), (2, Storage::Entropy)];
 /// Size of the header before the extents, in bytes.
 const FIXED: usize = 32;
 /// Largest number of axes.
@@ -22,9 +24,7 @@ const MAX_AXES: usize = 32;
 pub struct Codes {
     codec: Codec,
     layout: Layout,
-    packed: Vec<u8>,
-    overload: Option<Vec<u8>>,
-    retries: Option<Vec<u8>>,
+    arrays: Arrays,
 }
 
 impl Codes {
@@ -44,7 +44,7 @@ impl Codes {
         } else {
             codec.encode(method, &layout.pad(x)?, out)?;
         }
-        Ok(Codes { codec: codec.clone(), layout, packed, overload, retries })
+        Ok(Codes { codec: codec.clone(), layout, arrays: Arrays { packed, overload, retries } })
     }
 
     /// Assembles codes that an implementation has computed.
@@ -58,9 +58,11 @@ impl Codes {
         Codes {
             codec: codec.clone(),
             layout: layout.clone(),
-            packed: packed.to_vec(),
-            overload: overload.map(<[u8]>::to_vec),
-            retries: retries.map(<[u8]>::to_vec),
+            arrays: Arrays {
+                packed: packed.to_vec(),
+                overload: overload.map(<[u8]>::to_vec),
+                retries: retries.map(<[u8]>::to_vec),
+            },
         }
     }
 
@@ -78,7 +80,7 @@ impl Codes {
     /// If `depth` is not in 1..=M, or a code is invalid.
     pub fn decode_coarse(&self, method: Method, depth: usize) -> Result<Vec<f32>, LatticeError> {
         let mut out = vec![0.0; self.layout.vectors() * self.codec.dimension()];
-        self.codec.decode_coarse(method, &self.packed, self.retries.as_deref(), depth, &mut out)?;
+        self.codec.decode_coarse(method, &self.arrays.packed, self.arrays.retries.as_deref(), depth, &mut out)?;
         if self.layout.is_exact() { Ok(out) } else { self.layout.trim(&out) }
     }
 
@@ -97,24 +99,55 @@ impl Codes {
     /// Packed level indices.
     #[must_use]
     pub fn packed(&self) -> &[u8] {
-        &self.packed
+        &self.arrays.packed
     }
 
     /// 1 for each overloaded vector, in the modes flag and retry.
     #[must_use]
     pub fn overload(&self) -> Option<&[u8]> {
-        self.overload.as_deref()
+        self.arrays.overload.as_deref()
     }
 
     /// Number of retries of each vector, in the mode retry.
     #[must_use]
     pub fn retries(&self) -> Option<&[u8]> {
-        self.retries.as_deref()
+        self.arrays.retries.as_deref()
     }
 
-    /// Serialises the codes to bytes for a file.
+    /// Bits of the codes in a file, without its header: those of the smaller of both forms.
+    #[must_use]
+    pub fn stored_bits(&self) -> u64 {
+        self.smaller().1.iter().map(|section| 8 * section.len() as u64).sum()
+    }
+
+    /// Serialises the codes to bytes for a file: packed, or entropy-coded where that is smaller.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let (storage, sections) = self.smaller();
+        self.written(storage, &sections)
+    }
+
+    /// Serialises the codes in one form.
+    #[cfg(test)]
+    pub(super) fn to_bytes_as(&self, storage: Storage) -> Vec<u8> {
+        self.written(storage, &self.sections(storage).unwrap())
+    }
+
+    fn sections(&self, storage: Storage) -> Result<[Vec<u8>; 3], LatticeError> {
+        storage::sections(storage, &self.codec, self.layout.vectors(), &self.arrays)
+    }
+
+    /// The smaller form. Arrays that are no codes, such as poisoned ones, are packed.
+    fn smaller(&self) -> (Storage, [Vec<u8>; 3]) {
+        let bytes = |sections: &[Vec<u8>; 3]| sections.iter().map(Vec::len).sum::<usize>();
+        let packed = [Storage::Packed, Storage::Entropy].map(|storage| self.sections(storage));
+        match packed {
+            [Ok(packed), Ok(coded)] if bytes(&coded) < bytes(&packed) => (Storage::Entropy, coded),
+            [packed, _] => (Storage::Packed, packed.unwrap_or_default()),
+        }
+    }
+
+    fn written(&self, storage: Storage, sections: &[Vec<u8>; 3]) -> Vec<u8> {
         let params = self.codec.params();
         let (mode, alpha, cap) = match params.overload {
             Overload::None => (0, 0.0, 0),
@@ -126,11 +159,10 @@ impl Codes {
             Lattice::D4 => 1,
             Lattice::E8 => 2,
         };
-        let bits: Vec<u8> = self.overload.as_deref().map(to_bits).unwrap_or_default();
-        let retries = self.retries.as_deref().unwrap_or_default();
-        let mut bytes = Vec::with_capacity(FIXED + 64 + self.packed.len() + bits.len() + retries.len());
+        let version = VERSIONS.iter().find(|(_, known)| *known == storage).map_or(0, |(version, _)| *version);
+        let mut bytes = Vec::with_capacity(FIXED + 64 + sections.iter().map(Vec::len).sum::<usize>());
         bytes.extend(MAGIC);
-        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(version.to_le_bytes());
         bytes.extend([lattice, u8::from(params.centred) | mode << 1]);
         bytes.extend((params.q as u16).to_le_bytes());
         bytes.extend([params.levels as u8, cap]);
@@ -138,13 +170,11 @@ impl Codes {
         bytes.extend(alpha.to_le_bytes());
         bytes.push(self.layout.shape().len() as u8);
         bytes.extend([0; 7]);
-        let counts = [self.layout.vectors(), self.packed.len(), bits.len(), retries.len()];
-        for &count in self.layout.shape().iter().chain(&counts) {
+        let counts = std::iter::once(self.layout.vectors()).chain(sections.iter().map(Vec::len));
+        for count in self.layout.shape().iter().copied().chain(counts) {
             bytes.extend((count as u64).to_le_bytes());
         }
-        bytes.extend(&self.packed);
-        bytes.extend(bits);
-        bytes.extend(retries);
+        sections.iter().for_each(|section| bytes.extend(section));
         bytes
     }
 
@@ -158,11 +188,12 @@ impl Codes {
             return Err(bad("the file does not begin with \"EWLQ\"; expected codes written by `Codes::to_bytes`"));
         }
         let version = u16::from_le_bytes(from.take("version")?);
-        if version == 0 || version > VERSION {
+        let Some((_, storage)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
+            let most = VERSIONS.map(|(version, _)| version)[VERSIONS.len() - 1];
             return Err(bad(&format!(
-                "version {version} is not known here (this program reads up to {VERSION}); update the program"
+                "version {version} is not known here (this program reads up to {most}); update the program"
             )));
-        }
+        };
         let [lattice, flags] = from.take("lattice")?;
         let lattice = match lattice {
             0 => Lattice::Z2,
@@ -192,19 +223,19 @@ impl Codes {
         // Checked last, because centring a new code takes time.
         let codec = Codec::new(params)?;
         let n = layout.vectors();
-        let wanted = [
-            n,
-            codec.packed_len(n),
-            if codec.has_overload() { n.div_ceil(8) } else { 0 },
-            if codec.has_retries() { n } else { 0 },
-        ];
-        for (what, wanted) in ["vectors", "packed", "overload", "retries"].into_iter().zip(wanted) {
-            let got = from.count(what)?;
-            if got != wanted {
-                return Err(bad(&format!("length of {what} is {got}, but the header implies {wanted}")));
+        let implied = storage::lengths(*storage, &codec, n);
+        let mut lengths = [0; 3];
+        let got = from.count("vectors")?;
+        if got != n {
+            return Err(bad(&format!("length of vectors is {got}, but the header implies {n}")));
+        }
+        for ((what, length), implied) in ["packed", "overload", "retries"].into_iter().zip(&mut lengths).zip(implied) {
+            *length = from.count(what)?;
+            if let Some(implied) = implied.filter(|implied| implied != length) {
+                return Err(bad(&format!("length of {what} is {length}, but the header implies {implied}")));
             }
         }
-        let total = wanted[1..].iter().try_fold(0usize, |sum, &length| sum.checked_add(length));
+        let total = lengths.iter().try_fold(0usize, |sum, &length| sum.checked_add(length));
         let left = bytes.len() - from.at;
         if total != Some(left) {
             let total = total.map_or("too many".to_owned(), |total| total.to_string());
@@ -213,27 +244,18 @@ impl Codes {
             )));
         }
         let mut sections = [&[][..]; 3];
-        for (section, length) in sections.iter_mut().zip(&wanted[1..]) {
+        for (section, length) in sections.iter_mut().zip(lengths) {
             *section = &bytes[from.at..from.at + length];
             from.at += length;
         }
-        let [packed, bits, retries] = sections;
+        let arrays = storage::read(*storage, &codec, n, sections)?;
         let cap = (codec.scales().len() - 1) as u8;
+        let retries = arrays.retries.as_deref().unwrap_or_default();
         if let Some(vector) = retries.iter().position(|&t| t > cap) {
             return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
         }
-        Ok(Codes {
-            overload: codec.has_overload().then(|| (0..n).map(|v| bits[v / 8] >> (v % 8) & 1).collect()),
-            retries: codec.has_retries().then(|| retries.to_vec()),
-            packed: packed.to_vec(),
-            layout,
-            codec,
-        })
+        Ok(Codes { codec, layout, arrays })
     }
-}
-
-fn to_bits(flags: &[u8]) -> Vec<u8> {
-    flags.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &flag| bits << 1 | flag)).collect()
 }
 
 fn bad(problem: &str) -> LatticeError {

@@ -26,6 +26,7 @@ mod reference;
 mod scalar;
 mod scalar_rival;
 mod simd;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod views;

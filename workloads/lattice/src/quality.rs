@@ -28,8 +28,8 @@ pub struct Quality {
     pub payload_rate: f64,
     /// M log2 q + (H(T) + H(flag))/d: the rate with an entropy coder.
     pub rate: f64,
-    /// Bits actually stored: packed codes, one bit per vector for overload and one byte for retries.
-    pub stored_rate: f64,
+    /// Bits without an entropy coder: packed codes, one bit per vector for overload and one byte for retries.
+    pub packed_rate: f64,
 }
 
 impl Quality {
@@ -37,12 +37,6 @@ impl Quality {
     #[must_use]
     pub fn snr_db(&self) -> f64 {
         10.0 * (self.power / self.mse).log10()
-    }
-
-    /// Size of the f32 values divided by the size stored.
-    #[must_use]
-    pub fn compression(&self) -> f64 {
-        32.0 / self.stored_rate
     }
 
     /// MSE / power * 2^(2R): 1 is the rate-distortion bound of a Gaussian source.
@@ -112,7 +106,6 @@ impl Quality {
         let retry_entropy = retries.map_or(0.0, entropy);
         let flag_entropy = if codec.has_overload() { entropy(overload) } else { 0.0 };
         let payload_rate = codec.levels() as f64 * f64::from(codec.q()).log2();
-        // As stored by `Codes::to_bytes`: one bit for overload, one byte for retries.
         let side_bits = n * (usize::from(codec.has_overload()) + 8 * usize::from(retries.is_some()));
         let bits = (8 * codec.packed_len(n) + side_bits) as f64;
         Quality {
@@ -126,7 +119,7 @@ impl Quality {
             flag_entropy,
             payload_rate,
             rate: payload_rate + (retry_entropy + flag_entropy) / d as f64,
-            stored_rate: bits / (n.max(1) * d) as f64,
+            packed_rate: bits / (n.max(1) * d) as f64,
         }
     }
 }

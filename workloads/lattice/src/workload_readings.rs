@@ -8,18 +8,19 @@ use super::quality::Quality;
 use super::scalar_rival::scalar_rival;
 use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
-use super::{CodesMut, Isa, Method};
+use super::{Codes, CodesMut, Isa, Method};
 
 /// The readings of one measurement; empty if the original values are unknown.
 pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
-    let Ok((codec, quality)) = quality(task, case, inputs, outputs) else { return Vec::new() };
+    let Ok((codec, quality, stored)) = quality(task, case, inputs, outputs) else { return Vec::new() };
     let values = inputs.f32(if task == Task::Decode { "original" } else { "x" }).unwrap_or_default();
     let rival = scalar_rival(values, quality.rate);
-    list(&codec, quality, rival)
+    list(&codec, quality, stored, rival)
 }
 
-/// Error and rate of the result; an error if the original values are unknown.
-fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality), InputError> {
+/// The code, error and rate of the result, and the bits per value of its code file; an error if the original values are
+/// unknown.
+fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality, f64), InputError> {
     let codec = shared::codec(case, inputs)?;
     let x = inputs.get(if task == Task::Decode { "original" } else { "x" })?;
     let layout = Layout::new(x.shape(), codec.dimension()).map_err(input_error)?;
@@ -39,20 +40,22 @@ fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Resu
     let out = CodesMut { packed: &mut ignored.0, overload: Some(&mut flags), retries: ignored.1.as_deref_mut() };
     flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
     let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
+    let marks = codec.has_overload().then_some(&flags[..]);
+    let stored = Codes::from_parts(&codec, &layout, packed, marks, retries).stored_bits();
     if !layout.is_exact() {
         let (seen, values) = (layout.values() as f64, padded.len() as f64);
         let trimmed = layout.trim(&decoded).map_err(input_error)?;
         quality.power *= values / seen;
         quality.mse =
             x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>() / seen;
-        quality.stored_rate *= values / seen;
+        quality.packed_rate *= values / seen;
         quality.payload_rate *= values / seen;
         quality.rate *= values / seen;
     }
-    Ok((codec, quality))
+    Ok((codec, quality, stored as f64 / layout.values().max(1) as f64))
 }
 
-fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Reading> {
+fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>) -> Vec<Reading> {
     use Better::{Higher, Lower, Neither};
     let mut list = vec![
         Reading::measured("mse", "MSE", "", Lower, quality.mse, "mean squared error per value"),
@@ -100,15 +103,23 @@ fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Readi
             "stored",
             "bits/dim",
             Lower,
-            quality.stored_rate,
-            "bits really stored: packed codes, 1 bit a vector for overload, 8 for retries",
+            stored,
+            "bits that the code file of `apply` takes besides its header: side information entropy-coded where that is smaller",
+        ),
+        Reading::derived(
+            "packed-rate",
+            "packed",
+            "bits/dim",
+            Lower,
+            quality.packed_rate,
+            "bits for access to any vector: packed codes, 1 bit a vector for overload, 8 for retries",
         ),
         Reading::derived(
             "compression",
             "compression",
             "x",
             Higher,
-            quality.compression(),
+            32.0 / stored,
             "32-bit input over stored bits",
         ),
         Reading::derived(
@@ -134,6 +145,10 @@ fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Readi
         let about = "rate of that scalar quantizer: log2 of its levels";
         list.push(Reading::derived("scalar-rate", "scalar rate", "bits/dim", Neither, f64::from(levels).log2(), about));
     }
+    // The first readings are the last that a narrow table drops.
+    const FIRST: [&str; 8] =
+        ["snr", "scalar-snr", "rate", "scalar-rate", "stored-rate", "compression", "overload-rate", "mse"];
+    list.sort_by_key(|reading| FIRST.iter().position(|id| *id == reading.id).unwrap_or(FIRST.len()));
     list.retain(|reading| reading.value.is_none_or(f64::is_finite));
     list
 }

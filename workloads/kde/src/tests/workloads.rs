@@ -68,6 +68,45 @@ fn knobs_get_the_same_data_and_seeds_other_data() {
 }
 
 #[test]
+fn options_without_effect_are_named_and_small_blocks_are_explained() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let remarks = |set: &[(&'static str, Value)]| {
+        let all = [&[("data", "structured".into())], set].concat();
+        workload.remarks(&case(&registry, "kde-predict", &all)).join("\n")
+    };
+    assert_eq!(remarks(&[]), "");
+    let spikes = ("dec-spikes", Value::Int(30));
+    // Thirty spikes an electrode are at most 57: a block of 60.
+    let idle = remarks(&[spikes.clone(), ("block", Value::Float(200.0)), ("tile", Value::Float(5000.0))]);
+    assert!(idle.contains("--block, --tile had no effect") && idle.contains("60 spikes x"), "{idle}");
+    let plenty = remarks(&[("memory", Value::Float(1000.0))]);
+    assert!(plenty.contains("--memory had no effect"), "{plenty}");
+    let small = remarks(&[spikes, ("block", Value::Float(12.0))]);
+    assert!(small.contains("blocks of 12 spikes") && small.contains("auto takes 60 x"), "{small}");
+    let large = remarks(&[("bins", Value::Int(5000))]);
+    assert!(large.contains("a grid of 5000 bins is computed in tiles of 2048"), "{large}");
+}
+
+#[test]
+fn the_memory_of_a_case_is_known_by_part() {
+    let registry = registry();
+    for name in ["kde-fit", "kde-predict", "kde-fit-predict", "kde-predict-local", "kde-stream"] {
+        let workload = registry.find(name).unwrap();
+        let plain = case(&registry, name, &[]);
+        let parts = workload.memory(&plain);
+        assert_eq!(parts.iter().map(|(_, bytes)| bytes).sum::<u64>(), workload.footprint(&plain), "{name}");
+        let part = |case, wanted: &str| {
+            let parts = workload.memory(case);
+            parts.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, bytes)| *bytes)
+        };
+        let more = case(&registry, name, &[("enc-spikes", Value::Int(500_000))]);
+        assert!(part(&more, "encoding spikes and model") > 10 * part(&plain, "encoding spikes and model"), "{name}");
+        assert_eq!(part(&more, "track"), part(&plain, "track"), "{name}");
+    }
+}
+
+#[test]
 fn a_wrong_row_is_found_wherever_the_reference_looks() {
     let registry = registry();
     let workload = registry.find("kde-predict").unwrap();

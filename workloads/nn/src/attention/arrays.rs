@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::Task;
-use super::shape::{Mask, Shape};
+use super::shape::{Mask, Shape, set_keys};
 use crate::gemm::normal;
 use ellwand_simd::precision::Precision;
 
@@ -32,13 +32,13 @@ fn array(name: &'static str, dims: &[usize], fill: Fill, shape: &'static str, ab
 }
 
 const X: &str = "[batch, sequence, dimension]";
-const QUERIES: &str = "[batch, heads, sequence, head]";
-const KEYS: &str = "[batch, kv-heads, sequence, head]";
+pub(super) const QUERIES: &str = "[batch, heads, sequence, head]";
+pub(super) const KEYS: &str = "[batch, kv-heads, keys, head]";
 const SQUARE: &str = "[batch, heads, sequence, sequence]";
 
 /// The inputs of a task; the array that determines the sizes comes first.
 pub(super) fn inputs(task: Task, s: &Shape) -> Vec<Array> {
-    let Shape { batch: b, sequence: n, dimension: d, heads: h, kv_heads: kv, .. } = *s;
+    let Shape { batch: b, sequence: n, keys: m, dimension: d, heads: h, kv_heads: kv, .. } = *s;
     let (head, width) = (s.head(), s.projected());
     let unit = Fill::Normal(0.0, 1.0);
     // Keeps the outputs of a product about as large as its inputs.
@@ -64,8 +64,8 @@ pub(super) fn inputs(task: Task, s: &Shape) -> Vec<Array> {
         ]
     };
     let q = || array("q", &[b, h, n, head], unit, QUERIES, "queries");
-    let k = || array("k", &[b, kv, n, head], unit, KEYS, "keys");
-    let v = || array("v", &[b, kv, n, head], unit, KEYS, "values");
+    let k = || array("k", &[b, kv, m, head], unit, KEYS, "keys");
+    let v = || array("v", &[b, kv, m, head], unit, KEYS, "values");
     let mut list = Vec::new();
     match task {
         Task::Qkv => list.push(x("x", "positions")),
@@ -204,9 +204,9 @@ pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputE
             let problem = format!("the mask holds {} lengths", lengths.len());
             return Err(InputError::new("lengths", problem, format!("{}, one a sequence", s.batch)));
         }
-        if let Some(at) = lengths.iter().position(|l| *l < 0 || *l > s.sequence as i64) {
+        if let Some(at) = lengths.iter().position(|l| *l < 0 || *l > s.keys as i64) {
             let problem = format!("length {at} is {}", lengths[at]);
-            return Err(InputError::new("lengths", problem, format!("0 to {}, the sequence", s.sequence)));
+            return Err(InputError::new("lengths", problem, format!("0 to {}, the keys of a sequence", s.keys)));
         }
     }
     Ok(())
@@ -215,6 +215,7 @@ pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputE
 /// The case of the user's arrays, and the arrays that the task uses.
 pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
     let mut case = case.clone();
+    let heads = usize::try_from(case.int("heads").unwrap_or(0)).unwrap_or(0);
     let mut sizes: Vec<(&str, usize)> = Vec::new();
     let wants = |name: &str, have: &[usize], what: &str| {
         Err(InputError::new(name, format!("its shape is {have:?}"), what.to_owned()).help("none of them may be 0"))
@@ -223,7 +224,15 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
         Task::Qkv | Task::Output | Task::Whole | Task::Layer => {
             let name = if task == Task::Output { "context" } else { "x" };
             match *given.get(name)?.shape() {
-                [b, n, d] if b * n * d > 0 => sizes.extend([("batch", b), ("sequence", n), ("dimension", d)]),
+                [b, n, d] if b * n * d > 0 => {
+                    sizes.extend([("batch", b), ("sequence", n), ("dimension", d)]);
+                    // The heads of keys and values have what the weights leave beside the queries.
+                    let width = given.find("w_qkv").and_then(|w| w.shape().first()).copied().unwrap_or(0);
+                    let kv = heads * width.saturating_sub(d) / (2 * d);
+                    if fit == Fit::Whole && kv > 0 && 2 * kv * d == heads * (width - d) {
+                        sizes.push(("kv-heads", kv));
+                    }
+                }
                 ref have => return wants(name, have, X),
             }
         }
@@ -235,7 +244,12 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
                 ref have => return wants("q", have, QUERIES),
             }
             match *given.get("k")?.shape() {
-                [_, kv, _, _] if kv > 0 => sizes.push(("kv-heads", kv)),
+                [_, kv, keys, _] if kv * keys > 0 => {
+                    sizes.push(("kv-heads", kv));
+                    if task == Task::Core {
+                        sizes.push(("keys", keys));
+                    }
+                }
                 ref have => return wants("k", have, KEYS),
             }
         }
@@ -258,13 +272,24 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
     }
     for (axis, size) in sizes {
         let asked = case.int(axis).unwrap_or(0);
-        let heads = case.int("heads").unwrap_or(0);
-        let same = asked == size as i64 || (axis == "kv-heads" && asked == 0 && heads == size as i64);
+        // 0 stands for as many as of the queries.
+        let usual = match axis {
+            "kv-heads" => case.int("heads"),
+            "keys" => case.int("sequence"),
+            _ => None,
+        };
+        let is_usual = usual == Some(size as i64);
+        let same = asked == size as i64 || (asked == 0 && is_usual);
         if fit == Fit::Case && !same && !(task == Task::Softmax && axis == "dimension") {
             let problem = format!("the case asks for {asked}, the arrays make it {size}");
             return Err(InputError::new(format!("--{axis}"), problem, format!("--{axis} {size}")));
         }
-        case.set(axis, if axis == "kv-heads" && heads == size as i64 { 0 } else { size as i64 });
+        let size = if is_usual && asked != size as i64 { 0 } else { size };
+        if axis == "keys" {
+            set_keys(&mut case, size);
+        } else {
+            case.set(axis, size as i64);
+        }
     }
     let shape = Shape::of(&case)?;
     check(task, &shape, &given)?;

@@ -48,6 +48,7 @@ pub(super) struct Made {
 
 pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> {
     let s = Shape::of(case)?;
+    s.check_one_length()?;
     arrays::check(Task::Core, &s, &widened(inputs.clone(), &bf16::INPUTS)?)?;
     if s.batch > 65_535 || s.heads > 65_535 {
         return unsupported(format!("{} sequences of {} heads; a grid takes 65535 of each", s.batch, s.heads));

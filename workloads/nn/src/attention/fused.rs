@@ -51,7 +51,7 @@ impl Tiling {
     pub(super) const SMALL: Tiling = Tiling { keys: 64, resident: false };
 
     fn block(self, shape: &Shape) -> usize {
-        self.keys.min(shape.sequence)
+        self.keys.min(shape.keys)
     }
 
     /// Distance between rows of scores; slightly more than a block, so that six rows do not share cache sets.
@@ -67,7 +67,7 @@ impl Tiling {
 
     /// Working memory of one thread, in values.
     pub(super) fn len(self, shape: &Shape) -> usize {
-        let blocks = if self.resident { shape.sequence.div_ceil(self.block(shape)) } else { 1 };
+        let blocks = if self.resident { shape.keys.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
         blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
     }
@@ -76,7 +76,8 @@ impl Tiling {
 /// Computes all heads of all sequences on this thread.
 ///
 /// # Safety
-/// For every position of every head, the layouts must lead to elements that are readable (q, k, v) and writable (out);
+/// For every position or key of every head, the layouts must lead to elements that are readable (q, k, v) and writable
+/// (out);
 /// nothing else may access `out` meanwhile, and it may not overlap the inputs. `scratch` must hold [`Tiling::len`]
 /// values.
 pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
@@ -121,7 +122,7 @@ pub(super) unsafe fn rows(
     let shape = core.shape;
     let block = tiling.block(&shape);
     let (keys_len, values_len) = tiling.packed(&shape);
-    let blocks = if tiling.resident { shape.sequence.div_ceil(block) } else { 1 };
+    let blocks = if tiling.resident { shape.keys.div_ceil(block) } else { 1 };
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
     let (tiles, work) = work.split_at_mut(TILES);
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
@@ -129,7 +130,7 @@ pub(super) unsafe fn rows(
     let pack_block = |at: usize, packed: &mut [f32]| {
         let _span = ellwand_profile::span!("pack");
         let first = at * block;
-        let count = block.min(shape.sequence - first);
+        let count = block.min(shape.keys - first);
         let (keys, values) = packed.split_at_mut(keys_len);
         let (k, v) = (core.k.1.at(b, kv, first), core.v.1.at(b, kv, first));
         // SAFETY: keys and values first..first + count exist, as the caller guarantees.
@@ -202,7 +203,7 @@ impl Chunk<'_> {
     ) {
         let Chunk { isa, core, .. } = *self;
         let shape = core.shape;
-        let count = self.tiling.block(&shape).min(shape.sequence - first);
+        let count = self.tiling.block(&shape).min(shape.keys - first);
         let stride = self.tiling.stride(&shape);
         // Weights are powers of two. The factor applies after the sums: rounding the keys once more would cost a third
         // of a millionth.

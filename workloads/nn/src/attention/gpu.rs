@@ -176,6 +176,7 @@ fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Resu
         return K::narrow(case, inputs, gpu);
     }
     let s = Shape::of(case)?;
+    s.check_one_length()?;
     arrays::check(task, &s, inputs)?;
     let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
     let mut steps = Steps::<K>::new(gpu, s, lengths)?;
@@ -186,7 +187,7 @@ fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Resu
     let input = |name: &str| held.iter().find(|(known, _)| *known == name).map_or(Arg::At(0), |(_, at)| *at);
     let output = arrays::output(task, &s);
     let y = steps.job.output(output.name, Dtype::F32, &output.dims, 0)?;
-    let (queries, keys) = (Layout::apart(&s, s.heads), Layout::apart(&s, s.kv_heads));
+    let (queries, keys) = (Layout::queries(&s), Layout::keys(&s));
     let [q, k, v] = [("q", queries), ("k", keys), ("v", keys)].map(|(name, layout)| place(input(name), layout));
     match task {
         Task::Qkv => {

@@ -7,6 +7,7 @@
 use ellwand_core::{Case, HardSet, InputError, Tensors, Tolerance, Workload};
 
 use super::bf16::INPUTS;
+use super::shape::set_keys;
 use super::{Attention, Task};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::{Precision, narrowed, widened};
@@ -21,6 +22,8 @@ const LONG: usize = 513;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Ordinary,
+    /// Another number of keys than of queries.
+    Keys(usize),
     Offset(f32),
     /// Every score of a row is the same.
     Constant,
@@ -33,8 +36,10 @@ enum Kind {
     Infinite,
 }
 
-const SETS: [(&str, usize, Kind); 11] = [
+const SETS: [(&str, usize, Kind); 13] = [
     ("odd sizes", SHORT, Kind::Ordinary),
+    ("more keys than queries", 7, Kind::Keys(SHORT)),
+    ("fewer keys than queries", LONG, Kind::Keys(19)),
     ("one position", 1, Kind::Ordinary),
     ("offset 100", SHORT, Kind::Offset(100.0)),
     ("offset 1e4", SHORT, Kind::Offset(1e4)),
@@ -53,14 +58,11 @@ pub(super) fn sets(workload: &Attention, case: &Case, seed: u64) -> Result<Vec<H
     let kept = SETS.iter().filter(|(.., kind)| match kind {
         Kind::Ordinary | Kind::Tiny => true,
         Kind::Infinite => task == Task::Softmax,
+        Kind::Keys(_) => task == Task::Core,
         _ => matches!(task, Task::Softmax | Task::Core),
     });
     kept.map(|(name, sequence, kind)| {
-        let mut case = case.clone();
-        let sizes = [("batch", 1), ("sequence", *sequence), ("dimension", 2 * HEAD), ("heads", 2), ("kv-heads", 0)];
-        for (axis, size) in sizes {
-            case.set(axis, size as i64);
-        }
+        let case = sized(case, *sequence, *kind, task == Task::Core);
         let inputs = workload.inputs(&case, seed ^ workload.data_digest(&case))?;
         let bf16 = Precision::of(&case) == Precision::Bf16;
         let wide = if bf16 { widened(inputs, &INPUTS)? } else { inputs };
@@ -68,12 +70,44 @@ pub(super) fn sets(workload: &Attention, case: &Case, seed: u64) -> Result<Vec<H
         let also = Isa::others(&case);
         let set = if bf16 {
             HardSet::new(*name, case, narrowed(hard, &INPUTS)?)
-        } else if matches!(kind, Kind::Ordinary | Kind::Tiny) {
+        } else if matches!(kind, Kind::Ordinary | Kind::Keys(_) | Kind::Tiny) {
             HardSet::new(*name, case, hard)
         } else {
             HardSet::new(*name, case, hard).within(exact_scores(task))
         };
         Ok(HardSet { also, ..set })
+    })
+    .collect()
+}
+
+/// The case of a set; `keys` if the task can choose their number.
+fn sized(case: &Case, sequence: usize, kind: Kind, keys: bool) -> Case {
+    let mut case = case.clone();
+    let sizes = [("batch", 1), ("sequence", sequence), ("dimension", 2 * HEAD), ("heads", 2), ("kv-heads", 0)];
+    for (axis, size) in sizes {
+        case.set(axis, size as i64);
+    }
+    if keys {
+        set_keys(&mut case, if let Kind::Keys(keys) = kind { keys } else { 0 });
+    }
+    case
+}
+
+/// The hard sets of the gradients of the core: sizes, and values near 0.
+pub(super) fn of_gradients(workload: &dyn Workload, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
+    let kept = SETS.iter().filter(|(.., kind)| matches!(kind, Kind::Ordinary | Kind::Keys(_) | Kind::Tiny));
+    kept.map(|(name, sequence, kind)| {
+        let case = sized(case, *sequence, *kind, true);
+        let mut inputs = workload.inputs(&case, seed ^ workload.data_digest(&case))?;
+        if *kind == Kind::Tiny {
+            for name in ["q", "k", "v", "dcontext"] {
+                let mut array = inputs.get(name)?.clone();
+                array.f32_mut()?.iter_mut().for_each(|x| *x *= 1e-15);
+                inputs.insert(name, array);
+            }
+        }
+        let also = Isa::others(&case);
+        Ok(HardSet { also, ..HardSet::new(*name, case, inputs) })
     })
     .collect()
 }
@@ -95,7 +129,7 @@ fn hardened(task: Task, mut inputs: Tensors, sequence: usize, kind: Kind) -> Res
         Ok(())
     };
     match task {
-        _ if kind == Kind::Ordinary => {}
+        _ if matches!(kind, Kind::Ordinary | Kind::Keys(_)) => {}
         Task::Softmax => replace("scores", sequence, &|at, x| score(kind, at, x))?,
         Task::Core if kind != Kind::Tiny => {
             replace("q", HEAD, &|[_, column], x| match column {
@@ -123,7 +157,7 @@ const LAST: usize = HEAD - 1;
 /// A score whose ordinary value is `x`.
 fn score(kind: Kind, [row, column]: [usize; 2], x: f32) -> f32 {
     match kind {
-        Kind::Ordinary => x,
+        Kind::Ordinary | Kind::Keys(_) => x,
         Kind::Offset(offset) => offset + (x * 8.0).round() / 8.0,
         Kind::Constant => [0.0, 1.0, -1e4, 3.3e7, 1e-30, -3.4e38, 3.4e38][row % 7],
         Kind::Growing => column as f32 * (row % 5) as f32,

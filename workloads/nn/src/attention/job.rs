@@ -60,7 +60,7 @@ impl Buffers {
         Self {
             qkv: when(chain, if small { keys + rows * d } else { positions * s.projected() }),
             context: when(chain, if small { rows } else { positions } * d),
-            scores: when(materialised, s.batch * s.heads * s.sequence * s.sequence),
+            scores: when(materialised, s.batch * s.heads * s.sequence * s.keys),
             normed: when(layer, positions * d),
             hidden: when(layer, 4 * positions * d),
         }
@@ -77,7 +77,7 @@ impl Buffers {
 pub(super) fn extra(task: Task, way: &Way, s: &Shape) -> u64 {
     // In f64, which no case overflows; the conversion to u64 saturates.
     let (d, n) = (s.dimension as f64, s.positions() as f64);
-    let square = 4.0 * n * s.heads as f64 * s.sequence as f64;
+    let square = 4.0 * n * s.heads as f64 * s.keys as f64;
     let chain = 4.0 * n * (s.projected() as f64 + d);
     let core = match way.tiling() {
         Some(tiling) => 4.0 * tiling.len(s) as f64 * way.threads() as f64,
@@ -107,7 +107,7 @@ impl Job {
             (Task::Softmax, _) => &[],
             (Task::WeightedSum, _) => &[(head, n)],
             (Task::Output, _) => &[(d, d)],
-            (Task::Core, Steps::Packed) => &[(n, head), (head, n)],
+            (Task::Core, Steps::Packed) => &[(s.keys, head), (head, s.keys)],
             (Task::Core, _) => &[],
             (Task::Whole, Steps::Packed) => &[(n, head), (head, n), (s.projected(), d), (d, d)],
             (Task::Whole, Steps::Streamed) => &[(2 * s.kv_heads * head, d), (d, d)],
@@ -163,7 +163,7 @@ impl Job {
         let linear = |x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]| {
             if plain { naive::linear(x, w, b, y) } else { ops.linear(x, w, b, y) }
         };
-        let (queries, keys) = (Layout::apart(s, s.heads), Layout::apart(s, s.kv_heads));
+        let (queries, keys) = (Layout::queries(s), Layout::keys(s));
         let nothing: (*const f32, Layout) = (std::ptr::null(), queries);
         let core = |q, k, v, out| Core { shape: *s, lengths, q, k, v, out };
         match task {

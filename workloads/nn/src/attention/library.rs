@@ -8,7 +8,7 @@ use ellwand_simd::pool;
 use super::fused::{self, Core, Tiling};
 use super::shape::{Layout, Mask, Shape};
 
-/// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, sequence, head]`.
+/// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, keys, head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
     /// Sequences.
@@ -17,8 +17,10 @@ pub struct Heads {
     pub heads: usize,
     /// Heads of keys and values; they divide `heads`.
     pub kv_heads: usize,
-    /// Positions of a sequence.
+    /// Queries of a sequence.
     pub sequence: usize,
+    /// Keys and values of a sequence.
+    pub keys: usize,
     /// Values of one head.
     pub head: usize,
     /// Whether a query sees only the keys up to its own position.
@@ -29,15 +31,16 @@ pub struct Heads {
 
 impl Heads {
     fn checked(&self) -> Result<Shape, InputError> {
-        let Self { batch, heads, kv_heads, sequence, head, causal, .. } = *self;
-        if [batch, heads, kv_heads, sequence, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
+        let Self { batch, heads, kv_heads, sequence, keys, head, causal, .. } = *self;
+        if [batch, heads, kv_heads, sequence, keys, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
             let problem =
-                format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {head}");
+                format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {keys} x {head}");
             return Err(InputError::new("q", problem, "extents above 0, and heads that the heads of keys divide"));
         }
         Ok(Shape {
             batch,
             sequence,
+            keys,
             dimension: heads * head,
             heads,
             kv_heads,
@@ -52,18 +55,16 @@ impl Heads {
 /// If an array does not have the extents; the error names it.
 pub fn attend(extents: Heads, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) -> Result<(), InputError> {
     let shape = extents.checked()?;
-    let rows = shape.positions() * shape.head();
-    for (name, got, heads) in [
-        ("q", q.len(), shape.heads),
-        ("k", k.len(), shape.kv_heads),
-        ("v", v.len(), shape.kv_heads),
-        ("out", out.len(), shape.heads),
-    ] {
-        if got != rows * heads {
-            return Err(InputError::new(name, format!("it has {got} values"), format!("{}", rows * heads)));
+    let (queries, keys) = (shape.heads * shape.sequence, shape.kv_heads * shape.keys);
+    for (name, got, rows) in
+        [("q", q.len(), queries), ("k", k.len(), keys), ("v", v.len(), keys), ("out", out.len(), queries)]
+    {
+        let expected = shape.batch * rows * shape.head();
+        if got != expected {
+            return Err(InputError::new(name, format!("it has {got} values"), format!("{expected}")));
         }
     }
-    let (queries, keys) = (Layout::apart(&shape, shape.heads), Layout::apart(&shape, shape.kv_heads));
+    let (queries, keys) = (Layout::queries(&shape), Layout::keys(&shape));
     let core = Core {
         shape,
         lengths: &[],

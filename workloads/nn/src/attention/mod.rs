@@ -5,9 +5,10 @@
 //! et al., Attention Is All You Need, 2017); fewer heads of keys and values than of queries give grouped attention (J.
 //! Ainslie et al., GQA, 2023). Rows that see no key give 0, as in PyTorch. NaN or infinity in a key makes every row
 //! that sees it NaN; values of masked keys must be finite. The core also exists in bf16 (`--precision bf16`,
-//! `bf16.rs`).
+//! `bf16.rs`) and with another number of keys than of queries (`--keys`).
 
 mod arrays;
+mod backward;
 mod bf16;
 mod cublas;
 mod cuda;
@@ -29,7 +30,7 @@ mod way;
 mod weigh;
 mod wgpu;
 
-use ellwand_core::view::{Fused, Parts, View};
+use ellwand_core::view::{Fused, Parts, View, Whole};
 use ellwand_core::{
     Axis, Case, Dtype, Fit, HardSet, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
 };
@@ -182,6 +183,9 @@ impl Workload for Attention {
         }
         arrays::adopt(self.task, case, given, fit)
     }
+    fn open_axes(&self) -> &[&'static str] {
+        if matches!(self.task, Task::Whole | Task::Layer) { &["heads"] } else { &[] }
+    }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let s = Shape::of(case)?;
         if Precision::of(case) == Precision::Bf16 {
@@ -263,6 +267,7 @@ fn components() -> View {
             advice: "use the fused implementation (`attention-core`, `attention`), which never writes the scores"
                 .into(),
         }),
+        whole: Some(Whole { workload: Task::Whole.name().into(), implementation: "simd".into() }),
     })
 }
 
@@ -272,7 +277,7 @@ pub(crate) fn register(registry: &mut Registry) {
     for task in Task::ALL {
         let mut axes = shape::axes();
         if task == Task::Core {
-            axes.push(shape::precision());
+            axes.extend([shape::keys(), shape::precision()]);
             registry.implementation(cuda_bf16::implementation(task));
         }
         registry.workload(Attention { task, axes, sizes: shape::sizes() });
@@ -283,4 +288,5 @@ pub(crate) fn register(registry: &mut Registry) {
             registry.implementation(row);
         }
     }
+    backward::register(registry);
 }

@@ -32,7 +32,7 @@ fn rows<'a>(s: &'a Shape, lengths: &'a [i64]) -> impl Iterator<Item = (usize, us
 /// Scores of all pairs; -inf where masked.
 pub(super) fn scores(s: &Shape, lengths: &[i64], q: (&[f32], Layout), k: (&[f32], Layout), scores: &mut [f32]) {
     let (head, scale, group) = (s.head(), s.scale() as f32, s.heads / s.kv_heads);
-    for ((b, h, row, visible), scores) in rows(s, lengths).zip(scores.chunks_exact_mut(s.sequence)) {
+    for ((b, h, row, visible), scores) in rows(s, lengths).zip(scores.chunks_exact_mut(s.keys)) {
         let q = &q.0[q.1.at(b, h, row)..][..head];
         for (j, score) in scores.iter_mut().enumerate() {
             let k = &k.0[k.1.at(b, h / group, j)..][..head];
@@ -43,7 +43,7 @@ pub(super) fn scores(s: &Shape, lengths: &[i64], q: (&[f32], Layout), k: (&[f32]
 
 /// Replaces scores by weights.
 pub(super) fn softmax(s: &Shape, lengths: &[i64], scores: &mut [f32]) {
-    for ((_, _, _, visible), row) in rows(s, lengths).zip(scores.chunks_exact_mut(s.sequence)) {
+    for ((_, _, _, visible), row) in rows(s, lengths).zip(scores.chunks_exact_mut(s.keys)) {
         let (seen, beyond) = row.split_at_mut(visible);
         beyond.fill(0.0);
         let top = seen.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -57,7 +57,7 @@ pub(super) fn softmax(s: &Shape, lengths: &[i64], scores: &mut [f32]) {
 /// Weighted sums of the values that each row sees.
 pub(super) fn sums(s: &Shape, lengths: &[i64], weights: &[f32], v: (&[f32], Layout), out: (&mut [f32], Layout)) {
     let (head, group) = (s.head(), s.heads / s.kv_heads);
-    for ((b, h, row, visible), weights) in rows(s, lengths).zip(weights.chunks_exact(s.sequence)) {
+    for ((b, h, row, visible), weights) in rows(s, lengths).zip(weights.chunks_exact(s.keys)) {
         let to = &mut out.0[out.1.at(b, h, row)..][..head];
         to.fill(0.0);
         for (j, w) in weights.iter().enumerate().take(visible) {

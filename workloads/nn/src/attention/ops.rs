@@ -61,20 +61,20 @@ impl Ops {
         unsafe { self.products(1, |_| p) };
     }
 
-    /// Writes the scores of all pairs to [batch, heads, sequence, sequence], without masking.
+    /// Writes the scores of all pairs to [batch, heads, sequence, keys], without masking.
     ///
     /// # Safety
     /// The layouts of `core` must lead to readable elements.
     pub(super) unsafe fn scores(&self, core: &Core<'_>, scores: &mut [f32]) {
         let s = core.shape;
-        let (n, group) = (s.sequence, s.heads / s.kv_heads);
-        assert!(scores.len() >= s.batch * s.heads * n * n);
+        let (n, keys, group) = (s.sequence, s.keys, s.heads / s.kv_heads);
+        assert!(scores.len() >= s.batch * s.heads * n * keys);
         let to = Start(scores.as_mut_ptr());
         let of = |i: usize| {
             let (b, h) = (i / s.heads, i % s.heads);
             Product {
                 m: n,
-                n,
+                n: keys,
                 k: s.head(),
                 a: core.q.0.wrapping_add(core.q.1.at(b, h, 0)),
                 a_stride: core.q.1.row,
@@ -85,9 +85,9 @@ impl Ops {
                 },
                 alpha: s.scale() as f32,
                 bias: None,
-                c: to.at(i * n * n),
-                c_stride: n,
-                stream: gemm::streams(s.batch * s.heads * n * n),
+                c: to.at(i * n * keys),
+                c_stride: keys,
+                stream: gemm::streams(s.batch * s.heads * n * keys),
             }
         };
         // SAFETY: the caller's promise for q and k; each head has a separate square of the scores.
@@ -97,23 +97,23 @@ impl Ops {
     /// Writes -inf where masked.
     pub(super) fn mask(&self, s: &Shape, lengths: &[i64], scores: &mut [f32]) {
         let n = s.sequence;
-        for (at, row) in scores.chunks_exact_mut(n).enumerate() {
+        for (at, row) in scores.chunks_exact_mut(s.keys).enumerate() {
             row[s.visible(lengths, at / (s.heads * n), at % n)..].fill(f32::NEG_INFINITY);
         }
     }
 
     /// Computes weights from scores `x`, or in place.
     pub(super) fn softmax(&self, s: &Shape, lengths: &[i64], x: Option<&[f32]>, y: &mut [f32]) {
-        let n = s.sequence;
+        let (n, keys) = (s.sequence, s.keys);
         // Rows per piece: about 64 KB.
-        let rows = if self.parallel { (16_384 / n).max(1) } else { usize::MAX / n };
+        let rows = if self.parallel { (16_384 / keys).max(1) } else { usize::MAX / keys };
         let work = |piece: usize, y: &mut [f32]| {
             let first = piece * rows;
             let visible = |i: usize| s.visible(lengths, (first + i) / (s.heads * n), (first + i) % n);
-            let x = x.map(|x| &x[first * n..][..y.len()]);
-            dispatch(self.isa, Row { x, y, length: n, visible: &visible });
+            let x = x.map(|x| &x[first * keys..][..y.len()]);
+            dispatch(self.isa, Row { x, y, length: keys, visible: &visible });
         };
-        if self.parallel { pool::for_each_slice(y, rows * n, work) } else { work(0, y) }
+        if self.parallel { pool::for_each_slice(y, rows * keys, work) } else { work(0, y) }
     }
 
     /// Weighted sums of values.
@@ -123,8 +123,8 @@ impl Ops {
     /// meanwhile.
     pub(super) unsafe fn sums(&self, core: &Core<'_>, weights: &[f32]) {
         let s = core.shape;
-        let (n, group) = (s.sequence, s.heads / s.kv_heads);
-        assert!(weights.len() >= s.batch * s.heads * n * n);
+        let (n, keys, group) = (s.sequence, s.keys, s.heads / s.kv_heads);
+        assert!(weights.len() >= s.batch * s.heads * n * keys);
         let core = *core;
         let from = Start(weights.as_ptr().cast_mut());
         let of = |i: usize| {
@@ -133,9 +133,9 @@ impl Ops {
             Product {
                 m: n,
                 n: s.head(),
-                k: n,
-                a: from.at(i * n * n),
-                a_stride: n,
+                k: keys,
+                a: from.at(i * n * keys),
+                a_stride: keys,
                 b: Source {
                     at: core.v.0.wrapping_add(core.v.1.at(b, h / group, 0)),
                     stride: core.v.1.row,

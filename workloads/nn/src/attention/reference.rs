@@ -81,7 +81,7 @@ impl Core<'_> {
         let (b, head, first) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
         let (seen, scale) = (self.seen(&rows), self.shape.scale());
-        let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.sequence]; rows.len()];
+        let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.keys]; rows.len()];
         for j in 0..seen.iter().copied().max().unwrap_or(0) {
             let key = self.row(self.k, b, kv, j);
             for (r, scores) in scores.iter_mut().enumerate().filter(|(r, _)| j < seen[*r]) {
@@ -131,17 +131,17 @@ impl Core<'_> {
 
     /// Computes [`largest_score`] for this core.
     fn largest_score(&self) -> f64 {
-        let longest = |of: (&[f64], Layout), heads: usize| {
-            let rows = (0..self.shape.positions() * heads).map(|at| {
-                let (b, head, row) =
-                    (at / (heads * self.shape.sequence), at / self.shape.sequence % heads, at % self.shape.sequence);
+        let longest = |of: (&[f64], Layout), heads: usize, count: usize| {
+            let rows = (0..self.shape.batch * heads * count).map(|at| {
+                let (b, head, row) = (at / (heads * count), at / count % heads, at % count);
                 let row = self.row(of, b, head, row);
                 dot(row, row)
             });
             // f64::max ignores NaN.
             rows.filter(|square| square.is_finite()).fold(0.0, f64::max).sqrt()
         };
-        longest(self.q, self.shape.heads) * longest(self.k, self.shape.kv_heads) * self.shape.scale()
+        let Shape { sequence, keys, heads, kv_heads, .. } = *self.shape;
+        longest(self.q, heads, sequence) * longest(self.k, kv_heads, keys) * self.shape.scale()
     }
 
     fn attend(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
@@ -157,7 +157,7 @@ pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2]
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let (q, k, v) = (get("q")?, get("k")?, get("v")?);
     let squares: Vec<f64> = v.iter().map(|v| v * v).collect();
-    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
     let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
     let squared = Core { v: (&squares, keys), ..core };
     let both = |rows: Range<usize>| {
@@ -231,7 +231,7 @@ pub(super) fn largest_score(task: Task, shape: &Shape, inputs: &Tensors) -> Resu
     Ok(match task {
         Task::Core => {
             let (q, k) = (get("q")?, get("k")?);
-            let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+            let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
             Core { shape, lengths: &[], q: (&q, queries), k: (&k, keys), v: (&k, keys) }.largest_score()
         }
         Task::Whole => whole(&get("x")?)?,
@@ -247,7 +247,7 @@ pub(super) fn reference(task: Task, shape: &Shape, inputs: &Tensors) -> Result<T
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let or_empty = |name: &str| inputs.find(name).map_or(Ok(Vec::new()), |_| get(name));
     let (q, k, v) = (or_empty("q")?, or_empty("k")?, or_empty("v")?);
-    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let (queries, keys) = (Layout::queries(shape), Layout::keys(shape));
     let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
     let n = shape.sequence;
     let y = pool::run(|| -> Result<Vec<f64>, InputError> {

@@ -1,6 +1,6 @@
 //! The sizes, heads and mask of an attention case, and errors for invalid ones.
 
-use ellwand_core::{Axis, Case, InputError, Size, Value};
+use ellwand_core::{Axis, Case, InputError, PrepareError, Size, Value};
 
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::Precision;
@@ -10,7 +10,8 @@ use ellwand_simd::precision::Precision;
 pub(super) enum Mask {
     /// All keys.
     None,
-    /// The keys up to its own position.
+    /// The keys up to its own position; with another number of keys than of queries, counted from the first key, as in
+    /// PyTorch.
     Causal,
     /// The keys within the length of its sequence.
     Padding,
@@ -23,6 +24,8 @@ pub(super) struct Shape {
     pub(super) batch: usize,
     /// Positions per sequence.
     pub(super) sequence: usize,
+    /// Keys per sequence: as many as positions, except in the core.
+    pub(super) keys: usize,
     /// Values per position.
     pub(super) dimension: usize,
     /// Number of query heads.
@@ -55,12 +58,28 @@ pub(super) fn axes() -> Vec<Axis> {
         .unit("heads"),
         Axis::choice(
             "mask",
-            "keys that a query sees: all, those up to its own position, or those within its sequence's length",
+            "keys that a query sees: all, those up to its own position (counted from the first key), or those within its sequence's length",
             &["none", "causal", "padding"],
             "none",
         ),
         Isa::axis(),
     ]
+}
+
+/// The number of keys, which only the core can choose. It was added later, so its default leaves case ids unchanged.
+pub(super) fn keys() -> Axis {
+    let about = "keys and values in a sequence; 0 for as many as positions";
+    let mut axis = Axis::int("keys", about, 0, MOST, 0).unit("keys").alias(&["key-length"]);
+    axis.neutral = axis.default.first().cloned();
+    axis
+}
+
+/// Sets the number of keys of a case of the core; 0 for as many as positions, which leaves the axis out.
+pub(super) fn set_keys(case: &mut Case, keys: usize) {
+    case.params.retain(|(axis, _)| axis != "keys");
+    if keys > 0 {
+        case.params.push(("keys".into(), Value::Int(keys as i64)));
+    }
 }
 
 /// The precision axis, which only the core has.
@@ -107,13 +126,15 @@ impl Shape {
                 }
                 heads.clamp(1, dimension)
             };
-            let (below, above) = (fitting(|heads| heads - 1), fitting(|heads| heads + 1));
+            let mut fit =
+                [fitting(|heads| heads - 1), fitting(|heads| heads + 1)].map(|n| format!("--heads {n}")).to_vec();
+            fit.dedup();
             return Err(InputError::new(
                 "--heads",
                 format!("{heads} heads do not divide the dimension {dimension}"),
                 format!("a divisor of {dimension}"),
             )
-            .help(format!("use --heads {below} or --heads {above}")));
+            .help(format!("use {}", fit.join(" or "))));
         }
         let kv_heads = match case.int("kv-heads").unwrap_or(0) {
             0 => heads,
@@ -132,7 +153,17 @@ impl Shape {
             Some("padding") => Mask::Padding,
             _ => Mask::None,
         };
-        Ok(Self { batch: size("batch", 1)?, sequence: size("sequence", 256)?, dimension, heads, kv_heads, mask })
+        let sequence = size("sequence", 256)?;
+        let keys = usize::try_from(case.int("keys").unwrap_or(0)).ok().filter(|keys| *keys > 0).unwrap_or(sequence);
+        Ok(Self { batch: size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask })
+    }
+
+    /// Refuses another number of keys than of queries, for kernels that know only one length.
+    pub(super) fn check_one_length(&self) -> Result<(), PrepareError> {
+        if self.keys == self.sequence {
+            return Ok(());
+        }
+        Err(PrepareError::Unsupported("the kernels for GPUs take as many keys as queries: --keys 0".into()))
     }
 
     /// Values per head.
@@ -150,26 +181,28 @@ impl Shape {
         self.batch * self.sequence
     }
 
-    /// Length of sequence `b` in generated inputs: ragged, from nearly full to about half.
+    /// Keys of sequence `b` in generated inputs: ragged, from nearly full to about half.
     pub(super) fn length(&self, b: usize) -> usize {
-        self.sequence - (b + 1) * self.sequence / (2 * (self.batch + 1))
+        self.keys - (b + 1) * self.keys / (2 * (self.batch + 1))
     }
 
     /// Number of leading keys that query `row` of sequence `b` sees; uses `lengths` if the mask is padding.
     pub(super) fn visible(&self, lengths: &[i64], b: usize, row: usize) -> usize {
         match self.mask {
-            Mask::None => self.sequence,
-            Mask::Causal => row + 1,
-            Mask::Padding => lengths.get(b).map_or(0, |l| usize::try_from(*l).unwrap_or(0).min(self.sequence)),
+            Mask::None => self.keys,
+            Mask::Causal => self.keys.min(row + 1),
+            Mask::Padding => lengths.get(b).map_or(0, |l| usize::try_from(*l).unwrap_or(0).min(self.keys)),
         }
     }
 
     /// Pairs of a query and a visible key in all sequences, for one head.
     pub(super) fn pairs(&self) -> f64 {
-        let s = self.sequence as f64;
+        let (s, keys) = (self.sequence as f64, self.keys as f64);
+        // Rows before this one see a key more than the row before.
+        let growing = s.min(keys);
         match self.mask {
-            Mask::None => self.batch as f64 * s * s,
-            Mask::Causal => self.batch as f64 * s * (s + 1.0) / 2.0,
+            Mask::None => self.batch as f64 * s * keys,
+            Mask::Causal => self.batch as f64 * (growing * (growing + 1.0) / 2.0 + (s - growing) * keys),
             Mask::Padding => (0..self.batch).map(|b| s * self.length(b) as f64).sum(),
         }
     }
@@ -190,8 +223,17 @@ pub(super) struct Layout {
 
 impl Layout {
     /// [batch, heads, sequence, head]: each head is contiguous.
-    pub(super) fn apart(shape: &Shape, heads: usize) -> Self {
-        let head = shape.sequence * shape.head();
+    pub(super) fn queries(shape: &Shape) -> Self {
+        Self::apart(shape, shape.heads, shape.sequence)
+    }
+
+    /// [batch, kv-heads, keys, head].
+    pub(super) fn keys(shape: &Shape) -> Self {
+        Self::apart(shape, shape.kv_heads, shape.keys)
+    }
+
+    fn apart(shape: &Shape, heads: usize, rows: usize) -> Self {
+        let head = rows * shape.head();
         Self { batch: heads * head, head, row: shape.head() }
     }
 

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
+use super::labels;
 use super::op::Op;
 use super::shape::Shape;
 use ellwand_simd::pool;
@@ -35,7 +36,12 @@ pub(super) fn seeded(op: Op, shape: &Shape, seed: u64) -> Result<Tensors, InputE
     let extents = [shape.batch, shape.sequence, shape.dimension];
     let mut arrays = Tensors::new().with("x", normal(&extents, 0.0, 3.0, seed, 0)?);
     if let Some((name, _)) = op.second() {
-        arrays.insert(name, normal(&extents, 0.0, 3.0, seed, 1)?);
+        let spread = if op == Op::SoftCrossEntropyLoss { 1.5 } else { 3.0 };
+        let mut second = normal(&extents, 0.0, spread, seed, 1)?;
+        if op == Op::SoftCrossEntropyLoss {
+            labels::make_probabilities(second.f32_mut()?, shape.dimension);
+        }
+        arrays.insert(name, second);
     }
     for (i, (name, _, centre)) in op.vectors().iter().enumerate() {
         arrays.insert(name, normal(&[shape.dimension], *centre, 0.1, seed, 2 + i as u64)?);
@@ -127,7 +133,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
         arrays.insert(name, vector);
     }
     if op.has_labels() {
-        let labels = labels(&given, &whole, &shape)?;
+        let labels = given_labels(&given, &whole, &shape)?;
         let kept = leading(&labels, extents[1], shape.sequence, shape.batch);
         let extents = if cut == extents { &whole[..whole.len() - 1] } else { &cut[..2] };
         arrays.insert("labels", Tensor::new(extents, &kept[..])?);
@@ -151,7 +157,7 @@ pub(super) fn leading<T: Copy>(values: &[T], stride: usize, inner: usize, outer:
 }
 
 /// Labels as i64, one per row of x, each a class or the label of rows that the loss skips.
-fn labels(given: &Tensors, x: &[usize], shape: &Shape) -> Result<Vec<i64>, InputError> {
+fn given_labels(given: &Tensors, x: &[usize], shape: &Shape) -> Result<Vec<i64>, InputError> {
     let (classes, skipped) = (shape.dimension, shape.ignore_index);
     let array = given.get("labels")?;
     let values: Vec<i64> = match (array.i64(), array.i32()) {

@@ -64,6 +64,9 @@ fn prepare<K: Kernels>(
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let shape = Shape::of(case)?;
+    if op.of(case) == Op::SoftCrossEntropyLoss {
+        return Err(PrepareError::Unsupported("the kernels for GPUs take labels: targets=labels".into()));
+    }
     if shape.precision != Precision::F32 {
         return Err(PrepareError::Unsupported("the kernels for GPUs take arrays of f32: precision=f32".into()));
     }
@@ -117,7 +120,7 @@ fn prepare<K: Kernels>(
             let y = job.output("y", Dtype::F32, &extents, 0)?;
             K::softmax(&mut job, [x, y], [rows, d])?;
         }
-        (Op::CrossEntropyLoss, _) => {
+        (Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss, _) => {
             let labels = labels::of(case, inputs)?;
             if labels::counted(&labels) < labels.len() {
                 let why = "the kernels for GPUs skip no rows: labels without the ignore-index";

@@ -60,8 +60,8 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
 /// Lengths of the outputs y and sum, in values.
 fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
     let y = match (op, shape.reduction) {
-        (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 0,
-        (Op::CrossEntropyLoss, Reduction::None) => shape.rows(),
+        (op, Reduction::Mean | Reduction::Sum) if op.is_loss() => 0,
+        (op, Reduction::None) if op.is_cross_entropy() => shape.rows(),
         _ => shape.elements(),
     };
     [y, if op == Op::ResidualLayerNorm { y } else { 0 }]
@@ -95,7 +95,7 @@ pub(super) struct Job<T: Element = f32> {
 impl<T: Element> Job<T> {
     /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Self, PrepareError> {
-        let shape = Shape::of(case)?;
+        let (op, shape) = (op.of(case), Shape::of(case)?);
         let x = inputs.get("x")?;
         if x.len() != shape.elements() {
             return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
@@ -162,7 +162,11 @@ impl<T: Element> Job<T> {
         }
         [self.x, self.second, self.y, self.sum, self.between] = held;
         let total: f64 = self.partial.iter().map(|bits| f64::from_bits(bits.load(Relaxed))).sum();
-        let count = if self.op == Op::CrossEntropyLoss { labels::counted(&self.labels) } else { self.shape.elements() };
+        let count = match self.op {
+            Op::CrossEntropyLoss => labels::counted(&self.labels),
+            Op::SoftCrossEntropyLoss => self.shape.rows(),
+            _ => self.shape.elements(),
+        };
         self.loss = (if self.shape.reduction == Reduction::Mean { total / count as f64 } else { total }) as f32;
     }
 
@@ -183,7 +187,7 @@ impl<T: Element> Job<T> {
         let work = |i: usize| {
             let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
             // One loss per row, or an element for each of x.
-            let wide = if step == Step::Whole(Op::CrossEntropyLoss) { 1 } else { d };
+            let wide = if matches!(step, Step::Whole(op) if op.is_cross_entropy()) { 1 } else { d };
             // SAFETY: different pieces do not overlap, and no array is passed twice to a step that writes it.
             let piece = unsafe {
                 Piece {
@@ -214,7 +218,7 @@ impl<T: Element> Job<T> {
         }
         let loss = match (self.op, self.shape.reduction) {
             (_, Reduction::Mean | Reduction::Sum) => Tensor::new(&[], &[self.loss][..])?,
-            (Op::CrossEntropyLoss, _) => T::tensor(&self.extents[..self.extents.len() - 1], &self.y)?,
+            (op, _) if op.is_cross_entropy() => T::tensor(&self.extents[..self.extents.len() - 1], &self.y)?,
             _ => T::tensor(&self.extents, &self.y)?,
         };
         Ok(Tensors::new().with("loss", loss))
@@ -242,7 +246,7 @@ pub(super) fn rows_of(dimension: usize) -> usize {
 
 /// True to use non-temporal stores, and a description of the choice.
 fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
-    if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
+    if output_lengths(op, shape)[0] == 0 || op.is_cross_entropy() {
         return (false, String::new());
     }
     let rowwise = !matches!(op, Op::Gelu | Op::Swish | Op::MseLoss | Op::SwiGlu);

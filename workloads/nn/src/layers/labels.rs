@@ -1,4 +1,6 @@
-//! The labels of cross-entropy: classes, and the label of rows that the loss skips (PyTorch's `ignore_index`).
+//! The targets of cross-entropy, as in PyTorch: labels, i.e. classes or the label of rows that the loss skips
+//! (`ignore_index`), or a probability for each class. With probabilities no row is skipped, a mean is over all rows, and
+//! a row need not sum to 1.
 
 use ellwand_core::{Axis, Case, InputError, Tensors};
 
@@ -9,14 +11,39 @@ const USUAL: i64 = -100;
 const SKIPPED: i64 = -1;
 
 /// The axes. They were added later, so their defaults leave case ids unchanged.
-pub(super) fn axes() -> [Axis; 2] {
+pub(super) fn axes() -> [Axis; 3] {
+    let about = "what a row is compared with: the label of its class, or a probability for each class";
+    let targets = Axis::choice("targets", about, &["labels", "probabilities"], "labels");
     let about = "label of rows that the loss skips: loss and gradient 0, and no part of the mean";
     let index = Axis::int("ignore-index", about, i64::from(i32::MIN), i64::from(i32::MAX), USUAL);
     let share = Axis::int("ignored", "rows of the generated labels that the loss skips, in percent", 0, 100, 0);
-    [index, share].map(|mut axis| {
+    [targets, index, share].map(|mut axis| {
         axis.neutral = axis.default.first().cloned();
         axis
     })
+}
+
+/// True if the case compares rows with probabilities.
+pub(super) fn are_probabilities(case: &Case) -> bool {
+    case.text("targets") == Some("probabilities")
+}
+
+/// Refuses axes of labels in a case with probabilities: they would have no effect.
+pub(super) fn check(case: &Case) -> Result<(), InputError> {
+    if are_probabilities(case) && case.int("ignored").is_some_and(|share| share > 0) {
+        let problem = "with --targets probabilities the loss skips no row";
+        return Err(InputError::new("--ignored", problem, "--ignored 0, or --targets labels"));
+    }
+    Ok(())
+}
+
+/// Turns normally distributed values into probabilities, row by row.
+pub(super) fn make_probabilities(values: &mut [f32], classes: usize) {
+    for row in values.chunks_mut(classes) {
+        row.iter_mut().for_each(|x| *x = libm::expf(*x));
+        let sum: f64 = row.iter().map(|x| f64::from(*x)).sum();
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) / sum) as f32);
+    }
 }
 
 /// The label of skipped rows in the arrays of a case.

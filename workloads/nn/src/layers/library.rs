@@ -20,7 +20,8 @@ pub struct Layer<'a> {
     pub dimension: usize,
     /// The main input, in complete rows.
     pub x: &'a [f32],
-    /// `target`, `residual` or `up`, with the length of `x`.
+    /// `target`, `residual` or `up`, with the length of `x`; for `cross-entropy-loss` without labels the probabilities
+    /// of the classes.
     pub second: &'a [f32],
     /// `gamma` and `beta`, or `bias`, with one value per column.
     pub vectors: [&'a [f32]; 2],
@@ -73,7 +74,7 @@ impl<'a> Layer<'a> {
         let op = self.checked()?;
         let count = match op {
             Op::MseLoss => self.x.len(),
-            Op::CrossEntropyLoss => self.x.len() / self.dimension,
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => self.x.len() / self.dimension,
             _ => return Err(InputError::new(self.name, "it is no loss", "mse-loss or cross-entropy-loss")),
         };
         #[allow(clippy::cast_possible_truncation)]
@@ -85,6 +86,8 @@ impl<'a> Layer<'a> {
         let op = Op::ALL.into_iter().find(|op| op.name() == self.name).ok_or_else(|| {
             InputError::new("operation", format!("'{}' is unknown", self.name), format!("one of {names}"))
         })?;
+        let soft = op == Op::CrossEntropyLoss && self.labels.is_empty() && !self.second.is_empty();
+        let op = if soft { Op::SoftCrossEntropyLoss } else { op };
         if self.dimension == 0 || self.x.is_empty() || !self.x.len().is_multiple_of(self.dimension) {
             let problem = format!("{} values are no rows of {}", self.x.len(), self.dimension);
             return Err(InputError::new("x", problem, "at least one whole row"));

@@ -29,6 +29,7 @@ mod piece;
 mod reference;
 mod scalar;
 mod shape;
+mod soft_targets;
 mod softmax;
 #[cfg(test)]
 mod tests;

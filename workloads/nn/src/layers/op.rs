@@ -1,5 +1,9 @@
 //! The operations: names, arrays, and the steps of an implementation.
 
+use ellwand_core::Case;
+
+use super::labels;
+
 /// An operation: a workload of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
@@ -9,6 +13,8 @@ pub(super) enum Op {
     Softmax,
     MseLoss,
     CrossEntropyLoss,
+    /// Cross-entropy against probabilities of classes: a case of `cross-entropy-loss`, see [`Op::of`].
+    SoftCrossEntropyLoss,
     BiasGelu,
     ResidualLayerNorm,
     SwiGlu,
@@ -28,6 +34,7 @@ pub(super) enum Step {
 }
 
 impl Op {
+    /// The workloads.
     pub(super) const ALL: [Op; 9] = [
         Op::LayerNorm,
         Op::Gelu,
@@ -40,6 +47,12 @@ impl Op {
         Op::SwiGlu,
     ];
 
+    /// What a case of this workload computes.
+    pub(super) fn of(self, case: &Case) -> Op {
+        let soft = self == Op::CrossEntropyLoss && labels::are_probabilities(case);
+        if soft { Op::SoftCrossEntropyLoss } else { self }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Op::LayerNorm => "layer-norm",
@@ -47,7 +60,7 @@ impl Op {
             Op::Swish => "swish",
             Op::Softmax => "softmax",
             Op::MseLoss => "mse-loss",
-            Op::CrossEntropyLoss => "cross-entropy-loss",
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => "cross-entropy-loss",
             Op::BiasGelu => "bias-gelu",
             Op::ResidualLayerNorm => "residual-layer-norm",
             Op::SwiGlu => "swiglu",
@@ -61,7 +74,9 @@ impl Op {
             Op::Swish => "Swish (SiLU), x / (1 + e^-x)",
             Op::Softmax => "softmax over the last axis",
             Op::MseLoss => "mean squared error against a target",
-            Op::CrossEntropyLoss => "cross-entropy of logits [batch, sequence, classes] and labels [batch, sequence]",
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => {
+                "cross-entropy of logits [batch, sequence, classes] and labels [batch, sequence] or class probabilities"
+            }
             Op::BiasGelu => "GELU of x + bias in one pass, as between two linear layers",
             Op::ResidualLayerNorm => "x + residual and its layer normalisation in one pass",
             Op::SwiGlu => "Swish(x) * up in one pass, the gate of a SwiGLU layer",
@@ -72,6 +87,7 @@ impl Op {
     pub(super) fn second(self) -> Option<(&'static str, &'static str)> {
         match self {
             Op::MseLoss => Some(("target", "what x should be")),
+            Op::SoftCrossEntropyLoss => Some(("target", "probability of each class; rows usually sum to 1")),
             Op::ResidualLayerNorm => Some(("residual", "added to x before the normalisation")),
             Op::SwiGlu => Some(("up", "multiplied with Swish(x)")),
             _ => None,
@@ -95,7 +111,12 @@ impl Op {
     }
 
     pub(super) fn is_loss(self) -> bool {
-        matches!(self, Op::MseLoss | Op::CrossEntropyLoss)
+        self == Op::MseLoss || self.is_cross_entropy()
+    }
+
+    /// True for a loss a row.
+    pub(super) fn is_cross_entropy(self) -> bool {
+        matches!(self, Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss)
     }
 
     pub(super) fn has_form(self) -> bool {
@@ -130,6 +151,7 @@ impl Op {
             Op::Softmax => 5.0,
             Op::MseLoss => 3.0,
             Op::CrossEntropyLoss => 4.0,
+            Op::SoftCrossEntropyLoss => 6.0,
             Op::BiasGelu => 9.0,
             Op::ResidualLayerNorm => 9.0,
             Op::SwiGlu => 5.0,

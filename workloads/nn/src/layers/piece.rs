@@ -6,6 +6,7 @@ use super::line::{self, Flat, Rows};
 use super::loss::SquaredError;
 use super::norm::{self, Norm};
 use super::op::{Op, Step};
+use super::soft_targets::SoftCrossEntropy;
 use super::softmax::{self, CrossEntropy, Share, Softmax};
 use super::{reference, scalar};
 use ellwand_simd::buffer::{Buffer, Pages};
@@ -78,7 +79,7 @@ pub(super) fn span(step: Step) -> ellwand_profile::Guard {
         Step::Whole(Op::Swish) => span!("swish"),
         Step::Whole(Op::Softmax) => span!("softmax"),
         Step::Whole(Op::MseLoss) => span!("mse-loss"),
-        Step::Whole(Op::CrossEntropyLoss) => span!("cross-entropy-loss"),
+        Step::Whole(Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss) => span!("cross-entropy-loss"),
         Step::Whole(Op::BiasGelu) => span!("bias-gelu"),
         Step::Whole(Op::ResidualLayerNorm) => span!("residual-layer-norm"),
         Step::Whole(Op::SwiGlu) => span!("swiglu"),
@@ -131,6 +132,9 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         (Step::Whole(Op::MseLoss), _) => return dispatch(isa, SquaredError { x, target: second }),
         (Step::Whole(Op::CrossEntropyLoss), _) => {
             return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, far: plan.far, y });
+        }
+        (Step::Whole(Op::SoftCrossEntropyLoss), _) => {
+            return dispatch(isa, SoftCrossEntropy { x, target: second, d, each: plan.each, y });
         }
         (Step::Whole(Op::Softmax), _) => {
             with_scratch(softmax::SCRATCH * d, |scratch| {

@@ -71,7 +71,7 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
     let each = op.is_loss() && shape.reduction == Reduction::None;
     // Results of a row.
     let width = match op {
-        Op::CrossEntropyLoss => usize::from(each),
+        op if op.is_cross_entropy() => usize::from(each),
         Op::MseLoss if !each => 0,
         _ => d,
     };
@@ -104,11 +104,15 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
         return Ok(if sum.is_empty() { outputs } else { outputs.with("sum", Tensor::new(extents, &sum[..])?) });
     }
     let kept = || labels.iter().filter(|label| **label != -1).count();
-    let count = if op == Op::CrossEntropyLoss { kept() } else { x.len() };
+    let count = match op {
+        Op::CrossEntropyLoss => kept(),
+        Op::SoftCrossEntropyLoss => shape.rows(),
+        _ => x.len(),
+    };
     let loss = match (shape.reduction, op) {
         (Reduction::Mean, _) => Tensor::new(&[], &[(losses / count as f64) as f32][..])?,
         (Reduction::Sum, _) => Tensor::new(&[], &[losses as f32][..])?,
-        (Reduction::None, Op::CrossEntropyLoss) => Tensor::new(&extents[..extents.len() - 1], &y[..])?,
+        (Reduction::None, op) if op.is_cross_entropy() => Tensor::new(&extents[..extents.len() - 1], &y[..])?,
         (Reduction::None, _) => Tensor::new(extents, &y[..])?,
     };
     Ok(Tensors::new().with("loss", loss))
@@ -151,6 +155,19 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
                 let (most, sum) = log_sum(x);
                 pairs(x, x, y, |x, _| (x - most).exp() / sum);
             }
+        }
+        Step::Whole(Op::SoftCrossEntropyLoss) => {
+            let mut total = 0.0;
+            for (row, (x, target)) in x.chunks(d).zip(second.chunks(d)).enumerate() {
+                let (most, sum) = log_sum(x);
+                let each = |(x, p): (&f32, &f32)| f64::from(*p) * (sum.ln() + (most - f64::from(*x)));
+                let loss: f64 = x.iter().zip(target).map(each).sum();
+                total += loss;
+                if plan.each {
+                    y[row] = loss as f32;
+                }
+            }
+            return total;
         }
         Step::Whole(Op::CrossEntropyLoss) => {
             let losses = x.chunks(d).zip(labels).map(|(x, label)| {

@@ -21,7 +21,7 @@ fn swish(x: f32) -> f32 {
 }
 
 /// Sum of f(x, second) in f64, in eight interleaved sums: a single one costs the latency of an addition for every term.
-fn total(x: &[f32], second: &[f32], f: impl Fn(f32, f32) -> f64) -> f64 {
+pub(super) fn total(x: &[f32], second: &[f32], f: impl Fn(f32, f32) -> f64) -> f64 {
     let mut sums = [0.0; 8];
     let ((x, x_rest), (second, second_rest)) = (x.as_chunks::<8>(), second.as_chunks::<8>());
     for (x, second) in x.iter().zip(second) {
@@ -105,6 +105,20 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
                 let inverse = (1.0 / sum) as f32;
                 y.iter_mut().for_each(|y| *y *= inverse);
             }
+        }
+        (Step::Whole(Op::SoftCrossEntropyLoss), _) => {
+            let mut sum_of_losses = 0.0;
+            for (row, (x, target)) in x.chunks(d).zip(second.chunks(d)).enumerate() {
+                let most = largest(x);
+                let sum: f64 = x.iter().map(|x| f64::from((x - most).exp())).sum();
+                let log = sum.ln();
+                let loss = total(x, target, |x, p| f64::from(p) * (log + (f64::from(most) - f64::from(x))));
+                sum_of_losses += loss;
+                if plan.each {
+                    y[row] = loss as f32;
+                }
+            }
+            return sum_of_losses;
         }
         (Step::Whole(Op::CrossEntropyLoss), _) => {
             let mut total = 0.0;

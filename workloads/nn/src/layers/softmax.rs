@@ -11,7 +11,7 @@ use ellwand_simd::lanes::{Kernel, Simd, ln};
 
 /// Largest value of each of `ROWS` rows of `x`; may ignore NaN, which returns through the exponentials.
 #[inline(always)]
-fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS] {
+pub(super) fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS] {
     assert!(x.len() >= ROWS * d);
     let whole = d - d % S::LANES;
     let mut most = [s.splat(f32::NEG_INFINITY); ROWS];

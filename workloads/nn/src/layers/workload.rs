@@ -7,7 +7,7 @@ use ellwand_core::{
 
 use super::op::Op;
 use super::shape::{self, Allocation, Reduction, Shape};
-use super::{data, half, hard, reference};
+use super::{data, half, hard, labels, reference};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::{Precision, narrowed, widened};
 
@@ -34,8 +34,8 @@ fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
         + 4 * d * op.vectors().len() as u64
         + if op.has_labels() { 8 * rows } else { 0 };
     let written = match (op, shape.reduction) {
-        (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 4,
-        (Op::CrossEntropyLoss, Reduction::None) => value * rows,
+        (op, Reduction::Mean | Reduction::Sum) if op.is_loss() => 4,
+        (op, Reduction::None) if op.is_cross_entropy() => value * rows,
         (Op::ResidualLayerNorm, _) => 2 * value * n,
         _ => value * n,
     };
@@ -65,6 +65,7 @@ impl Workload for Layer {
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
         Shape::of(case)?;
+        labels::check(case)?;
         Isa::of(case).map(drop)
     }
 
@@ -82,7 +83,7 @@ impl Workload for Layer {
 
     fn footprint(&self, case: &Case) -> u64 {
         let Ok(shape) = Shape::of(case) else { return u64::MAX };
-        let (read, written) = traffic(self.op, &shape);
+        let (read, written) = traffic(self.op.of(case), &shape);
         // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         let between = if self.op.unfused().is_some() { 4 * shape.elements() as u64 } else { 0 };
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(between)
@@ -91,17 +92,18 @@ impl Workload for Layer {
     fn ports(&self, case: &Case) -> Ports {
         let x = "[batch, sequence, dimension] or any shape";
         let port = |name, dtype, shape, about, required| Port { name, dtype, shape, about, required };
-        let about_x = if self.op.has_labels() { "logits" } else { "values; rows are along the last axis" };
+        let op = self.op.of(case);
+        let about_x = if op.is_cross_entropy() { "logits" } else { "values; rows are along the last axis" };
         let mut inputs = vec![port("x", Dtype::F32, x, about_x, true)];
-        inputs.extend(self.op.second().map(|(name, about)| port(name, Dtype::F32, "as x", about, true)));
+        inputs.extend(op.second().map(|(name, about)| port(name, Dtype::F32, "as x", about, true)));
         inputs.extend(
             self.op.vectors().iter().map(|(name, about, _)| port(name, Dtype::F32, "[dimension]", about, false)),
         );
-        if self.op.has_labels() {
+        if op.has_labels() {
             inputs.push(port("labels", Dtype::I64, "as x without its last axis", "class of each row", true));
         }
         let outputs = match self.op {
-            Op::MseLoss | Op::CrossEntropyLoss => {
+            op if op.is_loss() => {
                 vec![port("loss", Dtype::F32, "[], or one a loss without reduction", "the loss", true)]
             }
             Op::ResidualLayerNorm => vec![
@@ -121,19 +123,19 @@ impl Workload for Layer {
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
-        let arrays = data::seeded(self.op, &Shape::of(case)?, seed)?;
+        let arrays = data::seeded(self.op.of(case), &Shape::of(case)?, seed)?;
         if precision(case) == Precision::Bf16 { narrowed(arrays, &half::INPUTS) } else { Ok(arrays) }
     }
 
     fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
-        hard::sets(self, self.op, case, seed)
+        hard::sets(self, self.op.of(case), case, seed)
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         if precision(case) == Precision::F32 {
-            return data::adopt(self.op, case, given, fit);
+            return data::adopt(self.op.of(case), case, given, fit);
         }
-        let (case, arrays) = data::adopt(self.op, case, widened(given, &half::INPUTS)?, fit)?;
+        let (case, arrays) = data::adopt(self.op.of(case), case, widened(given, &half::INPUTS)?, fit)?;
         Ok((case, narrowed(arrays, &half::INPUTS)?))
     }
 
@@ -141,14 +143,15 @@ impl Workload for Layer {
         let wide =
             if precision(case) == Precision::Bf16 { widened(inputs.clone(), &half::INPUTS)? } else { inputs.clone() };
         // Always in f32, because a bf16 result is compared with an unrounded one.
-        reference::outputs(self.op, &Shape::of(case)?, &wide)
+        reference::outputs(self.op.of(case), &Shape::of(case)?, &wide)
     }
 
     fn work(&self, case: &Case) -> Work {
         let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
-        let (read, written) = traffic(self.op, &shape);
+        let op = self.op.of(case);
+        let (read, written) = traffic(op, &shape);
         let n = shape.elements() as u64;
-        Work::items("elements", n).flops(self.op.flops() * n as f64).bytes(read, written)
+        Work::items("elements", n).flops(op.flops() * n as f64).bytes(read, written)
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {
@@ -174,7 +177,9 @@ impl Layer {
             Op::LayerNorm | Op::ResidualLayerNorm => Tolerance::Close { absolute: 2e-6, relative: 1e-6 },
             // Small weights carry the error of an exponential far from 1.
             Op::Softmax => Tolerance::Close { absolute: 1e-7, relative: 8e-6 },
-            Op::MseLoss | Op::CrossEntropyLoss => Tolerance::Close { absolute: 1e-6, relative: 2e-6 },
+            Op::MseLoss | Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => {
+                Tolerance::Close { absolute: 1e-6, relative: 2e-6 }
+            }
             _ => Tolerance::Close { absolute: 1e-6, relative: 1e-6 },
         }
     }

@@ -7,7 +7,6 @@ use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
 use crate::layers::job::{rows_of_a_piece, stores_of, told};
 use crate::layers::labels;
-use crate::layers::op::Op as Forward;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
 use ellwand_simd::buffer::{Buffer, Shared};
@@ -86,7 +85,7 @@ pub(super) struct Job {
 impl Job {
     /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
-        let shape = Shape::of(case)?;
+        let (op, shape) = (op.of(case), Shape::of(case)?);
         let x = inputs.get("x")?;
         if x.len() != shape.elements() {
             return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
@@ -107,7 +106,11 @@ impl Job {
             Upstream::One => (nothing(), array(name, 1)?.first().copied().map_or(1.0, f64::from)),
         };
         let labels = if op.forward().has_labels() { labels::of(case, inputs)? } else { Vec::new() };
-        let losses = if op == Op::CrossEntropyLoss { labels::counted(&labels) } else { shape.elements() };
+        let losses = match op {
+            Op::CrossEntropyLoss => labels::counted(&labels),
+            Op::SoftCrossEntropyLoss => shape.rows(),
+            _ => shape.elements(),
+        };
         let reduced = op.forward().is_loss() && shape.reduction == Reduction::Mean;
         let parameters = if op.has_parameters() { shape.dimension } else { 0 };
         let pieces = shape.rows().div_ceil(rows_of(op, &shape));
@@ -118,7 +121,7 @@ impl Job {
             method,
             extents: x.shape().to_vec(),
             x: array("x", shape.elements())?,
-            target: if op.forward() == Forward::MseLoss { array("target", shape.elements())? } else { nothing() },
+            target: op.forward().second().map_or(Ok(nothing()), |(name, _)| array(name, shape.elements()))?,
             upstream,
             factor: if reduced { given / losses as f64 } else { given },
             gamma: if op.has_parameters() { array("gamma", shape.dimension)? } else { nothing() },

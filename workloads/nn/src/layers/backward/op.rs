@@ -1,5 +1,7 @@
 //! The operations: names, arrays, work.
 
+use ellwand_core::Case;
+
 use crate::layers::op::Op as Forward;
 use crate::layers::shape::{Reduction, Shape};
 
@@ -11,6 +13,8 @@ pub(super) enum Op {
     Swish,
     MseLoss,
     CrossEntropyLoss,
+    /// Against probabilities: a case of `cross-entropy-loss-backward`, see [`Op::of`].
+    SoftCrossEntropyLoss,
 }
 
 /// Shape of the upstream gradient.
@@ -25,7 +29,14 @@ pub(super) enum Upstream {
 }
 
 impl Op {
+    /// The workloads.
     pub(super) const ALL: [Op; 5] = [Op::LayerNorm, Op::Gelu, Op::Swish, Op::MseLoss, Op::CrossEntropyLoss];
+
+    /// What a case of this workload computes.
+    pub(super) fn of(self, case: &Case) -> Op {
+        let soft = self.forward().of(case) == Forward::SoftCrossEntropyLoss;
+        if soft { Op::SoftCrossEntropyLoss } else { self }
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -33,7 +44,7 @@ impl Op {
             Op::Gelu => "gelu-backward",
             Op::Swish => "swish-backward",
             Op::MseLoss => "mse-loss-backward",
-            Op::CrossEntropyLoss => "cross-entropy-loss-backward",
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => "cross-entropy-loss-backward",
         }
     }
 
@@ -43,7 +54,7 @@ impl Op {
             Op::Gelu => "gradient of GELU: dy (Phi(x) + x phi(x)), or that of the tanh approximation",
             Op::Swish => "gradient of Swish (SiLU): dy s (1 + x (1 - s)) with s = 1 / (1 + e^-x)",
             Op::MseLoss => "gradient of the squared error: 2 (x - target) dloss, over the number of values for a mean",
-            Op::CrossEntropyLoss => {
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => {
                 "gradient of cross-entropy: (softmax(x) - 1 at the label) dloss, over the rows for a mean"
             }
         }
@@ -57,6 +68,7 @@ impl Op {
             Op::Swish => Forward::Swish,
             Op::MseLoss => Forward::MseLoss,
             Op::CrossEntropyLoss => Forward::CrossEntropyLoss,
+            Op::SoftCrossEntropyLoss => Forward::SoftCrossEntropyLoss,
         }
     }
 
@@ -67,8 +79,8 @@ impl Op {
 
     pub(super) fn upstream(self, reduction: Reduction) -> Upstream {
         match (self, reduction) {
-            (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => Upstream::One,
-            (Op::CrossEntropyLoss, Reduction::None) => Upstream::Rows,
+            (op, Reduction::Mean | Reduction::Sum) if op.forward().is_loss() => Upstream::One,
+            (op, Reduction::None) if op.forward().is_cross_entropy() => Upstream::Rows,
             _ => Upstream::Whole,
         }
     }
@@ -79,7 +91,7 @@ impl Op {
 
     /// True if the operation works row by row.
     pub(super) fn rowwise(self) -> bool {
-        matches!(self, Op::LayerNorm | Op::CrossEntropyLoss)
+        self == Op::LayerNorm || self.forward().is_cross_entropy()
     }
 
     /// Floating-point operations per element, as in the formula: exponentials, roots and the error function count as
@@ -93,6 +105,7 @@ impl Op {
             Op::MseLoss if shape.reduction == Reduction::None => 3.0,
             Op::MseLoss => 2.0,
             Op::CrossEntropyLoss => 6.0,
+            Op::SoftCrossEntropyLoss => 8.0,
         }
     }
 
@@ -110,7 +123,7 @@ impl Op {
             Upstream::One => 4,
         };
         let (parameters, gradients) = if self.has_parameters() { (4 * d, 8 * d) } else { (0, 0) };
-        let target = if self == Op::MseLoss { 4 * n } else { 0 };
+        let target = if self.forward().second().is_some() { 4 * n } else { 0 };
         let labels = if self == Op::CrossEntropyLoss { 8 * rows } else { 0 };
         (4 * n + upstream + parameters + target + labels, 4 * n + gradients)
     }

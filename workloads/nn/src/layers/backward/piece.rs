@@ -7,6 +7,7 @@ use super::op::Op;
 use super::{reference, scalar};
 use crate::layers::line::Flat;
 use crate::layers::piece::{Way, with_scratch};
+use crate::layers::soft_targets::LessTarget;
 use crate::layers::softmax::{self, Softmax};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
@@ -58,7 +59,7 @@ fn span(op: Op) -> ellwand_profile::Guard {
         Op::Gelu => span!("gelu-backward"),
         Op::Swish => span!("swish-backward"),
         Op::MseLoss => span!("mse-loss-backward"),
-        Op::CrossEntropyLoss => span!("cross-entropy-loss-backward"),
+        Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => span!("cross-entropy-loss-backward"),
     }
 }
 
@@ -77,6 +78,10 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) {
         (Op::MseLoss, _) => dispatch(isa, EachDifference { x, target, upstream, y, stream }),
         (Op::CrossEntropyLoss, _) => with_scratch(softmax::SCRATCH * d, |scratch| {
             let weigh = LessLabel { labels, upstream, factor, d };
+            dispatch(isa, Softmax { x, d, y, stream, scratch, weigh });
+        }),
+        (Op::SoftCrossEntropyLoss, _) => with_scratch(softmax::SCRATCH * d, |scratch| {
+            let weigh = LessTarget { target, upstream, factor, d };
             dispatch(isa, Softmax { x, d, y, stream, scratch, weigh });
         }),
         (Op::LayerNorm, _) => with_scratch(norm::SCRATCH * d, |scratch| {

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 
 use super::op::{Op, Upstream};
 use super::piece::{Piece, Plan};
-use crate::layers::op::Op as Forward;
 use crate::layers::reference::{log_sum, phi};
 use crate::layers::shape::{Reduction, Shape};
 
@@ -84,9 +83,13 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
         if op.forward().has_labels() { inputs.get("labels")?.i64()?.iter().map(skipped).collect() } else { Vec::new() };
     if op.forward().is_loss() && shape.reduction == Reduction::Mean {
         let kept = || labels.iter().filter(|label| **label != -1).count();
-        factor /= (if op == Op::CrossEntropyLoss { kept() } else { x.len() }) as f64;
+        factor /= match op {
+            Op::CrossEntropyLoss => kept(),
+            Op::SoftCrossEntropyLoss => shape.rows(),
+            _ => x.len(),
+        } as f64;
     }
-    let target = if op.forward() == Forward::MseLoss { inputs.f32("target")? } else { &[] };
+    let target = op.forward().second().map_or(Ok(&[][..]), |(name, _)| inputs.f32(name))?;
     let gamma = if op.has_parameters() { inputs.f32("gamma")? } else { &[] };
     let (eps, tanh) = (shape.eps, shape.tanh);
     let plan = &Plan { op, d, eps, tanh, factor, stream: false, gamma };
@@ -147,6 +150,13 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
                     let is_label = if c as i64 == *label { 1.0 } else { 0.0 };
                     *dx = (((f64::from(*x) - most).exp() / sum - is_label) * factor) as f32;
                 }
+            }
+        }
+        Op::SoftCrossEntropyLoss => {
+            for (row, ((x, target), dx)) in x.chunks(d).zip(target.chunks(d)).zip(dx.chunks_mut(d)).enumerate() {
+                let factor = plan.factor * upstream.get(row).map_or(1.0, |dloss| f64::from(*dloss));
+                let ((most, sum), all) = (log_sum(x), target.iter().map(|p| f64::from(*p)).sum::<f64>());
+                pairs(x, target, dx, |x, p| ((x - most).exp() / sum * all - p) * factor);
             }
         }
         Op::LayerNorm => {

@@ -4,7 +4,7 @@
 use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::labels::class;
-use crate::layers::scalar::{largest, moments};
+use crate::layers::scalar::{largest, moments, total};
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
@@ -88,6 +88,16 @@ pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
                     let is_label = if c as i64 == *label { 1.0 } else { 0.0 };
                     *dx = (*dx * inverse - is_label) * factor;
                 }
+            }
+        }
+        Op::SoftCrossEntropyLoss => {
+            for (row, ((x, target), dx)) in x.chunks(d).zip(target.chunks(d)).zip(dx.chunks_mut(d)).enumerate() {
+                let most = largest(x);
+                pairs(x, x, dx, |x, _| (x - most).exp());
+                let sum = total(dx, dx, |term, _| f64::from(term));
+                let share = (total(target, target, |p, _| f64::from(p)) / sum) as f32;
+                let factor = upstream.get(row).copied().unwrap_or(factor);
+                dx.iter_mut().zip(target).for_each(|(dx, p)| *dx = (*dx * share - p) * factor);
             }
         }
         Op::LayerNorm => {

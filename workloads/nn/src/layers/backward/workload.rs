@@ -54,6 +54,7 @@ impl Workload for Backward {
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
         Shape::of(case)?;
+        labels::check(case)?;
         Isa::of(case).map(drop)
     }
 
@@ -66,14 +67,15 @@ impl Workload for Backward {
 
     fn footprint(&self, case: &Case) -> u64 {
         let Ok(shape) = Shape::of(case) else { return u64::MAX };
-        let (read, written) = self.op.traffic(&shape);
+        let (read, written) = self.op.of(case).traffic(&shape);
         // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(bytes_of_sums(self.op, &shape))
     }
 
     fn ports(&self, case: &Case) -> Ports {
         let f32s = |name, shape, about, required| Port { name, dtype: Dtype::F32, shape, about, required };
-        let about_x = if self.op == Op::CrossEntropyLoss { "logits" } else { "values; rows are along the last axis" };
+        let op = self.op.of(case);
+        let about_x = if op.forward().is_cross_entropy() { "logits" } else { "values; rows are along the last axis" };
         let mut inputs = vec![f32s("x", "[batch, sequence, dimension] or any shape", about_x, true)];
         let name = self.op.upstream_name();
         let upstream = Shape::of(case).map_or(Upstream::Whole, |shape| self.op.upstream(shape.reduction));
@@ -86,7 +88,10 @@ impl Workload for Backward {
             Upstream::One => f32s(name, "[]", "gradient of what follows; 1 when absent", false),
         });
         let mut outputs = vec![f32s("dx", "as x", "gradient of x", true)];
-        match self.op {
+        match op {
+            Op::SoftCrossEntropyLoss => {
+                inputs.extend(op.forward().second().map(|(name, about)| f32s(name, "as x", about, true)));
+            }
             Op::MseLoss => inputs.push(f32s("target", "as x", "what x should be; its gradient is -dx", true)),
             Op::CrossEntropyLoss => inputs.push(Port {
                 name: "labels",
@@ -112,20 +117,20 @@ impl Workload for Backward {
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
-        data::seeded(self.op, &Shape::of(case)?, seed)
+        data::seeded(self.op.of(case), &Shape::of(case)?, seed)
     }
 
     fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
-        hard::sets(self, self.op.forward(), case, seed)
+        hard::sets(self, self.op.of(case).forward(), case, seed)
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
-        data::adopt(self.op, case, given, fit)
+        data::adopt(self.op.of(case), case, given, fit)
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let shape = Shape::of(case)?;
-        let mut outputs = reference::outputs(self.op, &shape, inputs)?;
+        let mut outputs = reference::outputs(self.op.of(case), &shape, inputs)?;
         if self.op.has_parameters() {
             for ((_, name), scale) in SCALES.iter().zip(scales(&shape, inputs)?) {
                 outputs.insert(name, Tensor::vector(&scale[..]));
@@ -136,8 +141,9 @@ impl Workload for Backward {
 
     fn work(&self, case: &Case) -> Work {
         let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
-        let (read, written) = self.op.traffic(&shape);
-        Work::items("elements", shape.elements() as u64).flops(self.op.operations(&shape)).bytes(read, written)
+        let op = self.op.of(case);
+        let (read, written) = op.traffic(&shape);
+        Work::items("elements", shape.elements() as u64).flops(op.operations(&shape)).bytes(read, written)
     }
 
     /// `absolute` times the upstream gradient, because a gradient is linear in it (activations, cross-entropy), or
@@ -148,7 +154,7 @@ impl Workload for Backward {
             Op::Gelu | Op::Swish => Tolerance::Close { absolute: 1e-6, relative: 1e-6 },
             Op::MseLoss => Tolerance::Close { absolute: 0.0, relative: 4e-7 },
             // Small weights carry the error of an exponential far from 1.
-            Op::CrossEntropyLoss => Tolerance::Close { absolute: 4e-7, relative: 8e-6 },
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => Tolerance::Close { absolute: 4e-7, relative: 8e-6 },
         }
     }
 
@@ -192,14 +198,20 @@ impl Backward {
                 held(name, want, have, tolerance, |at| f64::from(scale[at / of]))
             } else {
                 let upstream = inputs.f32(self.op.upstream_name())?;
-                let factor = match (self.op, shape.reduction) {
+                let op = self.op.of(case);
+                let factor = match (op, shape.reduction) {
                     (Op::CrossEntropyLoss, Reduction::Mean) => {
                         1.0 / labels::counted(&labels::of(case, inputs)?).max(1) as f64
                     }
+                    (Op::SoftCrossEntropyLoss, Reduction::Mean) => 1.0 / shape.rows() as f64,
                     _ => 1.0,
                 };
+                // Weights of a softmax are multiplied with the sum of the probabilities of their row.
+                let sums =
+                    if op == Op::SoftCrossEntropyLoss { sums_of_rows(inputs.f32("target")?, d) } else { Vec::new() };
+                let scale = |at: usize| sums.get(at / d).map_or(factor, |sum| factor * sum.max(1.0));
                 let per = want.len() / upstream.len().max(1);
-                held(name, want, have, tolerance, |at| f64::from(upstream[at / per.max(1)]).abs() * factor)
+                held(name, want, have, tolerance, |at| f64::from(upstream[at / per.max(1)]).abs() * scale(at))
             };
             if !found.passed {
                 return Ok(found);
@@ -208,6 +220,11 @@ impl Backward {
         }
         Ok(Verdict::agree(Compared::all(values), most))
     }
+}
+
+/// Sum of the magnitudes of each row of `d` values.
+fn sums_of_rows(values: &[f32], d: usize) -> Vec<f64> {
+    values.chunks(d).map(|row| row.iter().map(|x| f64::from(x.abs())).sum()).collect()
 }
 
 /// Checks that every value is within `relative` of itself plus `absolute` of its scale; values below the normal numbers

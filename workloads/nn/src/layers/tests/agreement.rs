@@ -21,7 +21,9 @@ fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
     if op.has_form() {
         vec![vec![("form", "exact")], vec![("form", "tanh")]]
     } else if op.is_loss() {
-        vec![vec![("reduction", "mean")], vec![("reduction", "sum")], vec![("reduction", "none")]]
+        let reductions = ["mean", "sum", "none"].map(|word| ("reduction", word));
+        let targets: &[&str] = if op.has_labels() { &["labels", "probabilities"] } else { &["labels"] };
+        targets.iter().flat_map(|word| reductions.map(|reduction| vec![("targets", *word), reduction])).collect()
     } else {
         vec![vec![]]
     }

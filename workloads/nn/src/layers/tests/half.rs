@@ -10,12 +10,16 @@ use ellwand_simd::precision::{narrowed, widened};
 const OPS: [Op; 6] = [Op::LayerNorm, Op::Gelu, Op::Swish, Op::Softmax, Op::MseLoss, Op::CrossEntropyLoss];
 
 fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
-    let forms = match op {
-        Op::Gelu => vec![("form", "exact"), ("form", "tanh")],
-        Op::MseLoss | Op::CrossEntropyLoss => ["mean", "sum", "none"].map(|word| ("reduction", word)).to_vec(),
-        _ => vec![("allocation", "reused")],
+    let mut forms = match op {
+        Op::Gelu => vec![vec![("form", "exact")], vec![("form", "tanh")]],
+        Op::MseLoss | Op::CrossEntropyLoss => ["mean", "sum", "none"].map(|word| vec![("reduction", word)]).to_vec(),
+        _ => vec![vec![]],
     };
-    forms.into_iter().map(|form| vec![form, ("precision", "bf16")]).collect()
+    if op == Op::CrossEntropyLoss {
+        forms.extend(["mean", "none"].map(|word| vec![("targets", "probabilities"), ("reduction", word)]));
+    }
+    forms.iter_mut().for_each(|form| form.push(("precision", "bf16")));
+    forms
 }
 
 fn run(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {

@@ -27,9 +27,13 @@ impl Row<'_> {
             Op::Gelu => x.iter().map(|x| reference::gelu(*x, self.tanh)).collect(),
             Op::Swish => x.iter().map(|x| reference::swish(*x)).collect(),
             Op::MseLoss => x.iter().zip(self.target).map(|(x, target)| (x - target).powi(2)).collect(),
-            Op::CrossEntropyLoss => {
+            Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => {
                 let most = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                vec![x.iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most - x[self.label]]
+                let log = x.iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most;
+                match self.target {
+                    [] => vec![log - x[self.label]],
+                    target => vec![x.iter().zip(target).map(|(x, p)| p * (log - x)).sum()],
+                }
             }
             Op::LayerNorm => {
                 let mean = x.iter().sum::<f64>() / d;

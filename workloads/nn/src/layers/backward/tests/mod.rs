@@ -49,7 +49,12 @@ fn ways() -> Vec<Way> {
 fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
     match op {
         Op::Gelu => vec![vec![("form", "exact")], vec![("form", "tanh")]],
-        Op::MseLoss | Op::CrossEntropyLoss => ["mean", "sum", "none"].map(|word| vec![("reduction", word)]).to_vec(),
+        Op::MseLoss => ["mean", "sum", "none"].map(|word| vec![("reduction", word)]).to_vec(),
+        Op::CrossEntropyLoss => {
+            let reductions = ["mean", "sum", "none"].map(|word| ("reduction", word));
+            let words = ["labels", "probabilities"];
+            words.iter().flat_map(|word| reductions.map(|reduction| vec![("targets", *word), reduction])).collect()
+        }
         _ => vec![vec![]],
     }
 }

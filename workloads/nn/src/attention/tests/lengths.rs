@@ -1,0 +1,113 @@
+//! Another number of keys than of queries in the core.
+
+use ellwand_core::{Fit, PrepareError, Tensor, Workload};
+
+use super::super::shape::set_keys;
+use super::{Case, Registry, case, registry, run};
+use ellwand_gpu_lab::test_devices;
+use ellwand_gpu_lab::testing::here;
+
+/// A case of the core: batch, sequence, dimension, heads, kv-heads; keys.
+fn with_keys(registry: &Registry, sizes: [i64; 5], keys: usize, mask: &str) -> Case {
+    let mut case = case(registry, "attention-core", sizes, mask);
+    set_keys(&mut case, keys);
+    case
+}
+
+fn core(registry: &Registry) -> &dyn Workload {
+    registry.find("attention-core").unwrap().as_ref()
+}
+
+#[test]
+fn every_implementation_takes_any_number_of_keys() {
+    let registry = registry();
+    let workload = core(&registry);
+    let mut passed = 0;
+    for (sizes, keys) in [
+        ([1, 1, 64, 2, 0], 300),
+        ([2, 7, 48, 4, 2], 19),
+        ([1, 200, 32, 2, 0], 1),
+        ([2, 3, 16, 1, 0], 513),
+        ([1, 600, 64, 4, 1], 70),
+    ] {
+        for mask in ["none", "causal", "padding"] {
+            for precision in ["f32", "bf16"] {
+                let mut case = with_keys(&registry, sizes, keys, mask);
+                case.set("precision", precision);
+                let inputs = workload.inputs(&case, 5).unwrap();
+                assert_eq!(inputs.get("k").unwrap().shape()[2], keys);
+                let expected = workload.reference(&case, &inputs).unwrap();
+                for row in here(&registry, "attention-core") {
+                    let got = run(&registry, &case, &row.name, &inputs);
+                    let verdict = workload.judge(&case, &inputs, &expected, &got);
+                    assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                    passed += 1;
+                }
+            }
+        }
+    }
+    assert!(passed >= 5 * 3 * 2 * 6, "{passed} only");
+}
+
+/// A query depends on its own row alone, so that a part of the queries gives a part of the answer; a causal query sees
+/// the keys up to its own position, counted from the first.
+#[test]
+fn the_first_queries_of_a_case_are_a_case_with_more_keys() {
+    let registry = registry();
+    for mask in ["none", "causal"] {
+        let whole = case(&registry, "attention-core", [1, 40, 16, 1, 0], mask);
+        let inputs = core(&registry).inputs(&whole, 3).unwrap();
+        let part = with_keys(&registry, [1, 9, 16, 1, 0], 40, mask);
+        let q = Tensor::new(&[1, 1, 9, 16], &inputs.f32("q").unwrap()[..9 * 16]).unwrap();
+        let few = inputs.clone().with("q", q);
+        for name in ["reference", "naive", "blocked"] {
+            let all = run(&registry, &whole, name, &inputs);
+            let got = run(&registry, &part, name, &few);
+            for (got, want) in got.f32("context").unwrap().iter().zip(all.f32("context").unwrap()) {
+                assert!((got - want).abs() <= 1e-6, "{name} {mask}: {got}, not {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_make_the_number_of_keys_and_the_work_counts_it() {
+    let registry = registry();
+    let workload = core(&registry);
+    let made = with_keys(&registry, [2, 7, 48, 4, 2], 19, "padding");
+    let inputs = workload.inputs(&made, 3).unwrap();
+    // A case as the plan makes it leaves out axes at their neutral value.
+    let mut other = case(&registry, "attention-core", [1, 64, 512, 4, 0], "padding");
+    set_keys(&mut other, 0);
+    let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();
+    assert_eq!((adopted.int("sequence"), adopted.int("keys")), (Some(7), Some(19)));
+    let expected = workload.reference(&adopted, &kept).unwrap();
+    assert!(workload.judge(&adopted, &kept, &expected, &run(&registry, &adopted, "fused", &kept)).passed);
+    let error = workload.adopt(&other, inputs.clone(), Fit::Case).unwrap_err().to_string();
+    assert!(error.contains("--batch"), "{error}");
+    let mut fewer = made.clone();
+    set_keys(&mut fewer, 18);
+    let error = workload.adopt(&fewer, inputs, Fit::Case).unwrap_err().to_string();
+    assert!(error.contains("--keys") && error.contains("19"), "{error}");
+    // As many keys as queries: the case that older versions had.
+    let square = workload.inputs(&case(&registry, "attention-core", [1, 5, 16, 1, 0], "none"), 1).unwrap();
+    let plain = with_keys(&registry, [1, 64, 512, 4, 0], 0, "none");
+    let (adopted, _) = workload.adopt(&plain, square, Fit::Whole).unwrap();
+    assert_eq!(adopted.int("keys"), None);
+    let flops = |keys| workload.work(&with_keys(&registry, [1, 10, 16, 1, 0], keys, "none")).flops;
+    assert_eq!(flops(30), 3.0 * flops(0));
+    let pairs = |keys| workload.work(&with_keys(&registry, [1, 4, 1, 1, 0], keys, "causal")).flops / 4.0;
+    assert_eq!([pairs(0), pairs(2), pairs(9)], [10.0, 7.0, 10.0]);
+}
+
+#[test]
+fn kernels_for_gpus_decline_another_number_of_keys() {
+    let registry = registry();
+    let case = with_keys(&registry, [1, 8, 64, 1, 0], 9, "none");
+    let inputs = core(&registry).inputs(&case, 3).unwrap();
+    let row = registry.implementations("attention-core").into_iter().find(|row| row.name == "cuda").unwrap();
+    for (_, device) in test_devices() {
+        let refused = (row.prepare)(&case, &inputs, device.as_ref()).err();
+        assert!(matches!(refused, Some(PrepareError::Unsupported(why)) if why.contains("--keys 0")));
+    }
+}
