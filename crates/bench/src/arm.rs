@@ -182,7 +182,13 @@ impl<'a> Arm<'a> {
         if probes.is_empty() {
             return Vec::new();
         }
-        // Start from the same cache state as a slot.
+        // Start like a slot: after its untimed head, or from flushed caches.
+        let head = self.slot.lead.min(self.prepared.most_iterations().saturating_sub(1));
+        let _ = guarded("run", || {
+            self.prepared.load(head + 1);
+            (0..head).for_each(|_| self.prepared.run());
+            self.prepared.sync()
+        });
         let _ = check::cooled(self.device, self.slot.caches());
         let running = probe::begin(probes, Span::Steady);
         let ran = guarded("run", || {

@@ -10,6 +10,8 @@
 mod pace;
 mod sofar;
 
+use std::fmt;
+
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
@@ -214,6 +216,20 @@ pub enum NoDecision {
     OutOfTime(Option<f64>),
     /// The statistics rejected the values.
     Stats(StatsError),
+}
+
+impl fmt::Display for NoDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoDecision::Interrupted => f.write_str("it was interrupted"),
+            NoDecision::Ended { arm, outcome } => {
+                write!(f, "{arm} is {}: {}", outcome.word(), outcome.reason().unwrap_or("no reason is known"))
+            }
+            NoDecision::OutOfTime(Some(seconds)) => write!(f, "the fewest blocks that can decide take {seconds:.0} s"),
+            NoDecision::OutOfTime(None) => f.write_str("the time is not enough for two blocks"),
+            NoDecision::Stats(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<Interrupted> for NoDecision {

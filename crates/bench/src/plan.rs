@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ellwand_core::axis::Axis;
+use ellwand_core::axis::{Axis, Size};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::error::{InputError, nearest};
@@ -18,7 +18,7 @@ pub struct Selection {
     pub workloads: Vec<String>,
     /// Axis values as text, by axis name or alias.
     pub axes: BTreeMap<String, String>,
-    /// Name of a size.
+    /// Name of a size, or several with commas between.
     pub size: Option<String>,
     /// Names or patterns of implementations; empty for all.
     pub implementations: Vec<String>,
@@ -31,6 +31,11 @@ impl Selection {
     pub fn on_device(&self, implementation: &Implementation) -> bool {
         let kind = implementation.needs.to_string();
         self.devices.is_empty() || self.devices.iter().any(|device| device.split(':').next() == Some(&kind))
+    }
+
+    /// The names of the sizes.
+    fn sizes(&self) -> impl Iterator<Item = &str> {
+        self.size.iter().flat_map(|sizes| sizes.split(',').map(str::trim))
     }
 
     /// The patterns of workloads, each with the implementations that it asks for, if it names some.
@@ -140,7 +145,22 @@ impl Plan {
 /// # Errors
 /// If a value is invalid for its axis.
 pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>, InputError> {
-    let size = selection.size.as_deref().and_then(|name| workload.sizes().iter().find(|size| size.name == name));
+    let named = |name: &str| workload.sizes().iter().find(|size| size.name == name);
+    let sizes: Vec<Option<&Size>> = match selection.sizes().map(named).collect::<Vec<_>>() {
+        none if none.is_empty() => vec![None],
+        sizes => sizes,
+    };
+    let mut all: Vec<Case> = Vec::new();
+    for size in sizes {
+        // Sizes that a workload does not have, or that an axis overrides, repeat a case.
+        let cases = cases_of(workload, selection, size)?;
+        all.extend(cases.into_iter().filter(|case| !all.contains(case)).collect::<Vec<_>>());
+    }
+    Ok(all)
+}
+
+/// The cases at one size.
+fn cases_of(workload: &dyn Workload, selection: &Selection, size: Option<&Size>) -> Result<Vec<Case>, InputError> {
     let mut cases = vec![Vec::new()];
     for axis in workload.axes() {
         let values = match asked(axis, selection) {
@@ -195,11 +215,8 @@ fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
 }
 
 fn check_size_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> Result<(), InputError> {
-    let Some(name) = &selection.size else { return Ok(()) };
     let sizes: Vec<&str> = workloads.iter().flat_map(|w| w.sizes().iter().map(|size| size.name)).collect();
-    if sizes.contains(&name.as_str()) {
-        return Ok(());
-    }
+    let Some(name) = selection.sizes().find(|name| !sizes.contains(name)) else { return Ok(()) };
     let expected = if sizes.is_empty() {
         "no --size, since these workloads name none".to_string()
     } else {

@@ -2,13 +2,15 @@
 
 use ellwand_core::Caches;
 use ellwand_core::record::Settings;
+use serde::{Deserialize, Serialize};
 
 /// Shortest slot of a warm arm, in nanoseconds; arms that settle slowly get longer ones (`settle.rs`). A switch between
 /// arms costs about 0.1 ms (messages, wake-up), and preemption rarely hits parts of 0.1 ms.
 pub const SLOT_NS: u64 = 500_000;
 
 /// Presets of [`Settings`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effort {
     /// A first look.
     Quick,

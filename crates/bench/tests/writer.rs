@@ -18,8 +18,10 @@ fn run() -> Run {
         seed: 7,
         environment: environment::detect(),
         settings: settings(),
+        revision: None,
         certificate: None,
         views: Vec::new(),
+        shard: None,
     }
 }
 

@@ -20,6 +20,12 @@ pub enum ReportError {
         /// The known name with the closest spelling.
         nearest: Option<String>,
     },
+    /// Records of several machines were expected.
+    #[error("all records are of one machine ({name})")]
+    OneMachine {
+        /// CPU and cores.
+        name: String,
+    },
     /// A file or directory could not be written.
     #[error("{}: {cause}; {}", .path.display(), advice(.cause))]
     File {

@@ -61,6 +61,22 @@ pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String
     out
 }
 
+/// Splits columns into tables of at most `width`. Each begins with the columns up to the last of rank 0, which name the
+/// row.
+pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Column>> {
+    let keys = columns.iter().rposition(|column| column.rank == 0).map_or(0, |last| last + 1);
+    let Some(width) = width.filter(|width| total(&columns) > *width) else { return vec![columns] };
+    let (keys, others) = columns.split_at(keys);
+    let mut tables: Vec<Vec<Column>> = Vec::new();
+    for column in others {
+        match tables.last_mut() {
+            Some(table) if total(table) + GAP + column.width() <= width => table.push(column.clone()),
+            _ => tables.push([keys, std::slice::from_ref(column)].concat()),
+        }
+    }
+    if tables.is_empty() { vec![keys.to_vec()] } else { tables }
+}
+
 fn total(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
@@ -175,6 +191,17 @@ mod tests {
         assert_eq!(fit(&mut narrow, Some(3)), ["note"]);
         assert_eq!(narrow.len(), 2);
         assert!(fit(&mut columns(), None).is_empty());
+    }
+
+    #[test]
+    fn a_wide_table_is_split_and_every_part_names_its_rows() {
+        let heads = |tables: &[Vec<Column>]| -> Vec<String> {
+            tables.iter().map(|table| table.iter().map(|c| c.head.as_str()).collect::<Vec<_>>().join(" ")).collect()
+        };
+        assert_eq!(heads(&split(columns(), Some(20))), ["case time extra", "case time note"]);
+        assert_eq!(heads(&split(columns(), None)), ["case time extra note"]);
+        // Too narrow for anything: one column a table.
+        assert_eq!(heads(&split(columns(), Some(3))).len(), 2);
     }
 
     #[test]

@@ -19,10 +19,13 @@ pub use files::{remove_all, standing, write_all};
 pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
-    AlongAxis, AxisInfo, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MetricInfo, MetricValue, Options,
-    Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
+    AlongAxis, AxisInfo, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow, Machines,
+    MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats,
+    Status,
 };
-pub use plots::{Plot, PlotNames, draw, undrawn};
+#[cfg(feature = "plots")]
+pub use plots::draw_trend;
+pub use plots::{Plot, PlotNames, Trend, TrendPoint, draw, undrawn};
 
 /// JSON Schema (draft 2020-12) of the lines of a record in format version 1.
 pub const RECORD_SCHEMA: &str = include_str!("../schema/record-v1.schema.json");

@@ -5,7 +5,7 @@ mod common;
 
 use ellwand_core::record::Basis;
 use ellwand_core::{Measurement, Sample, Work};
-use ellwand_report::{Bound, FORMATS, Options, Report, Row, units};
+use ellwand_report::{Bound, FORMATS, Limit, Options, Report, Row, units};
 use proptest::prelude::*;
 
 fn report_of(measurements: &[Measurement]) -> Report {
@@ -74,6 +74,12 @@ proptest! {
             prop_assert!(row.median("time").unwrap() <= t0.min(t1) && !row.tied);
         }
         prop_assert!(!(base.best && own.best) && base.tied == own.tied);
+        // Utilisation is of the printed time too: the larger of the two is the share of the ceiling.
+        for (row, time) in [(base, t0), (own, t1)] {
+            let used = [Limit::Compute, Limit::Memory].map(|limit| row.utilisation(limit).unwrap());
+            let roof = row.roof.as_ref().unwrap();
+            prop_assert!((used[0].max(used[1]) * time / roof.limit_s - 1.0).abs() < 1e-9, "{:?}", used);
+        }
         // Each format prints these numbers and no others.
         let table = text(&report, "table");
         for time in [t0, t1] {

@@ -214,6 +214,12 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
     for words in ["bits per dimension", "signal-to-noise ratio (dB)", "q 8"] {
         assert!(svg.contains(words), "{words} in {svg}");
     }
+    for view in &mut record.run.views {
+        if let ellwand_core::View::Curve(curve) = view {
+            curve.bound = Some(ellwand_core::view::Slope { title: "no code beats this".into(), slope: 6.02 });
+        }
+    }
+    assert!(drawn(&record).unwrap().contains("no code beats this"));
     record.run.views.clear();
     assert!(drawn(&record).is_none(), "no view, no plot");
 }

@@ -289,3 +289,46 @@ fn a_value_that_a_case_leaves_out_is_shown_where_it_varies() {
     // A parameter that does not vary is not shown.
     assert!(report_of(&[short]).workloads[0].rows[0].params.is_empty());
 }
+
+#[test]
+fn machines_are_side_by_side_with_their_own_ceilings() {
+    let here = common::run();
+    let mut there = common::run();
+    there.id = "there".into();
+    there.environment.cpu = "Other Processor".into();
+    // Peaks twice as high: the same time is half the share.
+    there.environment.ceilings.iter_mut().for_each(|ceiling| ceiling.value *= 2.0);
+    let mut more = pair(8e-6, 2e-6);
+    let case = common::lattice_case("w", 10);
+    more.push(common::measured(&case, "only-there", 1e-6, Work::items("vectors", 10)));
+    let records = [common::through_text(&here, &pair(8e-6, 2e-6)), common::through_text(&there, &more)];
+    let options = Options { across_machines: true, ..Options::default() };
+    let report = Report::from_records(&records, &options).unwrap();
+    let machines = report.machines.as_ref().unwrap();
+    let names: Vec<&str> = machines.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert!(names.len() == 2 && names[1].starts_with("Other Processor"), "{names:?}");
+    assert_eq!((machines.rows.len(), machines.alone), (4, 1));
+    let share = |at: usize| {
+        let entry = &machines.rows[at];
+        let row = &report.workloads[entry.workload].rows[entry.row];
+        (entry.machine, row.implementation.clone(), row.median("roofline-fraction").unwrap())
+    };
+    let ((one, first, here), (other, second, there)) = (share(0), share(1));
+    assert_eq!((one, other, first), (0, 1, second));
+    assert!((here / there - 2.0).abs() < 1e-9, "{here} {there}");
+    let mut text = Vec::new();
+    (ellwand_report::format("table").unwrap().write)(&report, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("across machines") && text.contains("rows of one machine only"), "{text}");
+    // The same machine twice is one machine: of its runs the last counts.
+    let again = [records[0].clone(), records[1].clone(), common::through_text(&common::run(), &pair(8e-6, 4e-6))];
+    let report = Report::from_records(&again, &options).unwrap();
+    let machines = report.machines.as_ref().unwrap();
+    assert_eq!((machines.machines.len(), machines.rows.len()), (2, 4));
+    let simd = machines.rows.iter().map(|entry| &report.workloads[0].rows[entry.row]);
+    let times: Vec<f64> =
+        simd.filter(|row| row.implementation == "simd").map(|row| row.median("time").unwrap()).collect();
+    assert!((times[0] / times[1] - 2.0).abs() < 0.1, "{times:?}");
+    let alone = Report::from_records(&again[..1], &options).unwrap_err();
+    assert!(matches!(&alone, ReportError::OneMachine { .. }), "{alone}");
+}

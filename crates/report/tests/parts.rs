@@ -88,3 +88,27 @@ fn where_the_scores_bound_it_the_fused_form_is_named_with_a_bound() {
     );
     assert!(!written(record(2), "markdown").contains("use the fused implementation"));
 }
+
+#[test]
+fn parts_measured_with_their_whole_have_the_table_and_no_section_of_their_own() {
+    use ellwand_core::View;
+    use ellwand_core::view::Whole;
+    let mut record = record(&PARTS);
+    let case = Case::new("attention", vec![("batch".into(), Value::Int(1)), ("sequence".into(), Value::Int(512))]);
+    let whole = common::measured(&case, "fused", 9e-3, Work::items("positions", 512));
+    record.measurements.insert(0, whole);
+    let section = |text: &str| text.lines().any(|line| line.starts_with("attention-softmax"));
+    assert!(section(&written(record.clone(), "table")), "without a whole the parts are sections");
+    for view in &mut record.run.views {
+        if let View::Parts(parts) = view {
+            parts.whole = Some(Whole { workload: "attention".into(), implementation: "simd".into() });
+        }
+    }
+    let text = written(record.clone(), "table");
+    assert!(!section(&text) && text.contains("attention by component") && text.contains("of bandwidth"), "{text}");
+    let options = Options { full: true, ..Options::default() };
+    let report = Report::from_records(&[record], &options).unwrap();
+    let mut out = Vec::new();
+    (format("table").unwrap().write)(&report, &mut out).unwrap();
+    assert!(section(&String::from_utf8(out).unwrap()), "--full shows everything");
+}

@@ -104,7 +104,7 @@ pub struct Row {
     pub undecided: u64,
     /// Withheld because the two copies of the baseline differed.
     pub withheld: u64,
-    /// Comparisons that ended without a decision.
+    /// Comparisons that ended without a decision: an arm failed, or the time ran out before the fewest blocks.
     pub failed: u64,
     /// Decisions whose 99 % interval contains the planted ratio; `None` if no single ratio was planted (tails and
     /// modes).
@@ -178,10 +178,11 @@ impl Certificate {
     /// median seconds of a decision; `None` if it missed more of every one. Kernels without decisions are left out.
     pub fn sight(&self) -> Vec<(String, Option<(i64, f64)>)> {
         let planted = |row: &&Row| row.candidate == SLOWED && row.decisions > 0;
+        // What ended without a decision was not seen.
         let mut sight: BTreeMap<String, Option<(i64, f64)>> = BTreeMap::new();
         for row in self.rows.iter().filter(planted) {
             let best = sight.entry(row.workload.clone()).or_default();
-            let seen = row.slower as f64 >= 0.95 * row.decisions as f64;
+            let seen = row.slower as f64 >= 0.95 * row.tried() as f64;
             if seen && best.is_none_or(|(percent, _)| row.percent < percent) {
                 *best = Some((row.percent, row.seconds[0]));
             }
@@ -191,21 +192,31 @@ impl Certificate {
 
     /// Total number of decisions taken.
     pub fn decisions(&self) -> u64 {
-        self.rows.iter().map(|row| row.decisions + row.failed).sum()
+        self.rows.iter().map(Row::tried).sum()
     }
 
     /// Detected slow modes (tails and second modes) and planted ones.
     pub fn slow_modes(&self) -> (u64, u64) {
         let planted = self.rows.iter().filter(|row| [TAIL, MODES].contains(&row.candidate.as_str()));
-        planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.decisions))
+        planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.tried()))
+    }
+
+    /// Comparisons that ended without a decision.
+    pub fn failed(&self) -> u64 {
+        self.rows.iter().map(|row| row.failed).sum()
     }
 }
 
 impl Row {
-    /// Share of decisions "slower" with its 95 % interval; `None` without a decision.
+    /// Comparisons begun, with or without a decision.
+    fn tried(&self) -> u64 {
+        self.decisions + self.failed
+    }
+
+    /// Share of comparisons that said "slower" with its 95 % interval; `None` without one.
     pub fn power(&self) -> Option<(f64, f64, f64)> {
-        let (low, high) = proportion_interval(self.slower, self.decisions, 0.95).ok()?;
-        Some((self.slower as f64 / self.decisions as f64, low, high))
+        let (low, high) = proportion_interval(self.slower, self.tried(), 0.95).ok()?;
+        Some((self.slower as f64 / self.tried() as f64, low, high))
     }
 }
 
@@ -272,5 +283,52 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64, cpu_s: &[f64]) -> Row
         seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
         blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),
         cpu_s: (!cpu_s.is_empty()).then(|| cpu_s.iter().sum::<f64>() / cpu_s.len() as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_without_a_decision_is_a_difference_that_was_not_found() {
+        let found = Row {
+            workload: "selfcheck-chain".into(),
+            candidate: SLOWED.into(),
+            percent: 5,
+            passes: 1,
+            decisions: 19,
+            slower: 19,
+            found_by: BTreeMap::new(),
+            faster: 0,
+            same: 0,
+            undecided: 0,
+            withheld: 0,
+            failed: 0,
+            covered: Some(19),
+            bias: Some(0.0),
+            seconds: [1.0, 2.0],
+            blocks: [10.0, 12.0],
+            cpu_s: None,
+        };
+        let certificate = |failed: u64| Certificate {
+            ellwand: "0.1.0".into(),
+            revision: None,
+            machine: "m".into(),
+            started_unix_ms: 0,
+            load: [None; 2],
+            slot_cost_ns: None,
+            floor: None,
+            resolution_ns: None,
+            rope: 0.01,
+            alpha: 0.01,
+            rows: vec![Row { failed, ..found.clone() }],
+            planned: None,
+        };
+        assert_eq!(certificate(0).sight(), [("selfcheck-chain".to_string(), Some((5, 1.0)))]);
+        let late = certificate(5);
+        assert_eq!((late.sight(), late.decisions(), late.failed()), (vec![("selfcheck-chain".into(), None)], 24, 5));
+        assert!(late.rows[0].power().unwrap().0 < 0.8);
+        assert_eq!(late.coverage().1, 19, "without an interval none can hold the ratio");
     }
 }

@@ -26,7 +26,7 @@ pub enum End {
 pub struct Taken<'a> {
     /// Index of the trial.
     pub trial: usize,
-    /// The decision; `None` if an arm failed.
+    /// The decision; `None` if an arm failed or the time ran out before the fewest blocks.
     pub decision: Option<&'a Decision>,
     /// Number of decisions taken in that trial, including this one.
     pub done: u32,
@@ -69,7 +69,7 @@ pub fn series(
                 decision.samples = Default::default();
                 sofar.decisions.push(decision);
             }
-            Err(NoDecision::Ended { .. }) => {
+            Err(NoDecision::Ended { .. } | NoDecision::OutOfTime(_)) => {
                 on_decision(Taken { trial, decision: None, done: sofar.done() + 1 });
                 sofar.failed += 1;
             }

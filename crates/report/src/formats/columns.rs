@@ -33,7 +33,9 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     if report.runs.len() > 1 {
         columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
     }
-    for axis in &section.swept {
+    // Markdown and --full show every axis.
+    let every = repeat || report.options.full;
+    for axis in section.swept.iter().filter(|axis| every || section.leading.contains(&axis.name)) {
         let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
         let cells = rows.iter().enumerate().map(|(index, row)| {
             // Leave repeated parameters blank, so the cases stand out.
@@ -83,7 +85,7 @@ pub(crate) fn limit(row: &Row) -> String {
     if d.limit == Limit::Unexplained || row.below_resolution {
         return d.label();
     }
-    format!("{} {:.0} %", d.label(), d.share * 100.0)
+    format!("{} {:.0} %", d.label(), row.limit_share().unwrap_or(d.share) * 100.0)
 }
 
 /// Text for a missing value: a dash if the row was not measured, since the row shows the reason already.
@@ -136,7 +138,7 @@ fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
 }
 
 /// Level or unit that limits the row: ` L2`, ` DRAM`, ` FMA`.
-fn binding(row: &Row) -> String {
+pub(super) fn binding(row: &Row) -> String {
     match &row.roof {
         Some(roof) if roof.memory_bound && !roof.ceiling.level.is_empty() => format!(" {}", roof.ceiling.level),
         Some(roof) if roof.memory_bound => " copy".to_string(),

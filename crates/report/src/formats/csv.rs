@@ -4,6 +4,7 @@ use std::io::Write;
 
 use ellwand_core::Reading;
 
+use crate::diagnose::Limit;
 use crate::model::{Report, Row, Section};
 use crate::{ReportError, model};
 
@@ -63,6 +64,9 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("status", |_, row| row.status.word.to_string()),
         column("reason", |_, row| row.status.reason.clone().unwrap_or_default()),
         column("best", |_, row| row.best.to_string()),
+        column("tied", |_, row| row.tied.to_string()),
+        // Other programs held the row up: its time is an upper bound, its speed-up a lower one.
+        column("held_up", |_, row| row.held_up.is_some().to_string()),
         column("below_resolution", |_, row| row.below_resolution.to_string()),
         column("resolution_s", |_, row| some(row.resolution_s)),
         column("basis", |_, row| row.basis.map_or("", |basis| if basis.is_cpu() { "cpu" } else { "elapsed" }).into()),
@@ -102,6 +106,10 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("wall_over_cpu", |_, row| some(row.wall_over_cpu)),
         column("switched_share", |_, row| some(row.switched_share)),
         column("faults_per_iteration", |_, row| some(row.faults_per_iteration)),
+        column("limit", |_, row| row.diagnosis.as_ref().map(|d| d.label()).unwrap_or_default()),
+        column("limit_share", |_, row| some(row.limit_share())),
+        column("compute_utilisation", |_, row| some(row.utilisation(Limit::Compute))),
+        column("bandwidth_utilisation", |_, row| some(row.utilisation(Limit::Memory))),
     ]);
     for reading in readings(report) {
         let name = with_unit(&format!("reading_{}", plain(&reading.id)), &reading.unit);

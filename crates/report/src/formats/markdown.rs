@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use ellwand_core::Provenance;
 use ellwand_core::metric::find;
 
-use super::{columns, comparisons, parts, readings, spans};
+use super::{columns, comparisons, machines, parts, readings, spans, targets};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -37,10 +37,12 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
     }
+    machines::write_markdown(report, out)?;
     verdicts(report, out)?;
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
+    targets::write_markdown(report, out)?;
     parts::write_markdown(report, out)?;
     spans::write_markdown(report, out)?;
     // A report of components only has nothing to compare and no result columns to explain.

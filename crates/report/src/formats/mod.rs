@@ -11,6 +11,7 @@ mod csv;
 mod html;
 mod json;
 mod jsonl;
+mod machines;
 mod markdown;
 mod overview;
 mod parts;
@@ -18,6 +19,7 @@ mod readings;
 mod seed_json;
 mod spans;
 mod table;
+mod targets;
 
 #[cfg(feature = "page")]
 pub use html::write as html;

@@ -16,7 +16,7 @@ pub(super) fn columns(report: &Report, section: &Section) -> (Vec<Column>, usize
     if report.runs.len() > 1 {
         columns.push(Column::new("run", true, 1, cases.iter().map(|case| (case.run + 1).to_string()).collect()));
     }
-    for axis in &section.swept {
+    for axis in section.leading() {
         let value = |case: &&CaseInfo| rows(case).first().and_then(|row| row.param(&axis.name)).unwrap_or("–".into());
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value).collect()));
     }

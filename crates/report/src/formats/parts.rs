@@ -9,7 +9,7 @@ use ellwand_core::view::{Fused, Parts};
 use crate::Options;
 use crate::diagnose::Limit;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
-use crate::model::{Report, Row};
+use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, clean, human};
 
 /// The parts of one run, case, implementation and device.
@@ -103,9 +103,16 @@ impl<'a> Group<'a> {
             Column::new("time", true, 0, times),
             Column::new("share", true, 0, shares),
             Column::new("limit", false, 1, cells(&bound, String::new())),
+            Column::new("of compute", true, 1, cells(&|part| used(part.row, Limit::Compute), String::new())),
+            Column::new("of bandwidth", true, 1, cells(&|part| used(part.row, Limit::Memory), String::new())),
             Column::new("recommendation", false, 2, advice),
         ]
     }
+}
+
+/// Utilisation of a peak.
+fn used(row: &Row, limit: Limit) -> String {
+    row.utilisation(limit).map_or_else(|| "–".to_string(), |share| human(share, "1"))
 }
 
 fn fused(form: &Fused, share: f64) -> String {
@@ -147,6 +154,20 @@ fn groups<'a>(report: &'a Report, view: &'a Parts) -> Vec<Group<'a>> {
     }
     groups.retain(|group| group.parts.len() > 1);
     groups
+}
+
+/// True if the rows of a section are in a table of parts only because the whole was measured; that table suffices.
+pub(super) fn shows(report: &Report, section: &Section) -> bool {
+    let measured = |name: &str| report.workloads.iter().any(|section| section.workload == name);
+    let with_whole = |view: &Parts| {
+        view.whole.as_ref().is_some_and(|whole| {
+            measured(&whole.workload)
+                && view.parts.iter().any(|(part, _)| *part == section.workload)
+                && section.implementations == [whole.implementation.as_str()]
+                && section.rows.iter().all(|row| row.median("time").is_some())
+        })
+    };
+    report.views.iter().any(|view| matches!(view, View::Parts(view) if with_whole(view)))
 }
 
 /// For a terminal.

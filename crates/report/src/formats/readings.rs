@@ -138,7 +138,7 @@ fn places(report: &Report, section: &Section, rows: &[&Row], implementation: boo
     if report.runs.len() > 1 {
         columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
     }
-    for axis in &section.swept {
+    for axis in section.leading() {
         let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
         let cells = rows.iter().enumerate().map(|(index, row)| {
             let repeated =

@@ -5,7 +5,7 @@ use std::io::Write;
 use ellwand_core::record::Basis;
 
 use super::readings::{self, Block};
-use super::{columns, comparisons, overview, parts, spans};
+use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
@@ -13,8 +13,10 @@ use crate::{Options, ReportError};
 
 /// Most findings listed under the tables, unless all are asked for.
 const ADVICE: usize = 5;
-/// Most rows of a section that are printed one by one, unless all are asked for.
+/// Most rows of a section that are printed one by one, unless all are asked for ..
 const LONG: usize = 12;
+/// .. and most rows of all sections.
+const LONG_IN_ALL: usize = 16;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
@@ -34,13 +36,21 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         }
         writeln!(out, "{}", paint(&wrap(&run.trust, width, 2), Tone::Faint, color))?;
     }
+    machines::text(report, out)?;
     verdicts(report, out)?;
     let mut shown: Vec<Shown> = Vec::new();
-    for section in &report.workloads {
+    let mut remarked: Vec<&str> = Vec::new();
+    let sections = report.workloads.iter().filter(|section| report.options.full || !parts::shows(report, section));
+    for section in sections {
         writeln!(out)?;
         results(report, section, out)?;
         readings_of(report, section, &mut shown, out)?;
         for remark in &section.remarks {
+            // What holds for all rows of several workloads is said once.
+            if remark.rows == remark.of && remarked.contains(&remark.text.as_str()) {
+                continue;
+            }
+            remarked.push(&remark.text);
             let scope = if remark.rows == remark.of {
                 String::new()
             } else {
@@ -52,6 +62,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     if !report.workloads.is_empty() {
         writeln!(out, "{}", paint(&wrap(&legend(report), width, 2), Tone::Faint, color))?;
     }
+    targets::text(report, out)?;
     parts::text(report, out)?;
     spans::text(report, out)?;
     for warning in &report.warnings {
@@ -73,7 +84,7 @@ fn legend(report: &Report) -> String {
         parts.push("best: by 5 % and by the 95 % interval, else tied".into());
     }
     if rows().any(|row| row.held_up.is_some()) {
-        parts.push("≤ and ≥: bounds, since other programs held the row up".into());
+        parts.push("≤, ≥, ~: bounds, or neither, since other programs held rows up".into());
     }
     if !report.options.full {
         parts.push("--full: all columns, cases, readings and findings".into());
@@ -144,8 +155,9 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     let fixed = section.fixed_line();
     let title = if fixed.is_empty() { section.workload.clone() } else { format!("{} · {fixed}", section.workload) };
     writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
-    let mut notes = Vec::new();
-    if !full && section.cases.len() > 1 && section.rows.len() > LONG {
+    let mut notes: Vec<String> = section.following_line().filter(|_| !full).into_iter().collect();
+    let all: usize = report.workloads.iter().filter(|one| !parts::shows(report, one)).map(|one| one.rows.len()).sum();
+    if !full && section.cases.len() > 1 && (section.rows.len() > LONG || all > LONG_IN_ALL) {
         let (mut columns, left_out) = overview::columns(report, section);
         let hidden = grid::fit(&mut columns, width);
         grid::write(&columns, color, |_| Tone::Plain, out)?;
@@ -156,13 +168,17 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
         hidden_columns(&hidden, &mut notes);
     } else {
         let (mut columns, missing) = columns::columns(report, section, false);
-        let hidden = grid::fit(&mut columns, width);
-        grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
         if columns.iter().any(|column| column.head == "speed-up") {
             notes.push(format!("speed-up over {}", section.baselines.join(", ")));
         }
-        if full {
-            hidden_columns(&hidden, &mut notes);
+        if !full {
+            grid::fit(&mut columns, width);
+        }
+        for (index, part) in grid::split(columns, width).iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            grid::write(part, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
         }
         let missing: Vec<String> = missing.into_iter().filter(|why| full || why.starts_with("speed-up")).collect();
         if !missing.is_empty() {
@@ -183,6 +199,15 @@ fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn 
     let title = [&[title.to_string()], block.fixed.as_slice()].concat().join(" · ");
     writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
     if block.columns.is_empty() {
+        return Ok(());
+    }
+    if report.options.full {
+        for (index, part) in grid::split(block.columns, width).iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            grid::write(part, color, |_| Tone::Plain, out)?;
+        }
         return Ok(());
     }
     let left_out = grid::fit(&mut block.columns, width);

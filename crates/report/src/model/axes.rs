@@ -47,6 +47,27 @@ pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone)
     once.map(complete).collect()
 }
 
+/// Names of the varying axes that distinguish the cases: an axis that varies together with an earlier one, as those of
+/// named sizes do, is left out.
+pub(super) fn leading(cases: &[CaseRecord], swept: &[AxisInfo]) -> Vec<String> {
+    let value = |case: &CaseRecord, axis: &str| {
+        case.params.iter().find(|param| param.axis == axis).map(|param| text(&param.value))
+    };
+    let together = |a: &str, b: &str| {
+        let pairs: BTreeSet<_> = cases.iter().map(|case| (value(case, a), value(case, b))).collect();
+        let firsts: BTreeSet<_> = pairs.iter().map(|(a, _)| a).collect();
+        let seconds: BTreeSet<_> = pairs.iter().map(|(_, b)| b).collect();
+        pairs.len() == firsts.len() && pairs.len() == seconds.len()
+    };
+    let mut kept: Vec<String> = Vec::new();
+    for axis in swept {
+        if !kept.iter().any(|known| together(known, &axis.name)) {
+            kept.push(axis.name.clone());
+        }
+    }
+    kept
+}
+
 /// Splits the axes of the cases of one workload into varying and fixed ones. An axis that only some cases have (it was
 /// added to the workload later) varies.
 pub(super) fn split(cases: &[CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {

@@ -8,8 +8,8 @@ use ellwand_core::record::{Param, Record};
 use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
 
 use super::{
-    CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison, growth, load,
-    spans, speedup, stats,
+    CaseInfo, Machines, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison,
+    growth, load, spans, speedup, stats,
 };
 use crate::ReportError;
 
@@ -22,7 +22,8 @@ impl Report {
     /// Builds the report of one or several records.
     ///
     /// # Errors
-    /// If there is no record, or no record has the baseline in `options`.
+    /// If there is no record, no record has the baseline in `options`, or records of several machines are asked for and
+    /// all are of one.
     pub fn from_records(records: &[Record], options: &Options) -> Result<Self, ReportError> {
         if records.is_empty() {
             return Err(ReportError::NoRecords);
@@ -52,6 +53,7 @@ impl Report {
             workloads: names.iter().map(section).collect(),
             comparisons: comparison::comparisons(records),
             spans: spans::tables(records),
+            machines: None,
             findings: Vec::new(),
             warnings: warnings(records),
             limits: limits(records),
@@ -60,6 +62,9 @@ impl Report {
         };
         records.iter().for_each(|record| View::join(&mut report.views, &record.run.views));
         report.findings = crate::diagnose::findings(&report);
+        if options.across_machines {
+            report.machines = Some(Machines::new(&report)?);
+        }
         Ok(report)
     }
 }
@@ -198,6 +203,7 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         growth: growth::growth(&swept, &rows),
         along_axes: growth::along_axes(&swept, &infos, &rows),
         remarks: remarks(&rows),
+        leading: axes::leading(&completed, &swept),
         swept,
         fixed,
         item,

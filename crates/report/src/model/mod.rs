@@ -6,7 +6,7 @@ use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, W
 use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::diagnose::{Diagnosis, Finding};
+use crate::diagnose::{Diagnosis, Finding, Limit};
 
 mod axes;
 mod best;
@@ -14,6 +14,7 @@ mod build;
 mod comparison;
 mod growth;
 pub(crate) mod load;
+mod machines;
 mod run;
 pub(crate) mod spans;
 mod speedup;
@@ -25,6 +26,7 @@ pub use best::Best;
 pub use comparison::ComparisonInfo;
 pub use growth::{AlongAxis, Growth};
 pub use load::HeldUp;
+pub use machines::{MachineInfo, MachineRow, Machines};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
 pub use speedup::{Bound, Speedup};
@@ -46,6 +48,8 @@ pub struct Options {
     pub full: bool,
     /// True if [`crate::write_all`] draws plots.
     pub plots: bool,
+    /// True to show the records of several machines side by side.
+    pub across_machines: bool,
 }
 
 /// Everything that a reader sees of the records.
@@ -65,6 +69,9 @@ pub struct Report {
     /// Components inside implementations, from runs separate from those of the results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanTable>,
+    /// Machines side by side, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<Machines>,
     /// Findings with evidence and advice, most important first.
     pub findings: Vec<Finding>,
     /// Defects of the records as a whole.
@@ -96,6 +103,9 @@ pub struct Section {
     pub workload: String,
     /// Axes with more than one value in the rows.
     pub swept: Vec<AxisInfo>,
+    /// Names of the varying axes that distinguish the cases: of those that vary together, the first.
+    #[serde(skip)]
+    pub leading: Vec<String>,
     /// Axes with a single value, in the order declared.
     pub fixed: Vec<AxisInfo>,
     /// Name of the items processed (`vectors`), if all rows agree.
@@ -282,6 +292,21 @@ impl Row {
         self.params.iter().find(|param| param.axis == axis).and_then(|param| axes::number(&param.value))
     }
 
+    /// Share of the printed time that a limit alone would take, for [`Limit::Compute`] and [`Limit::Memory`] the
+    /// utilisation of the peak; `None` if no such ceiling was measured or the limit plays no part.
+    pub fn utilisation(&self, limit: Limit) -> Option<f64> {
+        let seconds = self.diagnosis.as_ref()?.seconds(limit);
+        Some(seconds / self.median("time")?).filter(|share| *share > 0.0 && share.is_finite())
+    }
+
+    /// Share of the time that its limit explains: the utilisation of the peak, or else what the diagnosis says, which
+    /// refers to the undisturbed time. So does a row that other programs held up.
+    pub fn limit_share(&self) -> Option<f64> {
+        let diagnosis = self.diagnosis.as_ref()?;
+        let peak = matches!(diagnosis.limit, Limit::Compute | Limit::Memory) && self.held_up.is_none();
+        self.utilisation(diagnosis.limit).filter(|_| peak).or(Some(diagnosis.share))
+    }
+
     /// True if the row was measured, even if its time is below the timer resolution.
     pub fn measured(&self) -> bool {
         self.status.reason.is_none()
@@ -294,11 +319,22 @@ impl Section {
         self.rows.iter().filter(move |row| row.run == run && row.implementation == implementation)
     }
 
-    /// The values of the axes that vary (`batch 100`), or `the only case`.
+    /// The varying axes that distinguish the cases.
+    pub(crate) fn leading(&self) -> impl Iterator<Item = &AxisInfo> {
+        self.swept.iter().filter(|axis| self.leading.contains(&axis.name))
+    }
+
+    /// The values of the other varying axes, each with one value for each of a leading one.
+    pub(crate) fn following_line(&self) -> Option<String> {
+        let others = self.swept.iter().filter(|axis| !self.leading.contains(&axis.name));
+        let others: Vec<String> = others.map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+        (!others.is_empty()).then(|| format!("varying together: {}", others.join(" · ")))
+    }
+
+    /// The values of the leading axes (`batch 100`), or `the only case`.
     pub fn place(&self, row: &Row) -> String {
         let parts: Vec<String> = self
-            .swept
-            .iter()
+            .leading()
             .filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name)))
             .collect();
         if parts.is_empty() { ONLY.to_string() } else { parts.join(", ") }

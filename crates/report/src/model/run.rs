@@ -1,6 +1,6 @@
 //! The runs of a report: command, machine and settings.
 
-use ellwand_core::record::{Certificate, Record, Settings};
+use ellwand_core::record::{Certificate, Record, Revision, Settings};
 use ellwand_core::{Environment, ceiling::Ceiling};
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ pub struct RunInfo {
     pub measurements: usize,
     /// Number of those that have times.
     pub measured: usize,
+    /// The last commit of the repository in which the command ran, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// The machine's last self-check when the run began, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
@@ -59,6 +62,7 @@ impl RunInfo {
             settings: run.settings.clone(),
             measurements: record.measurements.len(),
             measured: record.measurements.iter().filter(|m| m.outcome.is_measured()).count(),
+            revision: run.revision.clone(),
             trust: super::trust::line(run.certificate.as_ref(), run.started_unix_ms),
             certificate: run.certificate.clone(),
             warnings: record.warnings.clone(),

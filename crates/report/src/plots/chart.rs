@@ -31,13 +31,15 @@ pub(super) struct Series {
 }
 
 /// Label, unit and scale of an axis.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Scale {
     pub(super) label: String,
     pub(super) unit: String,
     pub(super) log: bool,
     /// If not empty, the only values with ticks.
     pub(super) at: Vec<f64>,
+    /// If not empty, the labels of these ticks.
+    pub(super) names: Vec<String>,
 }
 
 /// A panel of points over a numeric axis.

@@ -6,9 +6,11 @@ use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 
 mod curve;
+mod machines;
 mod roofline;
 
 pub(super) use curve::files as curve_files;
+pub(super) use machines::NAME as MACHINES;
 
 /// Most panels in a figure.
 const PANELS: usize = 9;
@@ -73,6 +75,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let all = report.workloads.iter().flat_map(|section| &section.implementations).map(String::as_str);
     let names = looks(all, &known_looks(report));
     let mut figures: Vec<Figure> = Vec::new();
+    figures.extend(machines::figure(report));
     figures.extend(overview(report, &names));
     figures.extend(roofline::figures(report, &names));
     for section in &report.workloads {
@@ -206,8 +209,9 @@ fn panels(
                 unit: String::new(),
                 log: spread,
                 at: if values.len() <= 16 { values.clone() } else { Vec::new() },
+                names: Vec::new(),
             },
-            y: Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, at: Vec::new() },
+            y: Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, ..Scale::default() },
             series,
             reference: quantity.reference.then(|| (1.0, section.baselines.join(", "))),
         })
@@ -271,7 +275,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(Strin
             groups.push((format!("{run}{place}").trim().to_string(), dots));
         }
     }
-    let scale = Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, at: Vec::new() };
+    let scale = Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, ..Scale::default() };
     (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0) })
 }
 

@@ -136,7 +136,11 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     let x_ticks: Vec<Tick> = if panel.x.at.is_empty() {
         x.ticks(&panel.x.unit, 8)
     } else {
-        panel.x.at.iter().map(|value| Tick { value: *value, label: Some(tick_text(*value, &panel.x.unit)) }).collect()
+        let name = |(index, value): (usize, &f64)| {
+            let name = panel.x.names.get(index).cloned().unwrap_or_else(|| tick_text(*value, &panel.x.unit));
+            Tick { value: *value, label: Some(name) }
+        };
+        panel.x.at.iter().enumerate().map(name).collect()
     };
     let mut free = f32::NEG_INFINITY;
     for tick in &x_ticks {

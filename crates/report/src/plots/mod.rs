@@ -23,8 +23,10 @@ mod scene;
 mod style;
 #[cfg(feature = "plots")]
 mod svg;
+mod trend;
 
 pub use names::PlotNames;
+pub use trend::{Trend, TrendPoint};
 
 use crate::{Report, ReportError};
 
@@ -68,16 +70,26 @@ pub fn draw(_: &Report) -> Result<Vec<Plot>, ReportError> {
 #[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
     let fonts = font::Fonts::load()?;
-    let one = |figure: chart::Figure| {
-        let scene = figure.scene(&fonts);
-        #[cfg(feature = "png")]
-        let png = Some(
-            png::png(&scene, &fonts, ZOOM)
-                .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
-        );
-        #[cfg(not(feature = "png"))]
-        let png = None;
-        Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
-    };
-    figures::figures(report).into_iter().map(one).collect()
+    figures::figures(report).into_iter().map(|figure| drawn(figure, &fonts)).collect()
+}
+
+#[cfg(feature = "plots")]
+fn drawn(figure: chart::Figure, fonts: &font::Fonts) -> Result<Plot, ReportError> {
+    let scene = figure.scene(fonts);
+    #[cfg(feature = "png")]
+    let png = Some(
+        png::png(&scene, fonts, ZOOM).map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
+    );
+    #[cfg(not(feature = "png"))]
+    let png = None;
+    Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
+}
+
+/// Draws a value by commit.
+///
+/// # Errors
+/// If the plot cannot be encoded.
+#[cfg(feature = "plots")]
+pub fn draw_trend(trend: &Trend) -> Result<Plot, ReportError> {
+    drawn(trend.figure(), &font::Fonts::load()?)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ellwand_core::View;
 use ellwand_core::record::Record;
 
-use super::figures::{QUANTITIES, curve_files, file_name};
+use super::figures::{MACHINES, QUANTITIES, curve_files, file_name};
 
 /// The names of all plots that reports on given workloads, axes, devices and views can have.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,7 @@ impl PlotNames {
         let devices = devices.into_iter().map(|device| device.replace(':', "-"));
         let places = ["one-thread", "all-threads"].map(str::to_string).into_iter().chain(devices);
         stems.extend(places.map(|place| format!("roofline-{place}")));
+        stems.insert(MACHINES.to_string());
         Self { stems }
     }
 

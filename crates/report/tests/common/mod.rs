@@ -72,8 +72,10 @@ pub fn run() -> Run {
             warm_up_ns: 50_000_000,
             caches: ellwand_core::Caches::Warm,
         },
+        revision: None,
         certificate: None,
         views: views(),
+        shard: None,
     }
 }
 

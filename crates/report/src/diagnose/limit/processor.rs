@@ -87,7 +87,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     diagnosis.limit = limit;
     diagnosis.share = seconds / time_s;
     // A cost that varies by half explains all of the time, never more.
-    if matches!(limit, Limit::PageFaults | Limit::ThreadWake) {
+    if matches!(limit, Limit::PageFaults | Limit::ThreadWake | Limit::Contended) {
         diagnosis.share = diagnosis.share.min(1.0);
     }
     diagnosis.changes = changes::changes(&diagnosis, m, environment.cores, ceilings);
@@ -168,8 +168,8 @@ pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
     median(&m.samples.iter().filter_map(each).collect::<Vec<_>>())
 }
 
-/// Seconds per iteration as on an otherwise idle machine. For one thread, its CPU time, unless the code itself waits.
-/// For several threads, the 10th percentile of the fastest parts of the slots.
+/// Seconds per iteration as on an otherwise idle machine, at most the printed time. For one thread, its CPU time, unless
+/// the code itself waits. For several threads, the 10th percentile of the fastest parts of the slots.
 fn undisturbed(m: &Measurement) -> Option<f64> {
     let wall: Vec<f64> =
         m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.wall_seconds())).collect();
@@ -180,7 +180,8 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
     } else {
         quantile(&wall, 0.1)
     };
-    time.filter(|time| time.is_finite() && *time > 0.0)
+    let printed = median(&m.all_seconds()).unwrap_or(f64::INFINITY);
+    time.map(|time| time.min(printed)).filter(|time| time.is_finite() && *time > 0.0)
 }
 
 /// Share of the time that threads spend waiting for each other, at `each` seconds per wait: the 90th percentile over

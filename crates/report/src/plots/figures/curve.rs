@@ -18,6 +18,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             let series = series(section, curve);
             let points: Vec<(u64, u64)> = series
                 .iter()
+                .filter(|series| !series.joined)
                 .flat_map(|series| &series.points)
                 .map(|point| (point.x.to_bits(), point.y.to_bits()))
                 .collect();
@@ -26,7 +27,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
                 continue;
             }
             known.push(points);
-            let scale = |label: &str| Scale { label: clean(label), unit: String::new(), log: false, at: Vec::new() };
+            let scale = |label: &str| Scale { label: clean(label), ..Scale::default() };
             figures.push(Figure {
                 name: file(&section.workload, curve),
                 title: format!("{}: {}", section.workload, clean(&curve.title)),
@@ -119,7 +120,19 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         let style = Style { number: all.len(), run: 0 };
         all.push(Series { label: clean(title), style, joined: false, points: rivals });
     }
+    all.extend(bound(curve, &all));
     all
+}
+
+/// The line that bounds the points, over their range.
+fn bound(curve: &Curve, drawn: &[Series]) -> Option<Series> {
+    let line = curve.bound.as_ref()?;
+    let along = || drawn.iter().flat_map(|series| &series.points).map(|point| point.x);
+    let ends = [along().fold(f64::INFINITY, f64::min), along().fold(f64::NEG_INFINITY, f64::max)];
+    let point = |x: f64| Point { x, y: line.slope * x, low: line.slope * x, high: line.slope * x, label: None };
+    let style = Style { number: drawn.len(), run: 0 };
+    let points = ends.map(point).to_vec();
+    (ends[0] < ends[1]).then(|| Series { label: clean(&line.title), style, joined: true, points })
 }
 
 /// The two readings of a row, if both can be drawn.

@@ -133,13 +133,8 @@ fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize
     series.extend(points);
     Some(Lines {
         title: String::new(),
-        x: Scale {
-            label: "required operations per required byte".into(),
-            unit: String::new(),
-            log: true,
-            at: Vec::new(),
-        },
-        y: Scale { label: "operations per second".into(), unit: "FLOP/s".into(), log: true, at: Vec::new() },
+        x: Scale { label: "required operations per required byte".into(), log: true, ..Scale::default() },
+        y: Scale { label: "operations per second".into(), unit: "FLOP/s".into(), log: true, ..Scale::default() },
         series,
         reference: None,
     })

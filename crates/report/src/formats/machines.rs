@@ -1,0 +1,77 @@
+//! Machines side by side, as a table for terminal and Markdown.
+
+use std::io::Write;
+
+use super::columns::binding;
+use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::model::{MachineRow, Machines, Report, Row, Section};
+use crate::units::{UNAVAILABLE, below_resolution, human, range};
+use crate::{Options, ReportError};
+
+const MEANING: &str = "of its ceiling: share of the peak that was measured on the row's own machine. Times of different \
+     machines say nothing about the code; these shares show how well it uses each machine";
+
+pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Some(machines) = &report.machines else { return Ok(()) };
+    let Options { width, color, .. } = report.options;
+    writeln!(out, "\n{}", paint("across machines", Tone::Strong, color))?;
+    let mut columns = columns(report, machines);
+    let hidden = grid::fit(&mut columns, width);
+    grid::write(&columns, color, |_| Tone::Plain, out)?;
+    let mut notes = notes(machines);
+    if !hidden.is_empty() {
+        notes.push(format!("hidden at this width: {}", hidden.join(", ")));
+    }
+    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    Ok(())
+}
+
+pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Some(machines) = &report.machines else { return Ok(()) };
+    writeln!(out, "## Across machines\n")?;
+    grid::markdown(&columns(report, machines), out)?;
+    writeln!(out, "\n{}.\n", notes(machines).join(". "))?;
+    Ok(())
+}
+
+fn notes(machines: &Machines) -> Vec<String> {
+    let mut notes = vec![MEANING.to_string()];
+    if machines.alone > 0 {
+        notes.push(format!("{} rows of one machine only are not in this table", machines.alone));
+    }
+    notes
+}
+
+fn columns(report: &Report, machines: &Machines) -> Vec<Column> {
+    let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&Section, &Row, &MachineRow) -> String| {
+        let cells = machines.rows.iter().map(|entry| {
+            let (section, row) = entry.of(report);
+            cell(section, row, entry)
+        });
+        Column::new(head, right, rank, cells.collect())
+    };
+    vec![
+        column("workload", false, 3, &|section, _, _| section.workload.clone()),
+        column("case", false, 2, &|section, row, _| section.place(row)),
+        column("implementation", false, 0, &|_, row, _| row.implementation.clone()),
+        column("device", false, 5, &|_, row, _| row.device.clone()),
+        column("machine", false, 0, &|_, _, entry| machines.machines[entry.machine].name.clone()),
+        column("time", true, 0, &|_, row, _| match row.median("time") {
+            Some(seconds) => human(seconds, "s"),
+            None if row.below_resolution => below_resolution(row.resolution_s),
+            None => row.status.word.to_string(),
+        }),
+        column("p10–p90", true, 4, &|_, row, _| {
+            row.stats("time").map_or_else(String::new, |stats| range(stats.p10, stats.p90, "s"))
+        }),
+        column("of its ceiling", true, 0, &|_, row, _| {
+            let share = row.median("roofline-fraction");
+            share.map_or_else(|| UNAVAILABLE.to_string(), |share| format!("{}{}", human(share, "1"), binding(row)))
+        }),
+        column("ceiling", true, 1, &|_, row, _| {
+            row.roof.as_ref().map_or_else(String::new, |roof| {
+                human(roof.ceiling.value, if roof.memory_bound { "B/s" } else { "FLOP/s" })
+            })
+        }),
+    ]
+}

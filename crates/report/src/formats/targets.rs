@@ -1,0 +1,156 @@
+//! Views of kind `targets`: a line a target, with what was measured and whether it is met.
+
+use std::io::{self, Write};
+
+use ellwand_core::View;
+use ellwand_core::view::{Measure, Target};
+
+use crate::Options;
+use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::model::{CaseInfo, Report, Row, Section};
+use crate::units::{clean, human};
+
+/// Share of samples that lost the processor from which other programs shape the 10th and 90th percentile.
+const SWITCHED: f64 = 0.1;
+
+/// A target that some row counts for.
+struct Line<'a> {
+    target: &'a Target,
+    value: f64,
+    /// True if other programs held the row up: its rates are lower bounds.
+    bound: bool,
+    /// The row that decides.
+    row: &'a Row,
+    section: &'a Section,
+}
+
+impl Line<'_> {
+    fn verdict(&self) -> &'static str {
+        let met = match self.target.measure {
+            Measure::Spread => self.value <= self.target.limit,
+            _ => self.value >= self.target.limit,
+        };
+        match (met, self.bound) {
+            (true, _) => "met",
+            // A bound below the target leaves it open.
+            (false, true) => "open: other programs ran",
+            (false, false) => "missed",
+        }
+    }
+
+    fn measured(&self) -> String {
+        let item = self.section.item.as_deref().map_or(String::new(), clean);
+        let value = match &self.target.measure {
+            Measure::Throughput => {
+                let rate = human(self.value, "1/s");
+                format!("{} {item}/s", rate.trim_end_matches("/s").trim_end())
+            }
+            Measure::Hold => human(self.value, "1"),
+            Measure::Spread => format!("within {}", human(self.value, "1")),
+            Measure::Speedup | Measure::Reading(_) | Measure::Unknown => human(self.value, "x"),
+        };
+        let least = if self.bound && self.target.measure != Measure::Spread { "≥" } else { "" };
+        format!("{least}{value}")
+    }
+}
+
+/// The tables of a report: title and lines of each view.
+fn tables(report: &Report) -> Vec<(String, Vec<Line<'_>>)> {
+    let views = report.views.iter().filter_map(|view| match view {
+        View::Targets(view) => Some(view),
+        _ => None,
+    });
+    let lines = views.map(|view| {
+        let found: Vec<Line<'_>> = view.targets.iter().filter_map(|target| line(report, target)).collect();
+        (clean(&view.title), found)
+    });
+    lines.filter(|(_, found)| !found.is_empty()).collect()
+}
+
+fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
+    let section = report.workloads.iter().find(|section| section.workload == target.workload)?;
+    let counts = |row: &&Row| {
+        let is = |(axis, value): &(String, String)| row.param(axis).is_some_and(|text| text == *value);
+        row.measured() && target.case.iter().all(is)
+    };
+    let rows: Vec<&Row> = section.rows.iter().filter(counts).collect();
+    let rate = |row: &Row| row.median("throughput");
+    let largest = |of: &dyn Fn(&Row) -> Option<f64>| {
+        let values = rows.iter().filter_map(|row| Some((of(row).filter(|value| value.is_finite())?, *row)));
+        values.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let (value, row) = match &target.measure {
+        Measure::Throughput => largest(&rate),
+        Measure::Speedup => largest(&|row| row.speedup.ratio.filter(|_| !row.speedup.is_baseline)),
+        Measure::Reading(id) => largest(&|row| row.reading(id)),
+        Measure::Hold => {
+            let (peak, _) = largest(&rate)?;
+            let items = rows.iter().map(|row| row.work.items).max()?;
+            if rows.iter().all(|row| row.work.items == items) {
+                return None;
+            }
+            let (last, row) = largest(&|row| rate(row).filter(|_| row.work.items == items))?;
+            Some((last / peak, row))
+        }
+        Measure::Spread => {
+            let fastest = section.cases.iter().filter_map(|case| fastest(section, case)).filter(|row| counts(row));
+            let spread = |row: &'a Row| {
+                let time = row.stats("time")?;
+                Some(((time.p90 - time.p10) / time.median, row))
+            };
+            fastest.filter_map(spread).max_by(|a, b| a.0.total_cmp(&b.0))
+        }
+        Measure::Unknown => None,
+    }?;
+    let switched = row.switched_share.is_some_and(|share| share >= SWITCHED);
+    // Other programs change times, not readings, and the spread of times before their median.
+    let bound = match target.measure {
+        Measure::Reading(_) => false,
+        Measure::Spread => row.held_up.is_some() || switched,
+        _ => row.held_up.is_some(),
+    };
+    Some(Line { target, value, bound, row, section })
+}
+
+/// The fastest row of a case, or the first of those that are tied.
+fn fastest<'a>(section: &'a Section, case: &CaseInfo) -> Option<&'a Row> {
+    let index = case.best.row.or(case.best.tied.first().copied())?;
+    section.rows.get(index)
+}
+
+fn columns(lines: &[Line<'_>]) -> Vec<Column> {
+    let cells = |of: &dyn Fn(&Line<'_>) -> String| lines.iter().map(of).collect();
+    vec![
+        Column::new("workload", false, 1, cells(&|line| line.target.workload.clone())),
+        Column::new("target", false, 0, cells(&|line| clean(&line.target.about))),
+        Column::new("measured", true, 0, cells(&|line| line.measured())),
+        Column::new("", false, 0, cells(&|line| line.verdict().to_string())),
+        Column::new("by", false, 2, cells(&|line| line.row.implementation.clone())),
+        Column::new("at", false, 3, cells(&|line| line.section.place(line.row))),
+    ]
+}
+
+/// For a terminal.
+pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let Options { width, color, .. } = report.options;
+    for (title, lines) in tables(report) {
+        writeln!(out, "\n{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+        let mut columns = columns(&lines);
+        grid::fit(&mut columns, width);
+        grid::write(&columns, color, |_| Tone::Plain, out)?;
+    }
+    Ok(())
+}
+
+/// For the Markdown report.
+pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for (mut title, lines) in tables(report) {
+        if let Some(first) = title.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        writeln!(out, "## {title}\n")?;
+        markdown(&columns(&lines), out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Targets as lines that are met, missed or open.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::View;
+use ellwand_core::record::Record;
+use ellwand_core::view::{Measure, Target, Targets};
+use ellwand_report::{Options, Report, format};
+
+fn target(about: &str, measure: Measure, limit: f64) -> Target {
+    let case = vec![("lattice".into(), "D4".into()), ("q".into(), "4".into())];
+    Target { about: about.into(), workload: "lattice-encode".into(), case, measure, limit }
+}
+
+fn record(targets: Vec<Target>) -> Record {
+    let mut run = common::run();
+    run.views = vec![View::Targets(Targets { title: "targets of scripts".into(), targets })];
+    common::through_text(&run, &common::lattice("lattice-encode", 1.0))
+}
+
+fn written(record: &Record, name: &str) -> String {
+    let report = Report::from_records(std::slice::from_ref(record), &Options::default()).unwrap();
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The line of a target.
+fn line(text: &str, about: &str) -> String {
+    text.lines().find(|line| line.contains(about)).unwrap_or_else(|| panic!("no {about} in {text}")).to_string()
+}
+
+#[test]
+fn each_target_says_what_was_measured_and_whether_it_is_met() {
+    let all = vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        target("rate of 1 T", Measure::Throughput, 1e12),
+        target("speed-up of 2", Measure::Speedup, 2.0),
+        target("speed-up of 200", Measure::Speedup, 200.0),
+        target("stored 4", Measure::Reading("compression".into()), 4.0),
+        target("stored 9", Measure::Reading("compression".into()), 9.0),
+        target("hold 80", Measure::Hold, 0.8),
+        target("within 20", Measure::Spread, 0.2),
+        target("within 1", Measure::Spread, 0.01),
+        target("no such reading", Measure::Reading("unknown".into()), 1.0),
+    ];
+    for name in ["table", "markdown"] {
+        let text = written(&record(all.clone()), name);
+        for met in ["rate of 1 M", "speed-up of 2 ", "stored 4", "hold 80", "within 20"] {
+            assert!(line(&text, met).contains(" met"), "{}", line(&text, met));
+        }
+        for missed in ["rate of 1 T", "speed-up of 200", "stored 9", "within 1 "] {
+            assert!(line(&text, missed).contains(" missed"), "{}", line(&text, missed));
+        }
+        assert_eq!(line(&text, "within 20").matches("within ").count(), 2, "{text}");
+        // The largest batch is the fastest: 4.5 us and 3.7 ns a vector.
+        let rate = line(&text, "rate of 1 M");
+        assert!(rate.contains(" M vectors/s") && rate.contains("parallel") && rate.contains("batch 10000"), "{rate}");
+        assert!(line(&text, "stored 4").contains("7.94x"), "{}", line(&text, "stored 4"));
+        assert!(!text.contains("no such reading"), "a target without a row has no line");
+    }
+}
+
+#[test]
+fn a_target_counts_the_rows_of_its_case_alone() {
+    let mut other = target("rate of 1 M", Measure::Throughput, 1e6);
+    other.case[0].1 = "E8".into();
+    assert!(!written(&record(vec![other]), "table").contains("targets of scripts"));
+}
+
+#[test]
+fn a_row_beside_other_programs_leaves_a_target_open() {
+    let mut record = record(vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        target("rate of 1 T", Measure::Throughput, 1e12),
+        target("stored 9", Measure::Reading("compression".into()), 9.0),
+    ]);
+    // The processors were given to others for most of each slot, which switched the threads out.
+    for m in &mut record.measurements {
+        for sample in &mut m.samples {
+            sample.wall_ns *= 10;
+            sample.switches = Some(sample.wall_ns / 1_000_000 + 50);
+        }
+    }
+    let text = written(&record, "table");
+    let report = Report::from_records(std::slice::from_ref(&record), &Options::default()).unwrap();
+    assert!(report.workloads[0].rows.iter().any(|row| row.held_up.is_some()), "the rows are held up");
+    assert!(line(&text, "rate of 1 T").contains("open"), "{}", line(&text, "rate of 1 T"));
+    assert!(
+        line(&text, "stored 9").contains(" missed") && !line(&text, "stored 9").contains('≥'),
+        "sizes do not depend"
+    );
+    assert!(line(&text, "rate of 1 M").contains(" met"), "{}", line(&text, "rate of 1 M"));
+}
