@@ -205,6 +205,19 @@ fn list_shows_what_there_is() {
     for line in ["enc_spike_times: float64 [spikes];", "position_std: float64 scalar or [D], optional;", "outputs"] {
         assert!(kde.contains(line), "{line}\n{kde}");
     }
+    // What a size means, and what it takes, without running it.
+    let tiny = kde.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "--size tiny: samples 100, electrodes 4, enc-spikes 20, bins 100, edges 50, dec-spikes 10;",
+        "of memory (encoding spikes and model",
+    ] {
+        assert!(tiny.contains(part), "{part}\n{kde}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&here.ok(&["list", "kde-predict", "--format", "json"]).stdout).unwrap();
+    let sizes = json["workloads"][0]["sizes"].as_array().unwrap();
+    let bytes = |at: usize| sizes[at]["memory_bytes"].as_u64().unwrap();
+    assert!(sizes.len() == 6 && bytes(0) < bytes(4) && sizes[0]["memory_parts"]["output"].is_u64(), "{json}");
     here.refused(&["list", "latice"], &["did you mean lattice?"]);
 }
 

@@ -8,6 +8,7 @@ pub struct Box {
     pub dir: tempfile::TempDir,
 }
 
+#[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
     pub stdout: String,

@@ -1,7 +1,8 @@
 //! Ellwand: a workbench for measuring numerical code. *Always measure, never guess.*
 //!
 //! This crate is the facade that a program adds to its `Cargo.toml`, and the command line: [`run`] takes arguments and a
-//! registry, so that a user's own program with its own workloads has every command that `ellwand` has.
+//! registry, so that a user's own program with its own workloads has every command that `ellwand` has. [`measure`] returns
+//! rows, samples and findings as values.
 //!
 //! ```no_run
 //! let mut registry = ellwand::devices();
@@ -17,9 +18,11 @@ pub mod arrays;
 mod cli;
 pub mod suite;
 
-pub use cli::{run, run_recorded};
+pub use cli::{Measure, MeasureError, Results, measure, run, run_recorded};
+pub use ellwand_bench::settings::Effort;
 pub use ellwand_core::{Axis, Case, Registry, Size, Work};
 pub use ellwand_profile as profile;
+pub use ellwand_report::{Finding, Report, Row};
 pub use rand;
 pub use std::hint::black_box;
 pub use suite::suite;

@@ -16,6 +16,7 @@ use ellwand_core::{Axis, Case, Registry, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::args::ApplyArgs;
+use super::differences::Other;
 use super::exit::{Exit, Failure, Outcome, unknown};
 use super::stage::Stage;
 use super::{output, plan};
@@ -33,25 +34,37 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     let given = super::given::given(&args.input, &[(workload.as_ref(), &case)])?.unwrap_or_default();
     check_devices_known(registry, &selection.devices)?;
     let registry = &plan::preferring(registry, &selection.devices);
-    let (implementation, device) = implementation(registry, workload.name(), &selection)?;
+    let chosen = implementations(registry, workload.name(), &selection)?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
     check_contradictions(workload.as_ref(), &selection, &case)?;
     let earlier = Earlier::at(dir, args.overwrite)?;
 
-    let (what_ran, outputs) = computed(implementation, device, &case, &inputs)?;
-    if args.verify {
-        let expected = workload.reference(&case, &inputs)?;
-        let verdict = workload.judge(&case, &inputs, &expected, &outputs);
-        if !verdict.passed {
+    let expected = args.verify.then(|| workload.reference(&case, &inputs)).transpose()?;
+    let mut kept: Option<(&Implementation, String, Tensors)> = None;
+    let mut others = Vec::new();
+    for (implementation, device) in chosen {
+        let (what_ran, outputs) = computed(implementation, device, &case, &inputs)?;
+        let verdict = expected.as_ref().map(|expected| workload.judge(&case, &inputs, expected, &outputs));
+        if let Some(verdict) = verdict.filter(|verdict| !verdict.passed) {
             let name = format!("{}:{}", workload.name(), implementation.name);
             output::note(&format!("error: {name} is wrong: {}; nothing was written", verdict.detail));
             return Ok(Exit::Wrong);
         }
+        match &kept {
+            None => kept = Some((implementation, what_ran, outputs)),
+            Some((_, _, first)) => others.push(Other::new(implementation, what_ran, first, &outputs)),
+        }
     }
+    let Some((implementation, what_ran, outputs)) = kept else {
+        return Err(InputError::new("--implementation", "none was named", "at least one").into());
+    };
     let readings = workload.readings(&case, &inputs, &outputs);
     if let Some(chosen) = chosen_defaults(workload.as_ref(), &selection, &case) {
         output::note(&format!("note: {chosen}"));
+    }
+    for (axis, value) in open_defaults(workload.as_ref(), &selection, &case) {
+        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
     }
     for remark in workload.remarks(&case) {
         output::note(&format!("note: {remark}"));
@@ -62,9 +75,13 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     earlier.check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
     let stage = Stage::begin(dir)?;
-    write(stage.dir(), &outputs, &about(&case, implementation, &what_ran, &outputs, &readings, line))?;
+    let mut about = about(&case, implementation, &what_ran, &outputs, &readings, line);
+    if !others.is_empty() {
+        about["compared"] = others.iter().map(Other::json).collect();
+    }
+    write(stage.dir(), &outputs, &about)?;
     stage.place(&earlier.stale(dir, args))?;
-    print(dir, &outputs, &readings)
+    print(dir, &outputs, &readings, implementation, &others)
 }
 
 /// What ran, and its outputs.
@@ -128,6 +145,21 @@ fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) 
         })
         .collect();
     (!taken.is_empty()).then(|| format!("computed with {}, the first default", taken.join(", ")))
+}
+
+/// The values taken for axes that neither the user nor any array decides.
+fn open_defaults<'a>(
+    workload: &'a dyn Workload,
+    selection: &'a Selection,
+    case: &'a Case,
+) -> impl Iterator<Item = (&'static str, &'a Value)> {
+    let open = workload.open_axes().iter().copied();
+    let given = |name: &str| {
+        let axis = workload.axes().iter().find(|axis| axis.name == name);
+        let names = axis.into_iter().flat_map(|axis| std::iter::once(&axis.name).chain(&axis.aliases));
+        names.into_iter().any(|name| selection.axes.contains_key(*name))
+    };
+    open.filter(move |name| !given(name)).filter_map(|name| Some((name, case.get(name)?)))
 }
 
 /// The results of an earlier call in the output directory: the only files there that a call may replace or remove.
@@ -203,36 +235,49 @@ fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, Inpu
     cases.into_iter().next().ok_or_else(|| InputError::new(workload.name(), "it has no case", "a workload with a case"))
 }
 
-/// The implementation named, or the last of the single-threaded ones that can run here: registration goes from plain to fast.
-fn implementation<'a>(
+/// The implementations named, or the last of the single-threaded ones that can run here: registration goes from plain to
+/// fast.
+fn implementations<'a>(
     registry: &'a Registry,
     workload: &str,
     selection: &Selection,
-) -> Result<(&'a Implementation, &'a dyn Device), InputError> {
+) -> Result<Vec<(&'a Implementation, &'a dyn Device)>, InputError> {
     let all = registry.implementations(workload);
-    let chosen = match selection.implementations.first().map(String::as_str) {
-        Some(name) => all.iter().copied().find(|implementation| implementation.name == name).ok_or_else(|| {
+    let mut chosen: Vec<&Implementation> = Vec::new();
+    for name in &selection.implementations {
+        let found = all.iter().copied().find(|implementation| implementation.name == *name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|implementation| implementation.name.as_str()).collect();
             unknown("--implementation", format!("'{name}' is unknown"), name, &names)
-        })?,
-        None => all
-            .iter()
-            .copied()
-            .filter(|i| selection.on_device(i))
-            .rfind(|i| registry.device_for(i).is_ok() && i.parallelism == ellwand_core::Parallelism::Single)
-            .ok_or_else(|| {
-                let problem = format!("{workload} has none that can run here");
-                InputError::new("--implementation", problem, "another workload")
-            })?,
-    };
-    if !selection.on_device(chosen) {
-        let problem = format!("{} runs on {} alone", chosen.name, chosen.needs);
-        return Err(InputError::new("--device", problem, "another implementation, or no --device"));
+        })?;
+        if chosen.iter().any(|known| known.name == found.name) {
+            let problem = format!("'{name}' is named twice");
+            return Err(InputError::new("--implementation", problem, "different implementations to compare"));
+        }
+        chosen.push(found);
     }
-    let device = registry.device_for(chosen).map_err(|why| {
-        InputError::new("--implementation", format!("{}: {why}", chosen.name), "one that `list` shows as available")
-    })?;
-    Ok((chosen, device.as_ref()))
+    if chosen.is_empty() {
+        let fits = |one: &&Implementation| {
+            let single = one.parallelism == ellwand_core::Parallelism::Single;
+            single && selection.on_device(one) && registry.device_for(one).is_ok()
+        };
+        chosen.extend(all.iter().copied().rfind(fits));
+    }
+    if chosen.is_empty() {
+        let problem = format!("{workload} has none that can run here");
+        return Err(InputError::new("--implementation", problem, "another workload"));
+    }
+    let with_device = |chosen: &'a Implementation| {
+        if !selection.on_device(chosen) {
+            let problem = format!("{} runs on {} alone", chosen.name, chosen.needs);
+            return Err(InputError::new("--device", problem, "another implementation, or no --device"));
+        }
+        let device = registry.device_for(chosen).map_err(|why| {
+            let expected = "one that `list` shows as available";
+            InputError::new("--implementation", format!("{}: {why}", chosen.name), expected)
+        })?;
+        Ok((chosen, device.as_ref()))
+    };
+    chosen.into_iter().map(with_device).collect()
 }
 
 /// What ran, as JSON: enough to repeat it and to read the arrays.
@@ -271,10 +316,19 @@ fn write(dir: &Path, outputs: &Tensors, about: &Json) -> Result<(), Failure> {
     output::text_file(&dir.join("apply.json"), &format!("{about:#}\n"))
 }
 
-fn print(dir: &Path, outputs: &Tensors, readings: &[Reading]) -> Outcome {
+fn print(
+    dir: &Path,
+    outputs: &Tensors,
+    readings: &[Reading],
+    implementation: &Implementation,
+    others: &[Other],
+) -> Outcome {
     output::result(|out| {
         for (name, tensor) in outputs.iter() {
             writeln!(out, "{} {} {:?}", dir.join(format!("{name}.npy")).display(), tensor.dtype(), tensor.shape())?;
+        }
+        for line in others.iter().flat_map(|other| other.lines(&implementation.name)) {
+            writeln!(out, "{line}")?;
         }
         for reading in readings {
             let value = reading.value.map_or_else(

@@ -12,6 +12,7 @@ use ellwand_core::InputError;
 use serde_json::Value;
 
 use super::exit::Failure;
+use super::revision::git;
 use super::{bench, output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
@@ -125,14 +126,5 @@ impl<'a> WorkTree<'a> {
 impl Drop for WorkTree<'_> {
     fn drop(&mut self) {
         self.remove();
-    }
-}
-
-fn git(at: &Path, args: &[&str]) -> Result<String, String> {
-    let output = Command::new("git").arg("-C").arg(at).args(args).output().map_err(|error| format!("git: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_string())
     }
 }

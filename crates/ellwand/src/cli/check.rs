@@ -82,7 +82,7 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
     };
-    judge_all(registry, plan, args.chosen.cases.seed(), Inputs::Ordinary(given), format == Form::Json)
+    judge_all(registry, plan, args.how.chosen.cases.seed(), Inputs::Ordinary(given), format == Form::Json)
 }
 
 /// The inputs on which implementations are judged.

@@ -27,7 +27,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         return Err(unheeded("--seed", "shell commands are compared", "what they work on is theirs").into());
     }
     // Terms cannot fail later on when they do not fail now.
-    rows::terms(args.rope, args.blocks, args.session.limits())?;
+    rows::terms(args.rope, args.blocks, args.limit.limits())?;
     let limits = budgets::find(registry, args.session.config.as_deref())?;
     // The kernels of the self-check can be compared like any other; `list` does not show them.
     let mut all = registry.clone();
@@ -127,7 +127,7 @@ fn measure(
     for (index, contest) in contests.into_iter().enumerate() {
         progress.cell(index, &contest.case);
         let name = progress.label(index);
-        let terms = rows::terms(args.rope, args.blocks, args.session.limits())?.among(cases.len());
+        let terms = rows::terms(args.rope, args.blocks, args.limit.limits())?.among(cases.len());
         let terms = terms.within(clock.of_case(index)).aged(args.age.unwrap_or(AGE_S));
         let mut on_block = |gone_s: f64, whole_s: f64| {
             let ahead_s = whole_s - gone_s + clock.after(index, whole_s);
@@ -189,6 +189,8 @@ fn judge(limits: &Budgets, candidate: &Candidate, name: &str, result: &Decided, 
             Err(_) => Err("there is no comparison"),
         },
         readings: result.as_ref().map_or(&[], |decision| &decision.readings[1]),
+        // A comparison decides about its two sides; neither need be the baseline of the workload.
+        baseline: None,
         resolution_s: Some(resolution_ns * 1e-9),
     };
     limits.judge(name, &subject)

@@ -112,10 +112,24 @@ impl From<io::Error> for Failure {
     }
 }
 
+#[cfg(feature = "history")]
+impl From<ellwand_history::StoreError> for Failure {
+    fn from(error: ellwand_history::StoreError) -> Self {
+        match error {
+            ellwand_history::StoreError::Input(error) => Failure::Input(error),
+            other => Failure::Other(other.into()),
+        }
+    }
+}
+
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
         match error {
             _ if error.is_broken_pipe() => Failure::Unread,
+            ReportError::OneMachine { .. } => {
+                let expected = "records of several machines";
+                Failure::Input(InputError::new("--across-machines", error.to_string(), expected))
+            }
             ReportError::UnknownBaseline { name, known, .. } => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 let problem = format!("no measurement has the implementation '{name}'");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ellwand_bench::plan::{Selection, cases};
 use ellwand_core::workload::{Port, Ports};
-use ellwand_core::{DeviceKind, Implementation, Registry, Workload};
+use ellwand_core::{DeviceKind, Implementation, Registry, Size, Value as CaseValue, Workload};
 use serde_json::{Value, json};
 
 use super::args::{Form, ListArgs, defaults, range};
@@ -97,9 +97,9 @@ fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Wr
         let about = format!("{} ({}; default {}{aliases})", axis.about, range(axis), defaults(axis));
         writeln!(out, "{}", entry(&format!("--{}", axis.name), &about, width))?;
     }
-    if !workload.sizes().is_empty() {
-        let sizes: Vec<&str> = workload.sizes().iter().map(|size| size.name).collect();
-        writeln!(out, "{}", entry("--size", &sizes.join(", "), width))?;
+    for (index, size) in sizes(workload).iter().enumerate() {
+        let head = format!("  {:18} ", if index == 0 { "--size" } else { "" });
+        writeln!(out, "{}", output::wrapped(&head, &size.line(), ABOUT + 2, width))?;
     }
     for implementation in registry.implementations(workload.name()) {
         let note = unavailable(registry, implementation).unwrap_or_else(|| implementation.about.clone());
@@ -108,6 +108,45 @@ fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Wr
     write_arrays("--input", &arrays(workload, |ports| ports.inputs), width, out)?;
     write_arrays("outputs", &arrays(workload, |ports| ports.outputs), width, out)?;
     writeln!(out)
+}
+
+/// A named size: its axes, and the memory that it takes, known without running anything.
+struct SizeInfo {
+    name: &'static str,
+    axes: Vec<String>,
+    footprint: u64,
+    parts: Vec<(&'static str, u64)>,
+}
+
+impl SizeInfo {
+    fn line(&self) -> String {
+        let bytes = |bytes: u64| ellwand_report::units::human(bytes as f64, "B");
+        let parts: Vec<String> = self.parts.iter().map(|(name, part)| format!("{name} {}", bytes(*part))).collect();
+        let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+        format!("{}: {}; at most {} of memory{parts}", self.name, self.axes.join(", "), bytes(self.footprint))
+    }
+
+    fn json(&self) -> Value {
+        let parts: serde_json::Map<String, Value> =
+            self.parts.iter().map(|(name, bytes)| ((*name).to_string(), json!(bytes))).collect();
+        json!({ "name": self.name, "axes": self.axes, "memory_bytes": self.footprint, "memory_parts": parts })
+    }
+}
+
+/// The named sizes of a workload, with its largest case at each.
+fn sizes(workload: &dyn Workload) -> Vec<SizeInfo> {
+    let of = |size: &Size| {
+        let selection = Selection { size: Some(size.name.into()), ..Selection::default() };
+        let largest = cases(workload, &selection).ok()?.into_iter().max_by_key(|case| workload.footprint(case))?;
+        let values = |values: &[CaseValue]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        Some(SizeInfo {
+            name: size.name,
+            axes: size.values.iter().map(|(axis, all)| format!("{axis} {}", values(all))).collect(),
+            footprint: workload.footprint(&largest),
+            parts: workload.memory(&largest),
+        })
+    };
+    workload.sizes().iter().filter_map(of).collect()
 }
 
 /// The arrays of a workload: those of its default case, and what other values of an axis add.
@@ -154,6 +193,7 @@ fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {
         "about": workload.about(),
         "groups": workload.groups(),
         "axes": axes,
+        "sizes": sizes(workload).iter().map(SizeInfo::json).collect::<Vec<_>>(),
         "implementations": implementations,
         "inputs": ports(|ports| ports.inputs),
         "outputs": ports(|ports| ports.outputs),

@@ -13,10 +13,14 @@ mod compare;
 mod contests;
 mod crossing;
 mod diagnosis;
+mod differences;
 mod eta;
 mod exit;
 mod given;
+#[cfg(feature = "history")]
+mod history;
 mod keeping;
+mod library;
 mod list;
 mod machine;
 mod output;
@@ -27,6 +31,7 @@ mod progress;
 mod recording;
 mod records;
 mod report;
+mod revision;
 mod rows;
 mod run;
 mod selfcheck;
@@ -34,6 +39,8 @@ mod signals;
 mod spans;
 mod stage;
 mod standing;
+#[cfg(feature = "sweep")]
+mod sweep;
 mod time;
 mod verdict;
 #[cfg(feature = "page")]
@@ -51,6 +58,7 @@ use ellwand_core::{DeviceKind, Registry};
 use args::Command;
 pub(crate) use bench::bench;
 use exit::{Exit, Outcome};
+pub use library::{Measure, MeasureError, Results, measure};
 
 /// One line about the processor, for the list of devices.
 pub(crate) fn cpu_description() -> String {
@@ -100,6 +108,10 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         Command::Machine(args) => machine::machine(registry, &args),
         Command::Selfcheck(args) if args.diagnosis => diagnosis::diagnosis(registry, &args),
         Command::Selfcheck(args) => selfcheck::selfcheck(&args),
+        #[cfg(feature = "history")]
+        Command::History(args) => history::history(&args.command),
+        #[cfg(feature = "sweep")]
+        Command::Sweep(args) => sweep::sweep(registry, &args.command, line),
         #[cfg(feature = "page")]
         Command::Profile(args) => profile::profile(&args.command),
         #[cfg(feature = "page")]

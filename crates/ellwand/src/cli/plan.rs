@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use ellwand_bench::{Cell, Plan, Selection, left_out};
 use ellwand_core::tensor::Tensors;
+use ellwand_core::view::View;
 use ellwand_core::workload::Fit;
 use ellwand_core::{InputError, Registry};
 
-use super::args::RunArgs;
+use super::args::{Measuring, RunArgs};
 use super::exit::unknown;
 use super::{ceilings, given, output};
 
@@ -33,21 +34,79 @@ pub(super) fn expand(registry: &Registry, selection: &Selection) -> Result<Plan,
 
 /// The plan of `run`, and the user's arrays if it computes on some. Whatever can be refused before a measurement is.
 pub(super) fn of_run(registry: &Registry, args: &RunArgs) -> Result<(Plan, Option<Tensors>), InputError> {
-    let selection = args.chosen.selection();
-    let mut plan = expand(registry, &selection)?;
-    for (names, why) in left_out(registry, &plan, &selection) {
-        output::note(&format!("left out {}: {why}", names.join(", ")));
-    }
-    let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
-    let given = given::given(&args.input, &cases)?;
-    if let Some(given) = &given {
-        bind(&mut plan, given, &selection.axes)?;
-    }
-    ceilings::check_memory(&plan.cells, args.blocks().is_some() && !args.once, args.caches)?;
+    let (plan, given) =
+        of_machine(registry, &args.how, args.blocks().is_some() && !args.once, !args.once && !args.spans)?;
     if let Some(name) = &args.reports.baseline {
         check_baseline(&plan, name)?;
     }
     Ok((plan, given))
+}
+
+/// The cells that this machine can measure, in `processes` or in this one, and with the `parts` of a whole if asked for.
+pub(super) fn of_machine(
+    registry: &Registry,
+    how: &Measuring,
+    processes: bool,
+    parts: bool,
+) -> Result<(Plan, Option<Tensors>), InputError> {
+    let (plan, given) = of_any_machine(registry, how, parts)?;
+    for (names, why) in left_out(registry, &plan, &how.chosen.selection()) {
+        output::note(&format!("left out {}: {why}", names.join(", ")));
+    }
+    ceilings::check_memory(&plan.cells, processes, how.caches)?;
+    Ok((plan, given))
+}
+
+/// The cells asked for, on whichever machine, and the user's arrays if given.
+pub(super) fn of_any_machine(
+    registry: &Registry,
+    how: &Measuring,
+    parts: bool,
+) -> Result<(Plan, Option<Tensors>), InputError> {
+    let selection = how.chosen.selection();
+    let mut plan = expand(registry, &selection)?;
+    if parts && how.input.is_empty() {
+        add_parts(registry, &selection, &mut plan)?;
+    }
+    let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
+    let given = given::given(&how.input, &cases)?;
+    if let Some(given) = &given {
+        bind(&mut plan, given, &selection.axes)?;
+    }
+    Ok((plan, given))
+}
+
+/// Adds the parts of a whole that the user named (`attention`), by one implementation, if no implementations or parts are
+/// named: its report then says where the time goes.
+fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Result<(), InputError> {
+    let views = registry.views.iter().filter_map(|view| match view {
+        View::Parts(view) => Some((view, view.whole.as_ref()?)),
+        _ => None,
+    });
+    for (view, whole) in views {
+        let named = |name: &str| selection.workloads.iter().any(|word| word == name);
+        let planned = plan.cells.iter().any(|cell| view.parts.iter().any(|(part, _)| part == cell.workload.name()));
+        if !named(&whole.workload) || planned || !selection.implementations.is_empty() {
+            continue;
+        }
+        let runs = |part: &str| {
+            let all = registry.implementations(part);
+            all.into_iter().any(|one| one.name == whole.implementation && selection.on_device(one))
+        };
+        let parts = view.parts.iter().filter(|(part, _)| runs(part));
+        let parts: Vec<String> = parts.map(|(part, _)| format!("{part}:{}", whole.implementation)).collect();
+        if parts.is_empty() {
+            continue;
+        }
+        let has = |axis: &str| {
+            let known = |known: &ellwand_core::Axis| known.name == axis || known.aliases.contains(&axis);
+            view.parts.iter().any(|(part, _)| registry.find(part).is_some_and(|w| w.axes().iter().any(known)))
+        };
+        let axes = selection.axes.iter().filter(|(axis, _)| has(axis)).map(|(a, v)| (a.clone(), v.clone())).collect();
+        let parts = Selection { workloads: parts, axes, ..selection.clone() };
+        plan.cells.extend(Plan::expand(registry, &parts)?.cells);
+    }
+    Ok(())
 }
 
 /// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the

@@ -8,7 +8,7 @@ use ellwand_core::record::{Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
 use super::exit::Failure;
-use super::{certificate, output};
+use super::{certificate, output, revision};
 
 /// The first line of a record.
 pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, started: u64, line: Vec<String>) -> Run {
@@ -19,10 +19,12 @@ pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, start
         started_unix_ms: started,
         ellwand: env!("CARGO_PKG_VERSION").to_string(),
         seed,
+        revision: revision::here(),
         certificate: certificate::kept(&here),
         environment: here,
         settings,
         views: Vec::new(),
+        shard: None,
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
         let record = records::read("FILE", &path)?;
         add(&mut all, record, &path);
     }
-    let options = options(&args.reports);
+    let options = Options { across_machines: args.across_machines, ..options(&args.reports) };
     let file = file_of(args.output.as_deref(), args.format);
     if let Some(file) = file {
         room_for(file, args.overwrite)?;
@@ -77,6 +77,7 @@ pub(super) fn options(args: &Reports) -> Options {
         color: output::color(),
         full: args.full,
         plots: !args.no_plot,
+        across_machines: false,
     }
 }
 

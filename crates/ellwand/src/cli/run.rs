@@ -8,11 +8,12 @@ use ellwand_bench::guard;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
-use ellwand_core::record::{Outcome as Fate, Run, Settings};
+use ellwand_core::record::{Outcome as Fate, Run};
+use ellwand_core::tensor::Tensors;
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
-use super::args::{FailOn, RunArgs, RunFormat};
+use super::args::{FailOn, Measuring, RunArgs, RunFormat};
 use super::budgets::{self, Budgets, Verdict};
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
@@ -21,7 +22,7 @@ use super::standing::{self, RECORD, Results};
 use super::{ceilings, check, ci, output, plan, report, signals, spans};
 
 pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Outcome {
-    let registry = &plan::preferring(registry, &args.chosen.cases.device);
+    let registry = &plan::preferring(registry, &args.how.chosen.cases.device);
     let (plan, given) = plan::of_run(registry, args)?;
     let budgets = budgets_in_force(registry, args)?;
     refuse_cold(args)?;
@@ -32,40 +33,56 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     if let Some(file) = file_of(args) {
         report::room_for(file, args.session.overwrite)?;
     }
-    let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.chosen.workload, started));
+    let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.how.chosen.workload, started));
     make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave things in order.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
-    let here = with_ceilings(registry, args).inspect_err(|_| {
+    let here = with_ceilings(registry, !args.spans && !args.how.no_ceilings).inspect_err(|_| {
         // Nothing was begun: remove the empty directory. One that holds something stays, as does its parent.
         if new && std::fs::remove_dir(&dir).is_ok() && directory_of(args).is_none() {
             dir.parent().map(std::fs::remove_dir);
         }
     })?;
-    let settings = Settings { caches: args.caches, ..args.effort.settings() };
-    let views = registry.views_of(plan.cells.iter().map(|cell| cell.workload.name()));
-    let this_run = Run { views, ..first_line(here, settings, args.chosen.cases.seed(), started, line) };
+    let this_run = run_line(registry, &args.how, &plan, here, started, line);
     let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
-    let instrument = Instrument {
-        registry,
-        settings: this_run.settings.clone(),
-        seed: this_run.seed,
-        probes: PROBES,
-        // Measuring ceilings promised something else.
-        interrupt: signals::stop_on_ctrl_c(signals::CELLS_KEPT),
-        given: given.as_ref(),
-        resolutions: if args.spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
-    };
+    // Measuring ceilings promised something else.
+    signals::stop_on_ctrl_c(signals::CELLS_KEPT);
     let interrupted = if args.spans {
-        spans::record(&instrument, plan, &mut record)?
+        spans::record(&instrument(registry, &this_run, given.as_ref()), plan, &mut record)?
     } else {
-        measure(&instrument, args, plan, &mut record)?
+        measure(registry, &this_run, &args.how, plan, given.as_ref(), &mut record)?
     };
     let path = record.close()?;
     finish(args, budgets.as_ref(), &path, results, interrupted)
+}
+
+/// The first line of the record of these cells.
+pub(super) fn run_line(
+    registry: &Registry,
+    how: &Measuring,
+    plan: &Plan,
+    here: Environment,
+    started: u64,
+    line: Vec<String>,
+) -> Run {
+    let views = registry.views_of(plan.cells.iter().map(|cell| cell.workload.name()));
+    Run { views, ..first_line(here, how.settings(), how.chosen.cases.seed(), started, line) }
+}
+
+/// The instrument of a run, which does not know the resolutions of the devices yet.
+fn instrument<'a>(registry: &'a Registry, run: &Run, given: Option<&'a Tensors>) -> Instrument<'a> {
+    Instrument {
+        registry,
+        settings: run.settings.clone(),
+        seed: run.seed,
+        probes: PROBES,
+        interrupt: signals::flag(),
+        given,
+        resolutions: BTreeMap::new(),
+    }
 }
 
 /// The file that `-o` names for the format, instead of a directory.
@@ -84,15 +101,15 @@ fn directory_of(args: &RunArgs) -> Option<PathBuf> {
 /// The budgets that hold for this run: they are for warm caches and whole iterations.
 fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budgets>, InputError> {
     let budgets = budgets::find(registry, args.session.config.as_deref())?;
-    if budgets.is_some() && !args.caches.is_warm() {
+    if budgets.is_some() && !args.how.caches.is_warm() {
         output::note("note: budgets are for warm caches and are not held against this run");
     }
-    Ok(budgets.filter(|_| args.caches.is_warm() && !args.spans))
+    Ok(budgets.filter(|_| args.how.caches.is_warm() && !args.spans))
 }
 
 /// Refuses cold caches where no slot is timed.
 fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
-    if args.caches.is_warm() || !(args.spans || args.once) {
+    if args.how.caches.is_warm() || !(args.spans || args.once) {
         return Ok(());
     }
     let other = if args.spans { "--spans" } else { "--once" };
@@ -114,11 +131,11 @@ fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Re
 }
 
 /// This machine with its ceilings: cached ones, or measured now unless the user does not want to wait.
-fn with_ceilings(registry: &Registry, args: &RunArgs) -> Result<Environment, Failure> {
+pub(super) fn with_ceilings(registry: &Registry, measure: bool) -> Result<Environment, Failure> {
     let mut here = ceilings::environment(registry);
     here.ceilings = match ceilings::kept(&here) {
         Some(kept) => kept,
-        None if args.spans || args.no_ceilings => Vec::new(),
+        None if !measure => Vec::new(),
         None => {
             output::note("measuring the ceilings of this machine (once; `ellwand machine` measures them again)");
             ceilings::measure(registry, &here, Effort::Quick)?.0
@@ -128,14 +145,23 @@ fn with_ceilings(registry: &Registry, args: &RunArgs) -> Result<Environment, Fai
 }
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
-fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Recording) -> Result<bool, Failure> {
-    let workers = args.blocks().filter(|_| may_start_processes()).map(|blocks| Blocks {
+pub(super) fn measure(
+    registry: &Registry,
+    run: &Run,
+    how: &Measuring,
+    plan: Plan,
+    given: Option<&Tensors>,
+    record: &mut Recording,
+) -> Result<bool, Failure> {
+    let resolutions = resolutions(registry, &run.settings);
+    let instrument = &Instrument { resolutions, ..instrument(registry, run, given) };
+    let workers = how.blocks().filter(|_| may_start_processes()).map(|blocks| Blocks {
         instrument,
         launch: Launch::this_program(),
         blocks,
-        limits: args.session.limits(),
-        budget_s: args.time,
-        given: args.input.clone(),
+        limits: how.limit.limits(),
+        budget_s: how.time,
+        given: how.input.clone(),
     });
     // Starting a worker process takes some hundredths of a second.
     let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
@@ -212,7 +238,7 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
 }
 
-fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {
+pub(super) fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {
     if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
         Exit::Wrong
     } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {

@@ -12,6 +12,10 @@ static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 /// What becomes of what was done when Ctrl-C comes.
 pub(super) const NOTHING_KEPT: &str = "what is measured so far is not kept";
 pub(super) const CELLS_KEPT: &str = "cells that are finished are kept";
+#[cfg(feature = "sweep")]
+pub(super) const SHARD_LOST: &str = "nothing of this shard is kept";
+#[cfg(feature = "sweep")]
+pub(super) const TASKS_GO_ON: &str = "tasks go on without this command";
 pub(super) const ROWS_PRINTED: &str = "rows that are judged are printed, and nothing else is kept";
 pub(super) const DECIDED_KEPT: &str = "decisions made so far are printed, and kept where -o says so";
 pub(super) const NO_CERTIFICATE: &str = "decisions made so far are printed, and no certificate is kept";
@@ -23,6 +27,11 @@ pub(super) fn stop_on_ctrl_c(becomes: &'static str) -> &'static AtomicBool {
     static INSTALLED: Once = Once::new();
     *BECOMES.lock().unwrap_or_else(PoisonError::into_inner) = becomes;
     INSTALLED.call_once(install);
+    &STOP
+}
+
+/// The flag that the first Ctrl-C sets.
+pub(super) fn flag() -> &'static AtomicBool {
     &STOP
 }
 

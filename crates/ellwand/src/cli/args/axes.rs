@@ -34,6 +34,8 @@ pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn
 pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) -> Vec<String> {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
     let own = words.first().and_then(|name| line.find_subcommand(name));
+    // `sweep plan`
+    let own = own.map(|own| words.get(1).and_then(|name| own.find_subcommand(name)).unwrap_or(own));
     let own = own.into_iter().flat_map(Command::get_arguments).filter(|arg| !arg.get_id().as_str().starts_with(PREFIX));
     let own: Vec<String> = own.filter_map(|arg| arg.get_long().map(str::to_string)).collect();
     let named = words.iter().skip(1).filter_map(|word| registry.select(&[word.split(':').next()?.to_string()]).ok());

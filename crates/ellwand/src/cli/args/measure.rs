@@ -9,8 +9,10 @@ use clap::Args;
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
 use ellwand_core::Caches;
+use ellwand_core::record::Settings;
+use serde::{Deserialize, Serialize};
 
-use super::shared::{Chosen, Reports, Session};
+use super::shared::{Chosen, Reports, Session, TimeLimit};
 use super::values::{FailOn, Form, RunFormat, directory, named, seconds};
 
 #[derive(Args)]
@@ -25,24 +27,39 @@ pub(crate) struct RunArgs {
     /// budget: exit with code 3 if a budget of ellwand.toml is exceeded
     #[arg(long, value_name = "WHAT", value_parser = named(FailOn::OF_RUN), default_value = "budget")]
     pub(crate) fail_on: FailOn,
-    /// How long to measure each case
-    #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
-    pub(crate) effort: Effort,
-    /// Most time for a case; then no further process is started. Implementations that are slow for it are measured once
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1m", conflicts_with_all = ["once", "spans", "in_process"])]
-    pub(crate) time: f64,
-    /// cold: flush the caches of the device before every slot of one iteration
-    #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
-    pub(crate) caches: Caches,
     /// Continue the record in the output directory and skip its finished cells
     #[arg(long, conflicts_with = "overwrite")]
     pub(crate) resume: bool,
     /// Run each implementation once, untimed and unrecorded, for perf, nsys or ncu
-    #[arg(long, conflicts_with_all = ["output", "resume", "overwrite", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["output", "resume", "overwrite", "time", "time_limit"])]
     pub(crate) once: bool,
     /// Show the spans inside each implementation and write traces; takes no headline times
-    #[arg(long, conflicts_with_all = ["once", "baseline", "blocks", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["once", "baseline", "blocks", "time", "time_limit"])]
     pub(crate) spans: bool,
+    #[command(flatten)]
+    pub(crate) how: Measuring,
+}
+
+impl RunArgs {
+    /// Worker processes of each implementation; `None` if all is measured in this process.
+    pub(crate) fn blocks(&self) -> Option<u32> {
+        self.how.blocks().filter(|_| !self.spans)
+    }
+}
+
+// What is measured and how: the same for `run` and for the shards of a sweep, whose plan holds it.
+#[derive(Args, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Measuring {
+    /// How long to measure each case
+    #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
+    pub(crate) effort: Effort,
+    /// Most time for a case; then no further process is started. Implementations that are slow for it are measured once
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1m", conflicts_with = "in_process")]
+    pub(crate) time: f64,
+    /// cold: flush the caches of the device before every slot of one iteration
+    #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
+    pub(crate) caches: Caches,
     /// Fresh processes for each implementation [default: 3 quick, 4 normal, 8 thorough]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
@@ -56,13 +73,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BINDING")]
     pub(crate) input: Vec<String>,
     #[command(flatten)]
+    pub(crate) limit: TimeLimit,
+    #[command(flatten)]
     pub(crate) chosen: Chosen,
 }
 
-impl RunArgs {
+impl Measuring {
     /// Worker processes of each implementation; `None` if all is measured in this process.
     pub(crate) fn blocks(&self) -> Option<u32> {
-        (!self.spans && !self.in_process).then(|| self.blocks.unwrap_or(self.effort.blocks()))
+        (!self.in_process).then(|| self.blocks.unwrap_or(self.effort.blocks()))
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { caches: self.caches, ..self.effort.settings() }
     }
 }
 
@@ -83,9 +106,10 @@ pub(crate) struct ApplyArgs {
     /// Workload
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
-    /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]
-    #[arg(short, long, value_name = "NAME")]
-    implementation: Option<String>,
+    /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]; the outputs of further
+    /// ones are compared with those of the first
+    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+    implementation: Vec<String>,
     /// Arrays: NAME=FILE.npy, NAME=FILE.npz:ARRAY, or all arrays of FILE.npz or FILE.safetensors by name
     #[arg(long, value_name = "BINDING", required = true)]
     pub(crate) input: Vec<String>,
@@ -111,7 +135,7 @@ impl ApplyArgs {
             workloads: vec![self.workload.clone()],
             axes: self.axes.clone(),
             size: None,
-            implementations: self.implementation.iter().cloned().collect(),
+            implementations: self.implementation.clone(),
             devices: self.device.clone(),
         }
     }

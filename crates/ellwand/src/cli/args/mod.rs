@@ -2,10 +2,14 @@
 
 mod axes;
 mod hints;
+#[cfg(feature = "history")]
+mod history;
 mod measure;
 #[cfg(feature = "page")]
 mod profile;
 mod shared;
+#[cfg(feature = "sweep")]
+mod sweep;
 mod values;
 mod verdicts;
 
@@ -14,16 +18,22 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ellwand_bench::settings::Effort;
 use ellwand_core::{Registry, Workload};
 use ellwand_report::Format;
 
 pub(super) use axes::{defaults, range};
-pub(super) use measure::{ApplyArgs, CheckArgs, RunArgs};
+#[cfg(feature = "history")]
+pub(super) use history::{HistoryArgs, HistoryCommand, TrendArgs};
+pub(super) use measure::{ApplyArgs, CheckArgs, Measuring, RunArgs};
 #[cfg(feature = "page")]
 pub(super) use profile::{DiffArgs, ExportArgs, ProfileArgs, ProfileCommand, ShowArgs, ViewArgs};
 pub(super) use shared::Reports;
+#[cfg(feature = "sweep")]
+pub(super) use sweep::{
+    EmitArgs, Engine, K8sArgs, MergeArgs, PlanArgs, ShardArgs, StatusArgs, SubmitArgs, SweepArgs, SweepCommand,
+};
 pub(super) use values::{FailOn, Form, RunFormat};
 pub(super) use verdicts::{CompareArgs, SelfcheckArgs};
 
@@ -60,6 +70,12 @@ pub(super) enum Command {
     Machine(MachineArgs),
     /// Measure this machine's false-positive rate and detection power
     Selfcheck(SelfcheckArgs),
+    /// Keep records of many runs, and find the commits where a time changed
+    #[cfg(feature = "history")]
+    History(HistoryArgs),
+    /// Plan a sweep over many machines, submit it to a scheduler, and merge what its tasks measured
+    #[cfg(feature = "sweep")]
+    Sweep(SweepArgs),
     /// Show, compare and convert profiles of programs
     #[cfg(feature = "page")]
     Profile(ProfileArgs),
@@ -87,6 +103,9 @@ pub(super) struct ReportArgs {
     /// Format of the result on stdout
     #[arg(long, value_name = "FORMAT", value_parser = named(reports()), default_value = "table")]
     pub(super) format: &'static Format,
+    /// Show the records of several machines in one table, each row with its share of that machine's own ceilings
+    #[arg(long)]
+    pub(super) across_machines: bool,
     #[command(flatten)]
     pub(super) reports: Reports,
     /// Also write run.json, summary.csv, report.md and plots to DIR; or only --format to a file that ends as it does
@@ -111,10 +130,14 @@ impl Command {
     /// The axes of a command that takes some.
     fn axes(&mut self) -> Option<&mut BTreeMap<String, String>> {
         match self {
-            Command::Run(args) => Some(&mut args.chosen.cases.axes),
+            Command::Run(args) => Some(&mut args.how.chosen.cases.axes),
+            #[cfg(feature = "sweep")]
+            Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => Some(&mut args.how.chosen.cases.axes),
             Command::Check(args) => Some(&mut args.chosen.cases.axes),
             Command::Compare(args) => Some(&mut args.cases.axes),
             Command::Apply(args) => Some(&mut args.axes),
+            #[cfg(feature = "history")]
+            Command::History(HistoryArgs { command: HistoryCommand::Trend(args) }) => Some(&mut args.axes),
             _ => None,
         }
     }
@@ -131,17 +154,28 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
         .try_get_matches_from(args)
         .map_err(|error| hints::suggest(error, &axes::flags_for(registry, &line, args)))?;
     let mut command = Line::from_arg_matches(&matches)?.command;
-    if let (Some(axes), Some((_, matches))) = (command.axes(), matches.subcommand()) {
-        *axes = axes::given(matches);
+    if let Some(axes) = command.axes() {
+        *axes = axes::given(innermost(&matches));
     }
     Ok(command)
 }
 
+/// The arguments of the command itself, which may be a command of a command (`sweep plan`).
+fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
+}
+
 /// All commands, with the axes of all workloads as flags. Help lists those of the workloads in `shown`.
 fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
-    ["run", "apply", "check", "compare"]
+    let with_axes = |command| axes::add(registry, shown, command);
+    let line = ["run", "apply", "check", "compare"]
         .into_iter()
-        .fold(Line::command(), |line, name| line.mut_subcommand(name, |command| axes::add(registry, shown, command)))
+        .fold(Line::command(), |line, name| line.mut_subcommand(name, with_axes));
+    #[cfg(feature = "history")]
+    let line = line.mut_subcommand("history", |history| history.mut_subcommand("trend", with_axes));
+    #[cfg(feature = "sweep")]
+    let line = line.mut_subcommand("sweep", |sweep| sweep.mut_subcommand("plan", with_axes));
+    line
 }
 
 #[cfg(test)]
@@ -189,7 +223,7 @@ mod tests {
             "apply double -i simd --input x=y --input z=w --output-dir out --device cpu --overwrite --verify --N 3",
             "check",
             "check double --format json --size tiny -i a --device cpu --seed 3 --count 2",
-            "report a b --format markdown --baseline simd --output out --overwrite --no-plot",
+            "report a b --format markdown --baseline simd --output out --overwrite --no-plot --across-machines",
             "compare a b --across-machines --rope 2 --blocks 8 --time 5s --total-time 2m --fail-on slower --config c -o out --overwrite --format github --time-limit 4 --size tiny --device cpu --seed 3 --count 2 --caches warm",
             "compare a b --workload double -i x,y",
             "compare --command a b --same-output",
@@ -197,6 +231,22 @@ mod tests {
             "machine --format json --effort thorough",
             "selfcheck --long --quick --only sum --decisions 3 --budget 4 --rope 0.5 --format json",
             "selfcheck --diagnosis --device cuda",
+            #[cfg(feature = "history")]
+            "history add a b --store dir",
+            #[cfg(feature = "history")]
+            "history trend double:simd --N 3 --reference other:simd --machine 00ff --across-machines --rope 2 -o a.svg --full --format json",
+            #[cfg(feature = "sweep")]
+            "sweep plan double other --count 1,2 --only a --effort quick --blocks 3 --time 30s --time-limit 9 --input x=y --shards 2 --overwrite -o plan.json",
+            #[cfg(feature = "sweep")]
+            "sweep submit plan.json --results r --engine slurm --constraint a --constraint b --gres g -p x --exclusive --requeue",
+            #[cfg(feature = "sweep")]
+            "sweep run plan.json --shard-from-env --offset 10 --class a --hash x",
+            #[cfg(feature = "sweep")]
+            "sweep status plan.json --wait --format json",
+            #[cfg(feature = "sweep")]
+            "sweep merge plan.json --partial --overwrite -o out --baseline a --no-plot",
+            #[cfg(feature = "sweep")]
+            "sweep emit k8s plan.json --image i --claim c --node-selector a=b --node-selector c=d --class x",
         ] {
             if let Err(error) = parsed(line) {
                 panic!("{line}: {error}");
@@ -210,12 +260,12 @@ mod tests {
         else {
             panic!("no run")
         };
-        let selection = run.chosen.selection();
+        let selection = run.how.chosen.selection();
         assert_eq!(selection.workloads, ["double", "other"]);
         let axes: Vec<_> = selection.axes.iter().map(|(name, text)| format!("{name}={text}")).collect();
         assert_eq!(axes, ["count=1,2,3", "only=b"], "aliases and repeats are one axis");
         assert_eq!(
-            (run.chosen.cases.seed(), run.blocks()),
+            (run.how.chosen.cases.seed(), run.blocks()),
             (9, Some(Effort::Quick.blocks())),
             "a flag wins over an axis"
         );
@@ -223,7 +273,7 @@ mod tests {
         assert_eq!((check.chosen.selection().workloads, check.chosen.cases.seed()), (vec!["*".to_string()], 42));
         let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
         assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
-        assert!(compare.session.limits() == Default::default());
+        assert!(compare.limit.limits() == Default::default());
     }
 
     #[test]
@@ -232,7 +282,12 @@ mod tests {
             let plain = help(&format!("{command} --help"));
             assert!(!plain.contains("--count") && plain.contains("WORKLOAD"), "{plain}");
         }
-        for line in ["run double --help", "apply double -h", "check double --help", "compare double:simd --help"] {
+        let mut lines =
+            vec!["run double --help", "apply double -h", "check double --help", "compare double:simd --help"];
+        if cfg!(feature = "sweep") {
+            lines.push("sweep plan double --help");
+        }
+        for line in lines {
             let shown = help(line).split_whitespace().collect::<Vec<_>>().join(" ");
             let flag = "--count <V,..> numbers per call (an integer from 1 to 100, in numbers) [default: 7]";
             assert!(shown.contains("Axes of double: ") && shown.contains(flag), "{shown}");
@@ -247,7 +302,10 @@ mod tests {
 
     #[test]
     fn help_fits_one_screen() {
-        for command in ["list", "run", "apply", "check", "report", "compare", "machine", "selfcheck"] {
+        let of_sweep: &[&str] =
+            if cfg!(feature = "sweep") { &["sweep plan", "sweep submit", "sweep run", "sweep merge"] } else { &[] };
+        let all = ["list", "run", "apply", "check", "report", "compare", "machine", "selfcheck"];
+        for command in all.iter().chain(of_sweep) {
             let text = help(&format!("{command} --help"));
             assert!(text.lines().count() <= 60, "{command}: {} lines\n{text}", text.lines().count());
         }

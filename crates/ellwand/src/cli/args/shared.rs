@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use ellwand_bench::plan::Selection;
 use ellwand_bench::worker::Limits;
+use serde::{Deserialize, Serialize};
 
 use super::values::directory;
 
 // What `run` and `check` compute.
-#[derive(Args)]
+#[derive(Args, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Chosen {
     /// Workloads, groups or patterns such as 'lattice-*'; WORKLOAD:IMPLEMENTATION for one of them
     #[arg(value_name = "WORKLOAD", required = true, num_args = 1..)]
@@ -30,10 +32,11 @@ impl Chosen {
 }
 
 // Which cases, on which devices.
-#[derive(Args)]
+#[derive(Args, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Cases {
-    /// Named size of the workload; `list WORKLOAD` shows them
-    #[arg(long, value_name = "SIZE")]
+    /// Named sizes of the workload; `list WORKLOAD` shows what they mean
+    #[arg(long, value_name = "SIZE,..")]
     pub(crate) size: Option<String>,
     /// Devices: cpu, cuda, wgpu, or one by its index such as cuda:1
     #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
@@ -74,12 +77,18 @@ pub(crate) struct Session {
     /// Budgets [default: the nearest ellwand.toml, in this directory or above]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+// How long a worker may take.
+#[derive(Args, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TimeLimit {
     /// Kill a worker that needs longer to prepare and check an implementation [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) time_limit: Option<u64>,
 }
 
-impl Session {
+impl TimeLimit {
     pub(crate) fn limits(&self) -> Limits {
         let usual = Limits::default();
         Limits { open: self.time_limit.map_or(usual.open, Duration::from_secs), ..usual }

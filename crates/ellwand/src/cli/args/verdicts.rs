@@ -4,7 +4,7 @@ use clap::Args;
 use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
-use super::shared::{Cases, Session};
+use super::shared::{Cases, Session, TimeLimit};
 use super::values::{FailOn, Form, age, named, seconds, share};
 
 // No doc comment: clap would print it as the description of the command.
@@ -61,6 +61,8 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) session: Session,
     #[command(flatten)]
+    pub(crate) limit: TimeLimit,
+    #[command(flatten)]
     pub(crate) cases: Cases,
 }
 
@@ -91,7 +93,7 @@ impl CompareArgs {
             ("--total-time", self.total_time.is_some()),
             ("--age", self.age.is_some()),
             ("--seed", self.cases.seed.is_some()),
-            ("--time-limit", self.session.time_limit.is_some()),
+            ("--time-limit", self.limit.time_limit.is_some()),
             ("--overwrite", self.session.overwrite),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)

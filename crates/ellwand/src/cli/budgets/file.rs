@@ -7,7 +7,7 @@ use ellwand_core::{Axis, InputError, Registry, Workload};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::judge::Budget;
+use super::judge::{Bound, Budget, Side};
 use super::quantity::{self, Limit};
 use crate::cli::exit::{did_you_mean, unknown};
 
@@ -22,7 +22,10 @@ pub(crate) struct Budgets {
 /// Name of the file.
 const NAME: &str = "ellwand.toml";
 const TOP: [&str; 2] = ["binary_size", "budget"];
-const OWN: [&str; 4] = ["workload", "implementation", "time", "peak_memory"];
+const OWN: [&str; 8] =
+    ["workload", "implementation", "time", "peak_memory", "throughput", "speedup", "at_least", "at_most"];
+/// A bound of readings.
+const READING: &str = "a reading and a number, such as { compression = 4 }";
 
 /// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` without
 /// one.
@@ -131,6 +134,10 @@ impl Reader<'_> {
                 }
                 "time" => budget.time = Some(self.limit(value, quantity::time, quantity::TIME)?),
                 "peak_memory" => budget.peak_memory = Some(self.limit(value, quantity::size, quantity::SIZE)?),
+                "throughput" => budget.throughput = Some(self.limit(value, quantity::rate, quantity::RATE)?),
+                "speedup" => budget.speedup = Some(self.limit(value, quantity::ratio, quantity::RATIO)?),
+                "at_least" => budget.readings.extend(self.readings(value, Side::AtLeast)?),
+                "at_most" => budget.readings.extend(self.readings(value, Side::AtMost)?),
                 name => {
                     let (axis, at) = self.axis(key, name, &workloads)?;
                     let parsed = axis.parse(&self.plain(value)?).map_err(|error| {
@@ -142,11 +149,33 @@ impl Reader<'_> {
                 }
             }
         }
-        if budget.time.is_none() && budget.peak_memory.is_none() {
-            let expected = "time = \"2 ms\" or peak_memory = \"64 MB\"";
+        let limits = [budget.time, budget.peak_memory, budget.throughput, budget.speedup];
+        if limits.iter().all(Option::is_none) && budget.readings.is_empty() {
+            let expected = "time = \"2 ms\", peak_memory = \"64 MB\", throughput = \"100 k/s\", speedup = \"2x\", at_least or at_most";
             return Err(self.refused(start, "this budget limits nothing".into(), expected));
         }
         Ok(budget)
+    }
+
+    /// Bounds of readings: `{ compression = 4 }`. Which readings a workload has shows when it is measured.
+    fn readings(&self, value: &Spanned<DeValue<'_>>, side: Side) -> Result<Vec<Bound>, InputError> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let problem = format!("readings are limited by name, not by {}", a(value.get_ref().type_str()));
+            return Err(self.refused(value.span().start, problem, READING));
+        };
+        let bound = |id: String, value: &Spanned<DeValue<'_>>| {
+            let number = match value.get_ref() {
+                DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse::<f64>().ok(),
+                DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+                _ => None,
+            };
+            let limit = number.filter(|number| number.is_finite()).ok_or_else(|| {
+                let problem = format!("the limit of '{id}' is {}, not a number", a(value.get_ref().type_str()));
+                self.refused(value.span().start, problem, READING)
+            })?;
+            Ok(Bound { id, limit, side })
+        };
+        table.iter().map(|(key, value)| bound(key.get_ref().to_string(), value)).collect()
     }
 
     fn text(&self, value: &Spanned<DeValue<'_>>, expected: &str) -> Result<String, InputError> {
@@ -216,7 +245,9 @@ impl Reader<'_> {
                     let axes = workload.axes().iter().map(|axis| axis.name);
                     let known: Vec<&str> = OWN.into_iter().chain(axes).collect();
                     let of = format!(" of a budget and no axis of {}", workload.name());
-                    return Err(self.unknown(key, name, &known, &of));
+                    let error = self.unknown(key, name, &known, &of);
+                    let reading = || format!("a reading is limited by at_least = {{ {name} = 4 }} or at_most");
+                    return Err(InputError { help: error.help.or_else(|| Some(reading())), ..error });
                 }
             }
         }

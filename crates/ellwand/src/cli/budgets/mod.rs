@@ -9,6 +9,9 @@
 //! batch = 16                     # an axis of the workload; all values if it is left out
 //! time = "2 ms"                  # of an iteration, or of an item: "0.4 ns/item"
 //! peak_memory = "64 MB"          # largest resident set above the inputs
+//! throughput = "100 k/s"         # items a second, at least
+//! speedup = "2x"                 # over the baseline of the run, at least
+//! at_least = { compression = 4 } # readings by their key; also at_most
 //! ```
 
 mod file;
@@ -16,6 +19,7 @@ mod judge;
 mod quantity;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::path::Path;
 
@@ -25,7 +29,7 @@ use serde_json::{Value as Json, json};
 use super::output;
 pub(super) use file::{Budgets, find};
 use judge::Budget;
-pub(super) use judge::{Judged, State, Subject};
+pub(super) use judge::{Baseline, Judged, State, Subject};
 
 /// A budget held against something that has a name.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,9 +80,9 @@ impl Budgets {
         // The link says which program this is; its name alone says it to a reader.
         let named = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
         let judged = match std::fs::metadata(&named) {
-            Ok(data) => judge::bytes("binary size", data.len() as f64, limit),
+            Ok(data) => values::bytes("binary size", data.len() as f64, limit),
             Err(error) => Judged {
-                what: "binary size",
+                what: "binary size".into(),
                 state: State::Open,
                 value: None,
                 limit: limit.value,
@@ -115,6 +119,7 @@ impl Budgets {
                     Some(_) => Err(m.outcome.word()),
                 },
                 readings: &m.readings,
+                baseline: baseline(measurements, m),
                 resolution_s: m.resolution_ns.map(|ns| ns * 1e-9),
             };
             self.judge(&format!("{} {}", m.case.id, m.implementation), &subject)
@@ -142,6 +147,19 @@ impl Budgets {
             output::note(&format!("budgets of {path}: {kept} kept, {broken} broken, {open} open{unmatched}"));
         }
     }
+}
+
+/// The baseline of a measurement: of its case, on its device if it ran there.
+fn baseline<'a>(all: &'a [Measurement], own: &'a Measurement) -> Option<Baseline<'a>> {
+    let named = || all.iter().filter(|m| m.case.id == own.case.id && m.implementation == own.baseline);
+    let found = named().find(|m| m.device == own.device).or_else(|| named().next());
+    let samples = match found {
+        Some(m) if m.session != own.session => Err("measured by another command of this record"),
+        Some(m) if m.outcome.is_measured() => Ok(m.samples.as_slice()),
+        Some(m) => Err(m.outcome.word()),
+        None => Err("not measured"),
+    };
+    Some(Baseline { name: &own.baseline, parallelism: found.map_or(own.parallelism, |m| m.parallelism), samples })
 }
 
 pub(super) fn broken(verdicts: &[Verdict]) -> bool {

@@ -1,6 +1,6 @@
-//! Quantities with units, as `ellwand.toml` writes them: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`.
+//! Quantities with units, as `ellwand.toml` writes them: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`, `"100 k/s"`, `"2x"`.
 
-/// A limit in seconds or bytes.
+/// A limit in seconds, bytes, items a second, or as a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limit {
     pub(super) value: f64,
@@ -24,9 +24,14 @@ const SIZES: [(&str, f64); 9] = [
     ("TB", 1e12),
 ];
 
+/// Factors of a rate.
+const RATES: [(&str, f64); 4] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9)];
+
 /// What a time looks like, for messages.
 pub(super) const TIME: &str = "a time such as \"2 ms\", or an item's such as \"0.4 ns/item\" (ns, us, ms, s, min)";
 pub(super) const SIZE: &str = "a size such as \"64 MB\" (B, kB, MB, GB, KiB, MiB, GiB)";
+pub(super) const RATE: &str = "items a second such as \"100 k/s\" (k, M, G)";
+pub(super) const RATIO: &str = "a ratio such as \"2x\"";
 
 /// Reads a time of an iteration, or of one of its items.
 pub(super) fn time(text: &str) -> Result<Limit, String> {
@@ -44,6 +49,17 @@ pub(super) fn size(text: &str) -> Result<Limit, String> {
     Ok(Limit { value: quantity(text, &SIZES)?, per_item: false })
 }
 
+/// Reads items a second.
+pub(super) fn rate(text: &str) -> Result<Limit, String> {
+    let number = text.trim().strip_suffix("/s").ok_or_else(|| format!("'{text}' does not end with '/s'"))?;
+    Ok(Limit { value: quantity(number, &RATES)?, per_item: false })
+}
+
+/// Reads a speed-up.
+pub(super) fn ratio(text: &str) -> Result<Limit, String> {
+    Ok(Limit { value: quantity(text, &[("x", 1.0)])?, per_item: false })
+}
+
 fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let text = text.trim();
     // The longest number: "2e3 ms" has an e in it that belongs to the number, "2 EB" has none.
@@ -53,11 +69,9 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     if !(value.is_finite() && value > 0.0) {
         return Err(format!("{value} is not above 0 and finite"));
     }
-    if unit.is_empty() {
-        return Err(format!("'{text}' has no unit"));
-    }
     match units.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => Ok(value * factor),
+        None if unit.is_empty() => Err(format!("'{text}' has no unit")),
         None => Err(format!("'{unit}' is no unit here")),
     }
 }
@@ -85,6 +99,10 @@ mod tests {
         for (text, bytes) in [("64 MB", 64e6), ("1 GiB", 1_073_741_824.0), ("0.5 kB", 500.0), ("12B", 12.0)] {
             assert_eq!(size(text).unwrap().value, bytes, "{text}");
         }
+        for (text, items) in [("100 k/s", 1e5), ("100k/s", 1e5), ("2.5 M /s", 2.5e6), ("40/s", 40.0)] {
+            assert_eq!(rate(text).unwrap().value, items, "{text}");
+        }
+        assert_eq!((ratio("2x").unwrap().value, ratio("1.5 x").unwrap().value), (2.0, 1.5));
     }
 
     #[test]
@@ -105,5 +123,8 @@ mod tests {
             assert!(error.contains(why), "{text}: {error}");
         }
         assert!(size("2 ms").unwrap_err().contains("'ms' is no unit"));
+        assert!(rate("100 k").unwrap_err().contains("does not end with '/s'"));
+        assert!(rate("100 vectors/s").unwrap_err().contains("'vectors' is no unit"));
+        assert!(ratio("2").unwrap_err().contains("no unit"));
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use ellwand_core::record::Sample;
 use ellwand_core::{Axis, Better, Implementation, Parallelism, PrepareError, Reading, Registry, Value};
 
-use super::judge::bytes;
 use super::quantity::Limit;
+use super::values::bytes;
 use super::*;
 use crate::suite;
 
@@ -51,6 +51,12 @@ fn every_slip_is_told_with_its_line() {
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = \"2\"\n", &["line 3", "no unit", "0.4 ns/item"]),
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = 2\n", &["line 3", "not an integer"]),
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = \"1 s\"\ntime = \"2 s\"\n", &["line 4"]),
+        ("[[budget]]\nworkload = \"layer-norm\"\nthroughput = \"9 k\"\n", &["line 3", "end with '/s'", "100 k/s"]),
+        ("[[budget]]\nworkload = \"layer-norm\"\nspeedup = 2\n", &["line 3", "not an integer", "\"2x\""]),
+        ("[[budget]]\nworkload = \"layer-norm\"\nspeed-up = \"2x\"\n", &["line 3", "did you mean speedup?"]),
+        ("[[budget]]\nworkload = \"layer-norm\"\ncompression = 4\n", &["line 3", "at_least = { compression = 4 }"]),
+        ("[[budget]]\nworkload = \"layer-norm\"\nat_least = 4\n", &["line 3", "by name, not by an integer"]),
+        ("[[budget]]\nworkload = \"layer-norm\"\nat_most = { mse = \"1\" }\n", &["line 3", "'mse' is a string"]),
     ] {
         let error = read(text).unwrap_err();
         for part in parts {
@@ -90,15 +96,26 @@ fn samples(blocks: &[&[f64]]) -> Vec<Sample> {
 }
 
 fn verdicts(text: &str, samples: Result<&[Sample], &str>, readings: &[Reading]) -> Vec<(State, String)> {
+    over(text, samples, readings, None)
+}
+
+fn over(
+    text: &str,
+    samples: Result<&[Sample], &str>,
+    readings: &[Reading],
+    baseline: Option<(&str, Result<&[Sample], &str>)>,
+) -> Vec<(State, String)> {
     let value = |axis: &str| (axis == "batch").then_some(Value::Int(16));
+    let parallelism = Parallelism::Single;
     let subject = Subject {
         workload: "layer-norm",
         value: &value,
         implementation: "simd",
-        parallelism: Parallelism::Single,
+        parallelism,
         items: 100,
         samples,
         readings,
+        baseline: baseline.map(|(name, samples)| Baseline { name, parallelism, samples }),
         resolution_s: Some(2e-9),
     };
     let verdicts = read(text).unwrap().judge("case simd", &subject);
@@ -133,6 +150,67 @@ fn a_time_breaks_its_budget_only_beyond_the_noise() {
     let tiny = samples(&[&[0.001, 0.001], &[0.001, 0.001]]);
     one("3 ns", &tiny, State::Kept, &["below resolution (2.00 ns)"]);
     one("1 ns", &tiny, State::Open, &["below resolution"]);
+}
+
+#[test]
+fn a_rate_and_a_speedup_are_short_of_their_budgets_only_beyond_the_noise() {
+    // 100 items in 100 us.
+    let steady = samples(&[&[100.0, 100.0, 900.0], &[101.0, 101.0], &[99.0, 99.0]]);
+    let slow = samples(&[&[200.0, 200.0], &[203.0, 203.0], &[197.0, 197.0]]);
+    let budget = |limit: &str| format!("[[budget]]\nworkload = \"layer-norm\"\n{limit}\n");
+    for (limit, state, part) in [
+        ("throughput = \"0.9 M/s\"", State::Kept, "throughput 1.00 M/s (99 % interval"),
+        ("throughput = \"2 M/s\"", State::Broken, "budget at least 2.00 M/s: short by 50.0 %"),
+        ("throughput = \"1.01 M/s\"", State::Open, "so few processes"),
+        ("speedup = \"1.5x\"", State::Kept, "speed-up 2.00x (99 % interval"),
+        ("speedup = \"3x\"", State::Broken, "over simple), budget at least 3.00x: short by 33.3 %"),
+        ("speedup = \"2.005x\"", State::Open, "short by 0.2"),
+    ] {
+        let said = over(&budget(limit), Ok(&steady), &[], Some(("simple", Ok(&slow))));
+        assert_eq!((said.len(), said[0].0), (1, state), "{limit}: {}", said[0].1);
+        assert!(said[0].1.contains(part), "{limit} does not say '{part}': {}", said[0].1);
+    }
+    let speedup = budget("speedup = \"3x\"");
+    let lost = over(&speedup, Ok(&steady), &[], Some(("simple", Err("wrong"))));
+    assert!(lost[0].0 == State::Open && lost[0].1.contains("its baseline simple is wrong"), "{}", lost[0].1);
+    // The baseline has no speed-up, nor has a side of a comparison.
+    assert!(over(&speedup, Ok(&steady), &[], Some(("simd", Ok(&steady)))).is_empty());
+    assert!(verdicts(&speedup, Ok(&steady), &[]).is_empty());
+    let named = budget("implementation = \"simd\"\nspeedup = \"3x\"\nthroughput = \"1 k/s\"\nat_least = { snr = 3 }");
+    let unsupported = verdicts(&named, Err("unsupported"), &[]);
+    assert_eq!(unsupported.iter().filter(|(state, _)| *state == State::Open).count(), 3);
+    let tiny = samples(&[&[0.001, 0.001], &[0.001, 0.001]]);
+    assert_eq!(verdicts(&budget("throughput = \"1 M/s\""), Ok(&tiny), &[])[0].0, State::Kept);
+    assert_eq!(over(&speedup, Ok(&tiny), &[], Some(("simple", Ok(&slow))))[0].0, State::Open);
+}
+
+#[test]
+fn a_reading_has_bounds_and_one_that_is_missing_is_no_kept_budget() {
+    let readings = [
+        Reading::measured("compression", "compression", "x", Better::Higher, 6.4, ""),
+        Reading::measured("mse", "error", "", Better::Lower, 0.25, ""),
+        Reading::unavailable("snr", "snr", "dB", Better::Higher, "no error"),
+    ];
+    let one = |bound: &str| {
+        let text = format!("[[budget]]\nworkload = \"layer-norm\"\n{bound}\n");
+        over(&text, Ok(&[]), &readings, Some(("simple", Err("failed")))).remove(0)
+    };
+    for (bound, state, part) in [
+        ("at_least = { compression = 4 }", State::Kept, "compression 6.40x, budget at least 4.00x"),
+        ("at_least = { compression = 8.0 }", State::Broken, "short by 20.0 %"),
+        ("at_most = { mse = 0.2 }", State::Broken, "over by 25.0 %"),
+        ("at_most = { mse = 0.25 }", State::Kept, "budget"),
+        ("at_least = { snr = 3 }", State::Open, "no error"),
+        ("at_least = { compresion = 4 }", State::Unmatched, "did you mean compression?"),
+        ("at_least = { size = 4 }", State::Unmatched, "it has compression, mse, snr"),
+    ] {
+        let (found, line) = one(bound);
+        assert_eq!(found, state, "{bound}: {line}");
+        assert!(line.contains(part), "{bound} does not say '{part}': {line}");
+    }
+    // A comparison does not read them.
+    let text = "[[budget]]\nworkload = \"layer-norm\"\nat_least = { size = 4 }\n";
+    assert!(verdicts(text, Ok(&[]), &readings).is_empty());
 }
 
 #[test]

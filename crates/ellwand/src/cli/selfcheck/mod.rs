@@ -103,8 +103,7 @@ fn decide(
             certificate.rows = rows;
             Ok(end)
         }
-        Err(NoDecision::Stats(error)) => Err(anyhow::Error::from(error).into()),
-        Err(error) => Err(anyhow::anyhow!("{error:?}").into()),
+        Err(error) => Err(anyhow::anyhow!("{error}").into()),
     }
 }
 
@@ -122,7 +121,7 @@ fn find_floor(certificate: &mut Certificate, launch: &Launch, interrupt: &Atomic
     match selfcheck::floor(launch, certificate.started_unix_ms, interrupt) {
         Ok(floor) => certificate.floor = Some(floor),
         Err(NoDecision::Interrupted) => return,
-        Err(error) => output::note(&format!("the floor was not found: {error:?}")),
+        Err(error) => output::note(&format!("the floor was not found: {error}")),
     }
     let mut cpu = Registry::new();
     cpu.device(std::sync::Arc::new(Cpu::default()));

@@ -80,6 +80,14 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
             percent(certificate.rope)
         )?;
     }
+    let failed = certificate.failed();
+    if failed > 0 {
+        let of = certificate.decisions();
+        writeln!(
+            out,
+            "{failed} of {of} comparisons ended without a decision: too slow here for their time, or failed"
+        )?;
+    }
     let sight = certificate.sight();
     if !sight.is_empty() {
         writeln!(out, "this machine sees: {}", sight.iter().map(seen).collect::<Vec<String>>().join("; "))?;

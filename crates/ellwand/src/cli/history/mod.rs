@@ -1,0 +1,179 @@
+//! `history`: records of many runs, and the commits where a time changed.
+
+mod table;
+mod trend;
+
+use std::path::{Path, PathBuf};
+
+use ellwand_history::{Added, CellRow, RunRow, Store};
+use ellwand_report::units::{clean, human, range, utc};
+use serde_json::json;
+
+use super::args::{Form, HistoryCommand};
+use super::exit::{Exit, Failure, Outcome};
+use super::{output, records, standing};
+use table::Table;
+
+pub(super) fn history(command: &HistoryCommand) -> Outcome {
+    match command {
+        HistoryCommand::Add(args) => add(&args.record, args.store.store.as_deref()),
+        HistoryCommand::List(args) => list(&mut open(args.store.store.as_deref(), false)?, args.format),
+        HistoryCommand::Show(args) => show(&mut open(args.store.store.as_deref(), false)?, &args.id, args.format),
+        HistoryCommand::Trend(args) => trend::trend(&mut open(args.store.store.as_deref(), false)?, args),
+        HistoryCommand::Export(args) => {
+            let mut store = open(args.store.store.as_deref(), false)?;
+            let mut count = 0;
+            output::result(|out| -> Result<(), Failure> {
+                count = args.format.write(&mut store, args.id.as_deref(), out)??;
+                Ok(())
+            })?;
+            Ok(if count > 0 { Exit::Ok } else { Exit::Nothing })
+        }
+    }
+}
+
+/// Folder of a history.
+const FOLDER: &str = "ellwand-history";
+
+/// The history that the user names, or the nearest one. With `create` a missing one begins.
+fn open(named: Option<&str>, create: bool) -> Result<Store, Failure> {
+    let store = match named {
+        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => connect(url)?,
+        Some(folder) => Store::open(Path::new(folder), create)?,
+        None => Store::open(&nearest(), create)?,
+    };
+    for note in &store.notes {
+        output::note(&format!("note: {note}"));
+    }
+    Ok(store)
+}
+
+/// The nearest folder of a history, in this directory or above; else the one to begin.
+fn nearest() -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    let above = here.ancestors().map(|dir| dir.join(FOLDER)).find(|folder| folder.is_dir());
+    above.unwrap_or_else(|| FOLDER.into())
+}
+
+#[cfg(feature = "postgres")]
+fn connect(url: &str) -> Result<Store, Failure> {
+    Ok(Store::connect(url)?)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn connect(_: &str) -> Result<Store, Failure> {
+    let error = ellwand_core::InputError::new("--store", "this program was built without PostgreSQL", "a folder");
+    Err(error.help("build it with `cargo build --release --features postgres`").into())
+}
+
+fn add(paths: &[PathBuf], store: Option<&str>) -> Outcome {
+    let mut read = Vec::new();
+    for path in paths {
+        let path = if path.is_dir() { path.join(standing::RECORD) } else { path.clone() };
+        read.push((records::read("RECORD", &path)?, path));
+    }
+    let mut store = open(store, true)?;
+    for (record, path) in read {
+        let (run, _) = ellwand_history::rows(&record);
+        let id = clean(&run.id);
+        let machines = store.machines()?;
+        match store.add(&path, &record)? {
+            Added::Known => output::note(&format!("{id} is in {} already", store.place())),
+            added => {
+                let how = if added == Added::New { "added" } else { "replaced by a longer record of the run" };
+                output::note(&format!("{id} {how}: {} measurements, {}", run.cells, commit(&run)));
+                if !machines.is_empty() && machines.iter().all(|machine| machine.id != run.machine) {
+                    output::note(&format!(
+                        "note: {id} is of another machine ({}, {} cores) than the runs before: its times are a \
+                         separate series",
+                        clean(&run.cpu),
+                        run.cores
+                    ));
+                }
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The commit of a run as printed.
+fn commit(run: &RunRow) -> String {
+    match &run.commit {
+        Some(commit) => format!("commit {}", short(commit, run.changed)),
+        None => "no commit: it is listed by its own date".to_string(),
+    }
+}
+
+/// A commit in 10 digits, with `+` if files differed from it.
+fn short(commit: &str, changed: bool) -> String {
+    let digits: String = clean(commit).chars().take(10).collect();
+    if changed { format!("{digits}+") } else { digits }
+}
+
+fn date(ms: i64) -> String {
+    utc(u64::try_from(ms).unwrap_or(0))
+}
+
+fn list(store: &mut Store, format: Form) -> Outcome {
+    let runs = store.runs()?;
+    if format == Form::Json {
+        output::result(|out| writeln!(out, "{:#}", json!(runs)))?;
+    } else {
+        let mut table = Table::new(&["run", "commit", "date", "machine", "measured", "command"]);
+        for run in &runs {
+            let commit = run.commit.as_ref().map_or_else(|| "-".into(), |commit| short(commit, run.changed));
+            table.row([
+                clean(&run.id),
+                commit,
+                date(run.committed_ms.unwrap_or(run.started_ms)),
+                run.machine.chars().take(8).collect(),
+                run.cells.to_string(),
+                clean(&run.command),
+            ]);
+        }
+        output::result(|out| -> Result<(), Failure> {
+            table.write(out)?;
+            let bare = runs.iter().filter(|run| run.commit.is_none()).count();
+            if bare > 0 {
+                writeln!(out, "{bare} without a commit: listed by the date of the run, others by that of the commit")?;
+            }
+            for machine in store.machines()? {
+                writeln!(out, "machine {}: {}, {} cores", machine.id, clean(&machine.cpu), machine.cores)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(if runs.is_empty() { Exit::Nothing } else { Exit::Ok })
+}
+
+fn show(store: &mut Store, id: &str, format: Form) -> Outcome {
+    let (run, cells) = store.run(id)?;
+    let file = store.file(&run.id)?;
+    if format == Form::Json {
+        let model = json!({ "run": run, "record": file, "measurements": cells });
+        output::result(|out| writeln!(out, "{model:#}"))?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&["case", "implementation", "device", "time", "95 % interval"]);
+    for CellRow { series, status, seconds, low, high, .. } in &cells {
+        let time = seconds.map_or_else(|| status.clone(), |seconds| human(seconds, "s"));
+        table.row([
+            clean(&series.case),
+            clean(&series.implementation),
+            clean(&series.device),
+            time,
+            low.zip(*high).map_or_else(String::new, |(low, high)| range(low, high, "s")),
+        ]);
+    }
+    output::result(|out| -> Result<(), Failure> {
+        writeln!(out, "run {} of {}, {}", clean(&run.id), date(run.started_ms), commit(&run))?;
+        writeln!(out, "machine {}: {}, {} cores", run.machine, clean(&run.cpu), run.cores)?;
+        writeln!(out, "{}", clean(&run.command))?;
+        table.write(out)?;
+        if let Some(file) = file {
+            writeln!(out, "`ellwand report {}` shows everything", file.display())?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Ok)
+}

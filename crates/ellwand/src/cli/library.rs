@@ -1,0 +1,208 @@
+//! Measuring from a program, with the results as values instead of files and an exit code.
+
+use std::sync::atomic::AtomicBool;
+
+use ellwand_bench::probe::PROBES;
+use ellwand_bench::settings::Effort;
+use ellwand_bench::{Instrument, Plan, Selection, resolutions};
+use ellwand_core::record::{Measurement, Record, Run, Sample};
+use ellwand_core::{InputError, Registry};
+use ellwand_report::{Finding, Options, Report, ReportError, Row, format};
+
+use super::{ceilings, output, recording};
+
+/// What to measure; see [`measure`].
+#[derive(Clone)]
+pub struct Measure {
+    registry: Registry,
+    selection: Selection,
+    effort: Effort,
+    seed: u64,
+}
+
+/// Begins a measurement of a registry, or of a suite alone, in this process. Everything is measured unless names are
+/// given. Nothing is written, and the ceilings are those that an earlier `run` or `machine` stored.
+///
+/// ```no_run
+/// use ellwand::{Axis, suite};
+/// let sort = suite("sort")
+///     .axis(Axis::int("n", "numbers", 1, 1 << 20, 1000))
+///     .input(|case, _| (0..case.usize("n")).map(|i| (i * 7919) % 10_007).collect::<Vec<_>>())
+///     .implementation_mut("stable", |numbers| numbers.sort())
+///     .implementation_mut("unstable", |numbers| numbers.sort_unstable());
+/// let results = ellwand::measure(sort).axis("n", "1000,100000").run()?;
+/// for row in results.rows() {
+///     println!("{} {}: {:?} s", row.case, row.implementation, row.median("time"));
+/// }
+/// # Ok::<(), ellwand::MeasureError>(())
+/// ```
+pub fn measure(registry: impl Into<Registry>) -> Measure {
+    let selection = Selection { workloads: vec!["*".into()], ..Selection::default() };
+    Measure { registry: registry.into(), selection, effort: Effort::Normal, seed: 42 }
+}
+
+impl Measure {
+    /// Measures these workloads, groups or patterns only; `WORKLOAD:IMPLEMENTATION` for one implementation.
+    #[must_use]
+    pub fn workloads<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.selection.workloads = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Measures these implementations only.
+    #[must_use]
+    pub fn implementations<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.selection.implementations = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets an axis to a value, or to several with commas between, as on the command line.
+    #[must_use]
+    pub fn axis(mut self, name: &str, values: impl ToString) -> Self {
+        self.selection.axes.insert(name.to_string(), values.to_string());
+        self
+    }
+
+    /// Sets the named size, or several with commas between.
+    #[must_use]
+    pub fn size(mut self, names: &str) -> Self {
+        self.selection.size = Some(names.to_string());
+        self
+    }
+
+    /// Sets how long each case is measured.
+    #[must_use]
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// Sets the seed of the inputs and of the order of rounds.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Measures. An implementation that fails or is wrong is a row that says so.
+    ///
+    /// # Errors
+    /// If a name, axis or value is unknown, or nothing is left to measure.
+    pub fn run(self) -> Result<Results, MeasureError> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        let Self { registry, selection, effort, seed } = self;
+        let plan = Plan::expand(&registry, &selection)?;
+        let mut here = ceilings::environment(&registry);
+        here.ceilings = ceilings::kept(&here).unwrap_or_default();
+        let command = std::env::args().collect();
+        let run = recording::first_line(here, effort.settings(), seed, output::unix_ms(), command);
+        let run = Run { views: registry.views_of(plan.cells.iter().map(|cell| cell.workload.name())), ..run };
+        let settings = run.settings.clone();
+        let resolutions = resolutions(&registry, &settings);
+        let instrument = Instrument {
+            registry: &registry,
+            settings,
+            seed,
+            probes: PROBES,
+            interrupt: &NEVER,
+            given: None,
+            resolutions,
+        };
+        let measured = plan.cells.iter().filter_map(|cell| instrument.measure(cell, &mut |_| {}).ok());
+        let measurements: Vec<Measurement> = measured.flatten().collect();
+        let record = Record {
+            run,
+            measurements,
+            comparisons: Vec::new(),
+            resumed: Vec::new(),
+            spans: Vec::new(),
+            warnings: Vec::new(),
+            checked: true,
+        };
+        let report = Report::from_records(std::slice::from_ref(&record), &Options::default())?;
+        Ok(Results { record, report })
+    }
+}
+
+/// Why nothing was measured.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// A name, axis or value is unknown or invalid.
+    Input(InputError),
+    /// The measurements make no report.
+    Report(ReportError),
+}
+
+impl std::fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MeasureError::Input(error) => error.fmt(f),
+            MeasureError::Report(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+impl From<InputError> for MeasureError {
+    fn from(error: InputError) -> Self {
+        MeasureError::Input(error)
+    }
+}
+
+impl From<ReportError> for MeasureError {
+    fn from(error: ReportError) -> Self {
+        MeasureError::Report(error)
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Results {
+    /// The facts: environment, settings, every raw sample.
+    pub record: Record,
+    /// What is computed from them: medians, speed-ups, limits, findings.
+    pub report: Report,
+}
+
+impl Results {
+    /// The rows: one for each case and implementation.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.report.workloads.iter().flat_map(|section| &section.rows)
+    }
+
+    /// The row of an implementation of a workload at the first case that has it.
+    pub fn row(&self, workload: &str, implementation: &str) -> Option<&Row> {
+        let section = self.report.workloads.iter().find(|section| section.workload == workload)?;
+        section.rows.iter().find(|row| row.implementation == implementation)
+    }
+
+    /// The raw samples of a row, in the order in which they were taken; empty if it was not measured.
+    pub fn samples(&self, row: &Row) -> &[Sample] {
+        let same = |m: &&Measurement| {
+            m.case.id == row.case && m.implementation == row.implementation && m.device == row.device
+        };
+        self.record.measurements.iter().find(same).map_or(&[], |m| &m.samples)
+    }
+
+    /// What the rules found: bottlenecks, with evidence, a bound of what they cost and the next experiment.
+    pub fn findings(&self) -> &[Finding] {
+        &self.report.findings
+    }
+
+    /// The results as text in any format that `run --format` knows (`table`, `csv`, `json`, `markdown`).
+    ///
+    /// # Errors
+    /// If there is no such format.
+    pub fn text(&self, name: &str) -> Result<String, MeasureError> {
+        let Some(known) = format(name) else {
+            return Err(
+                InputError::new("format", format!("'{name}' is unknown"), "table, csv, json or markdown").into()
+            );
+        };
+        let mut out = Vec::new();
+        (known.write)(&self.report, &mut out)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+}

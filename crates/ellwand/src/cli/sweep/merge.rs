@@ -1,0 +1,150 @@
+//! `sweep merge`: checks the results of a plan and joins those of one machine to a record, as if one command had been resumed
+//! again and again. Results of different machines never share a record.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use ellwand_bench::{Writer, writer};
+use ellwand_core::case::Fnv;
+use ellwand_core::record::Record;
+use ellwand_core::{InputError, Run};
+use ellwand_report::PlotNames;
+
+use super::plan::{Planned, read};
+use super::{ranges, results};
+use crate::cli::args::{FailOn, MergeArgs};
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::standing::{self, RECORD, Results};
+use crate::cli::{output, report, run as measure};
+
+/// Records of shards by their machine: within one class, hosts with the same processor, system and devices.
+type Machines = BTreeMap<String, Vec<Record>>;
+
+pub(super) fn merge(args: &MergeArgs) -> Outcome {
+    let planned = read(&args.place.plan)?;
+    let dir = args.place.results();
+    let mut classes = Vec::new();
+    for class in results::classes(&dir)? {
+        let machines = machines(&planned, &dir, &class, args.partial)?;
+        classes.extend(Some((class, machines)).filter(|(_, machines)| !machines.is_empty()));
+    }
+    if classes.is_empty() {
+        let problem = format!("{} holds no result of this plan", dir.display());
+        let error = InputError::new("--results", problem, "the directory into which tasks write their results");
+        return Err(error.help("`sweep submit` runs the shards, `sweep status` shows them").into());
+    }
+    let mut fates = Vec::new();
+    for (class, machines) in classes {
+        warn_of_several(&class, &machines);
+        let alone = machines.len() == 1;
+        for (machine, mut records) in machines {
+            // In the order of time, in which a record is resumed.
+            records.sort_by_key(|record| (record.run.started_unix_ms, number(record)));
+            let name = if alone { class.clone() } else { format!("{class}-{machine}") };
+            let measured = records.iter().flat_map(|record| &record.measurements);
+            fates.extend(measured.map(|measurement| measurement.outcome.clone()));
+            write(args, &planned, &args.output().join(name), &machine, &records)?;
+        }
+    }
+    Ok(measure::exit(&fates, &[], FailOn::Never))
+}
+
+/// The records of a class, after every shard was found exactly once and whole.
+fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result<Machines, Failure> {
+    let found = results::of_class(dir, class, &planned.hash)?;
+    if let Some((number, files)) = found.iter().find(|(_, files)| files.len() > 1) {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let problem = format!("shard {number} of class {class} was run twice: {}", names.join(" and "));
+        return Err(InputError::new("--results", problem, "one result for each shard")
+            .help("remove all but one")
+            .into());
+    }
+    let missing: Vec<u32> = (0..planned.shards()).filter(|number| !found.contains_key(number)).collect();
+    if !missing.is_empty() && !found.is_empty() {
+        let what = format!("class {class} has no result of shard {}", ranges(missing));
+        if !partial {
+            let error = InputError::new("--results", what, "a result of every shard");
+            return Err(error.help("`sweep submit` runs the missing ones; --partial merges what exists").into());
+        }
+        output::note(&format!("warning: {what}"));
+    }
+    let mut machines = Machines::new();
+    for (number, files) in found {
+        let beyond = || format!("shard {number} is not in the plan");
+        let wanted = planned.plan.shards.get(number as usize).ok_or_else(|| anyhow::anyhow!(beyond()))?;
+        for file in files {
+            let record = writer::read(&file)?;
+            let has = |case: &String| record.measurements.iter().any(|measurement| measurement.case.id == *case);
+            if let Some(lost) = wanted.iter().find(|case| !has(case)) {
+                let problem = format!("{} has no measurement of {lost}", file.display());
+                let error = InputError::new("--results", problem, format!("all {} cases of the shard", wanted.len()));
+                return Err(error.help("remove the file and submit the shard again").into());
+            }
+            machines.entry(machine(&record.run)).or_default().push(record);
+        }
+    }
+    Ok(machines)
+}
+
+/// Digest of what makes two hosts one machine: processor, system and devices. The fingerprint alone knows no GPU.
+fn machine(run: &Run) -> String {
+    let mut hash = Fnv::new();
+    hash.text(&run.environment.fingerprint());
+    run.environment.devices.iter().flat_map(|(id, about)| [id, about]).for_each(|text| hash.text(text));
+    format!("{:08x}", hash.finish() as u32)
+}
+
+/// Number of the shard that a record is of.
+fn number(record: &Record) -> u32 {
+    record.run.shard.as_ref().map_or(0, |shard| shard.number)
+}
+
+/// Notes that a class of hardware turned out to be several machines, each of which has only a part of the cases.
+fn warn_of_several(class: &str, machines: &Machines) {
+    if machines.len() < 2 {
+        return;
+    }
+    let one = |(machine, records): (&String, &Vec<Record>)| {
+        let cpu = records.first().map_or("", |record| record.run.environment.cpu.as_str());
+        let mut hosts: Vec<&str> =
+            records.iter().filter_map(|record| Some(record.run.shard.as_ref()?.host.as_str())).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        format!("  {machine}: {} shards, {cpu}, hosts {}", records.len(), hosts.join(", "))
+    };
+    let each: Vec<String> = machines.iter().map(one).collect();
+    let what = format!("class {class} ran on {} different machines, each of which gets its own record", machines.len());
+    let help = "each has only a part of the cases; --constraint, --gres or --partition makes every machine measure all";
+    output::note(&format!("warning: {what}\n{}\n  hint: {help}", each.join("\n")));
+}
+
+/// Writes the record of a machine and its report.
+fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records: &[Record]) -> Result<(), Failure> {
+    let Some(first) = records.first() else { return Ok(()) };
+    standing::claim(dir, args.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
+    output::directory("-o", dir)?;
+    let results = Results::open(dir, args.overwrite, false)?;
+    let path = results.dir().join(RECORD);
+    // A name that the same results always get, and no other record has.
+    let mut hash = Fnv::new();
+    records.iter().for_each(|record| hash.text(&record.run.id));
+    [&planned.hash, machine].into_iter().for_each(|text| hash.text(text));
+    let id = format!("{}-{:08x}", output::stamp(first.run.started_unix_ms), hash.finish() as u32);
+    let mut record = Writer::create(&path, &Run { id, ..first.run.clone() })?;
+    for (index, shard) in records.iter().enumerate() {
+        if index > 0 {
+            record.resumed(&shard.run)?;
+        }
+        shard.measurements.iter().try_for_each(|measurement| record.measurement(measurement))?;
+    }
+    drop(record);
+    let record = writer::read(&path)?;
+    let (cpu, rows) = (record.run.environment.cpu.clone(), record.measurements.len());
+    report::write_directory(&report::options(&args.reports), &[record], results.dir())?;
+    results.place(&path)?;
+    output::result(|out| -> io::Result<()> {
+        let of = planned.plan.shards.len();
+        writeln!(out, "{}: {} of {of} shards, {rows} rows, {cpu}", dir.join(RECORD).display(), records.len())
+    })
+}

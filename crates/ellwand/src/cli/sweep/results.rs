@@ -1,0 +1,130 @@
+//! The directory of results: `CLASS/0003.jsonl` is the record of shard 3. A file appears when it is whole and is never
+//! replaced.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use ellwand_core::record::{self, Shard};
+use ellwand_core::{InputError, Run};
+
+use crate::cli::exit::Failure;
+
+/// Results of one class of hardware by the number of their shard. A shard that was run twice has two.
+pub(super) type Class = BTreeMap<u32, Vec<PathBuf>>;
+
+/// Where the result of a shard belongs.
+pub(super) fn path(dir: &Path, class: &str, number: u32) -> PathBuf {
+    dir.join(class).join(format!("{number:04}.jsonl"))
+}
+
+/// Refuses a class that is no plain file name.
+pub(super) fn check_class(class: &str) -> Result<(), InputError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if !class.is_empty() && class.chars().all(plain) {
+        return Ok(());
+    }
+    Err(InputError::new("--class", format!("'{class}' is no name"), "ASCII letters, digits, - and _"))
+}
+
+/// Names of the classes that have a directory.
+pub(super) fn classes(dir: &Path) -> Result<Vec<String>, Failure> {
+    let mut names: Vec<String> = entries(dir)?
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_string()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The results of a class, each of which must belong to the plan with this hash.
+pub(super) fn of_class(dir: &Path, class: &str, hash: &str) -> Result<Class, Failure> {
+    let mut found = Class::new();
+    let mut paths = entries(&dir.join(class))?;
+    paths.sort();
+    for path in paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")) {
+        found.entry(shard_of(&path, hash)?.number).or_default().push(path);
+    }
+    Ok(found)
+}
+
+/// The shard whose record is in a file.
+pub(super) fn shard_of(path: &Path, hash: &str) -> Result<Shard, Failure> {
+    let name = path.display();
+    let expected = "results of this plan alone";
+    let run = first_line(path).with_context(|| format!("{name} cannot be read"))?;
+    let shard =
+        run.shard.ok_or_else(|| InputError::new("--results", format!("{name} is the record of no sweep"), expected))?;
+    if shard.plan == hash {
+        return Ok(shard);
+    }
+    let problem = format!("{name} was measured for the plan {}, and PLAN is {hash}", shard.plan);
+    let help = "the plan was changed after it was submitted: restore it, or choose another --results for the new one";
+    Err(InputError::new("--results", problem, expected).help(help).into())
+}
+
+fn first_line(path: &Path) -> anyhow::Result<Run> {
+    let mut line = String::new();
+    BufReader::new(File::open(path)?).read_line(&mut line)?;
+    Ok(record::parse(&line)?.run)
+}
+
+/// What is in a directory; nothing if it is missing.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    match fs::read_dir(dir) {
+        Ok(entries) => Ok(entries.collect::<io::Result<Vec<_>>>()?.into_iter().map(|entry| entry.path()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(anyhow::Error::from(error).context(format!("{} cannot be read", dir.display())).into()),
+    }
+}
+
+/// Puts a whole record into its place, unless another task was first; returns whether it is there now. On any end the
+/// record is on the disk under one of the two names.
+pub(super) fn place(partial: &Path, to: &Path) -> io::Result<bool> {
+    File::open(partial)?.sync_all()?;
+    let first = match fs::hard_link(partial, to) {
+        Ok(()) => true,
+        // A file server may have done it and lost its answer.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => same_file(partial, to)?,
+        // A file system without links.
+        Err(_) if !to.exists() => return fs::rename(partial, to).map(|()| true),
+        Err(_) => false,
+    };
+    fs::remove_file(partial)?;
+    to.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
+    Ok(first)
+}
+
+fn same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    let [one, other] = [fs::metadata(one)?, fs::metadata(other)?];
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_first_result_of_a_shard_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let [to, one, other] = ["0003.jsonl", "one", "other"].map(|name| dir.path().join(name));
+        fs::write(&one, "one").unwrap();
+        fs::write(&other, "other").unwrap();
+        assert!(place(&one, &to).unwrap());
+        assert!(!place(&other, &to).unwrap());
+        assert_eq!(fs::read_to_string(&to).unwrap(), "one");
+        assert_eq!(entries(dir.path()).unwrap(), [to]);
+    }
+
+    #[test]
+    fn classes_are_plain_names() {
+        for (class, fine) in [("gpu-a100_1", true), ("", false), ("a/b", false), ("..", false), ("a b", false)] {
+            assert_eq!(check_class(class).is_ok(), fine, "{class}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `sweep run`: measures one shard. Its record becomes a result when it is whole; a task that dies leaves no result, and the
+//! shard can be run again.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use ellwand_core::record::Shard;
+use ellwand_core::{InputError, Registry, Run};
+
+use super::plan::{Planned, read};
+use super::results;
+use crate::cli::args::{FailOn, ShardArgs};
+use crate::cli::exit::{Exit, Outcome};
+use crate::cli::recording::Recording;
+use crate::cli::{ceilings, output, plan, run as measure, signals, with_devices_asked_for};
+
+/// Variables with the index of a task in its array, and the index of an array's first task.
+const INDEX: [(&str, u32); 4] =
+    [("SLURM_ARRAY_TASK_ID", 0), ("PBS_ARRAY_INDEX", 0), ("LSB_JOBINDEX", 1), ("JOB_COMPLETION_INDEX", 0)];
+
+pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> Outcome {
+    let planned = read(&args.place.plan)?;
+    refuse_other(&planned, args)?;
+    results::check_class(&args.class)?;
+    let number = number(args, planned.shards(), |name| env::var(name).ok())?;
+    let dir = args.place.results();
+    let there = results::path(&dir, &args.class, number);
+    if there.exists() {
+        results::shard_of(&there, &planned.hash)?;
+        let finished = format!("shard {number} has a result: {}", there.display());
+        if args.shard_from_env {
+            // A task that was requeued after it had finished.
+            output::note(&format!("note: {finished}; nothing is left to do"));
+            return Ok(Exit::Ok);
+        }
+        let error = InputError::new(format!("--shard {number}"), finished, "a shard without a result");
+        return Err(error.help("move the file away to measure the shard again").into());
+    }
+    measured(registry, &planned, &dir, &args.class, number, line)
+}
+
+/// Refuses a plan other than the one that was submitted.
+fn refuse_other(planned: &Planned, args: &ShardArgs) -> Result<(), InputError> {
+    let Some(submitted) = args.hash.as_ref().filter(|hash| **hash != planned.hash) else { return Ok(()) };
+    let name = args.place.plan.display();
+    let problem = format!("{name} was changed after it was submitted: it has the hash {}", planned.hash);
+    Err(InputError::new("PLAN", problem, format!("the plan {submitted}")).help("restore it, or submit the new one"))
+}
+
+/// The shard that the user names, or that the environment of a task does.
+fn number(args: &ShardArgs, shards: u32, get: impl Fn(&str) -> Option<String>) -> Result<u32, InputError> {
+    let last = shards.saturating_sub(1);
+    let Some(number) = args.shard else { return from_env(args.offset, shards, get) };
+    if number < shards {
+        return Ok(number);
+    }
+    Err(InputError::new("--shard", format!("{number} is out of range"), format!("an integer from 0 to {last}")))
+}
+
+fn from_env(offset: u32, shards: u32, get: impl Fn(&str) -> Option<String>) -> Result<u32, InputError> {
+    let found = INDEX.iter().find_map(|(name, first)| Some((*name, *first, get(name)?)));
+    let Some((name, first, text)) = found else {
+        let names = INDEX.map(|(name, _)| name).join(", ");
+        let problem = format!("none of {names} is set");
+        return Err(InputError::new("--shard-from-env", problem, "a task of a job array, or --shard N"));
+    };
+    let index = text.parse::<u32>().ok().and_then(|index| index.checked_sub(first));
+    let number = index.and_then(|index| index.checked_add(offset)).filter(|number| *number < shards);
+    number.ok_or_else(|| {
+        let last = u64::from(first) + u64::from(shards.saturating_sub(1));
+        let to = last.saturating_sub(offset.into());
+        let problem = format!("{name} is '{text}', and the plan has {shards} shards");
+        InputError::new("--shard-from-env", problem, format!("an index from {first} to {to}"))
+    })
+}
+
+/// Measures a shard and puts its record among the results.
+pub(super) fn measured(
+    registry: &Registry,
+    planned: &Planned,
+    dir: &Path,
+    class: &str,
+    number: u32,
+    line: Vec<String>,
+) -> Outcome {
+    let how = &planned.plan.measure;
+    let registry = registry_for(registry, planned);
+    let (mut cells, given) = plan::of_any_machine(&registry, how, true)?;
+    let wanted = &planned.plan.shards[number as usize];
+    cells.cells.retain(|cell| wanted.contains(&cell.case.id()));
+    if let Some(lost) = wanted.iter().find(|case| cells.cells.iter().all(|cell| cell.case.id() != **case)) {
+        let problem = format!("shard {number} measures {lost}, which this program does not have");
+        let expected = format!("the program that made the plan (ellwand {})", planned.plan.ellwand);
+        return Err(InputError::new("PLAN", problem, expected).into());
+    }
+    ceilings::check_memory(&cells.cells, how.blocks().is_some(), how.caches)?;
+    let to = results::path(dir, class, number);
+    // No probe as elsewhere: tasks on two hosts may have the same process id.
+    let home = dir.join(class);
+    fs::create_dir_all(&home).with_context(|| format!("{} cannot be written", home.display()))?;
+    let started = output::unix_ms();
+    signals::stop_on_ctrl_c(signals::SHARD_LOST);
+    let here = measure::with_ceilings(&registry, !how.no_ceilings)?;
+    signals::stop_on_ctrl_c(signals::SHARD_LOST);
+    let host = host();
+    let partial = home.join(format!(".{number:04}.{host}-{}.partial", std::process::id()));
+    let shard = Shard { plan: planned.hash.clone(), number, class: class.into(), host, task: task() };
+    let run = Run { shard: Some(shard), ..measure::run_line(&registry, how, &cells, here, started, line) };
+    let mut record = Recording::open(&partial, &run, false, false)?;
+    let interrupted = measure::measure(&registry, &run, how, cells, given.as_ref(), &mut record);
+    let written = record.close()?;
+    if !matches!(interrupted, Ok(false)) {
+        let _ = fs::remove_file(&written);
+        return interrupted.map(|_| Exit::Interrupted);
+    }
+    finish(&written, &to, number)
+}
+
+fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
+    let record = ellwand_bench::writer::read(written)?;
+    let fates: Vec<_> = record.measurements.iter().map(|measurement| measurement.outcome.clone()).collect();
+    let refused = || format!("{} is whole and cannot become {}", written.display(), to.display());
+    if results::place(written, to).with_context(refused)? {
+        output::note(&format!("shard {number}: written to {}", to.display()));
+    } else {
+        output::note(&format!(
+            "note: another task finished shard {number} first; its result stays, this one is dropped"
+        ));
+    }
+    Ok(measure::exit(&fates, &[], FailOn::Never))
+}
+
+/// The registry with the devices that the plan asks for.
+fn registry_for(registry: &Registry, planned: &Planned) -> Registry {
+    let selection = planned.plan.measure.chosen.selection();
+    let words = selection.workloads.into_iter().chain(selection.implementations).chain(selection.devices.clone());
+    let line: Vec<String> = std::iter::once(String::new()).chain(words).collect();
+    plan::preferring(&with_devices_asked_for(registry, &line, false), &selection.devices)
+}
+
+/// Name of this host, as a part of a file name.
+fn host() -> String {
+    let name = env::var("SLURMD_NODENAME").ok();
+    let name = name.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+    name.trim().chars().map(plain).take(64).collect()
+}
+
+/// The scheduler's name of this task.
+fn task() -> Option<String> {
+    let get = |name: &str| env::var(name).ok();
+    let slurm = || Some(format!("{}_{}", get("SLURM_ARRAY_JOB_ID")?, get("SLURM_ARRAY_TASK_ID")?));
+    let lsf = || Some(format!("{}[{}]", get("LSB_JOBID")?, get("LSB_JOBINDEX")?));
+    slurm().or_else(|| get("PBS_JOBID")).or_else(lsf)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_scheduler_names_the_shard_in_its_own_way() {
+        for (set, offset, expected) in [
+            (("SLURM_ARRAY_TASK_ID", "3"), 0, Ok(3)),
+            (("SLURM_ARRAY_TASK_ID", "3"), 10, Ok(13)),
+            (("PBS_ARRAY_INDEX", "0"), 0, Ok(0)),
+            (("LSB_JOBINDEX", "1"), 0, Ok(0)),
+            (("LSB_JOBINDEX", "16"), 0, Ok(15)),
+            (("JOB_COMPLETION_INDEX", "15"), 0, Ok(15)),
+            (
+                ("SLURM_ARRAY_TASK_ID", "16"),
+                0,
+                Err("SLURM_ARRAY_TASK_ID is '16', and the plan has 16 shards; expected an index from 0 to 15"),
+            ),
+            (("SLURM_ARRAY_TASK_ID", "6"), 10, Err("expected an index from 0 to 5")),
+            (("LSB_JOBINDEX", "0"), 0, Err("expected an index from 1 to 16")),
+            (("PBS_ARRAY_INDEX", "x"), 0, Err("PBS_ARRAY_INDEX is 'x'")),
+            (("HOME", "/"), 0, Err("none of SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX")),
+        ] {
+            let get = |name: &str| (name == set.0).then(|| set.1.to_string());
+            match (from_env(offset, 16, get), expected) {
+                (Ok(number), Ok(expected)) => assert_eq!(number, expected, "{set:?}"),
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (other, _) => panic!("{set:?}: {other:?}"),
+            }
+        }
+    }
+}

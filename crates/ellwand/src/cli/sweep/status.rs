@@ -1,0 +1,121 @@
+//! `sweep status`: which shards have a result, and what the scheduler says of the others.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::plan::{Planned, read};
+use super::queue::{self, Queued};
+use super::{ranges, results, submit};
+use crate::cli::args::{Form, StatusArgs};
+use crate::cli::exit::{Exit, Failure, Outcome};
+use crate::cli::{output, signals};
+
+/// Between two questions to the scheduler.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Questions without an answer after which waiting ends.
+const PATIENCE: usize = 30;
+
+/// The shards of a class.
+struct Class {
+    name: String,
+    finished: usize,
+    running: Vec<u32>,
+    pending: Vec<u32>,
+    /// Why tasks are pending.
+    reasons: BTreeSet<String>,
+    /// Without a result and without a task in the queue.
+    missing: Vec<u32>,
+}
+
+pub(super) fn status(args: &StatusArgs) -> Outcome {
+    let planned = read(&args.place.plan)?;
+    let dir = args.place.results();
+    let stop = signals::stop_on_ctrl_c(signals::TASKS_GO_ON);
+    let mut silent = 0;
+    let (classes, unanswered) = loop {
+        let (classes, unanswered) = look(&planned, &dir)?;
+        silent = if unanswered.is_some() { silent + 1 } else { 0 };
+        let waits = unanswered.is_some() || classes.iter().any(|class| class.running.len() + class.pending.len() > 0);
+        let open = classes.iter().any(|class| class.finished < planned.plan.shards.len());
+        if !args.wait || !waits || !open || silent > PATIENCE {
+            break (classes, unanswered);
+        }
+        if stop.load(Relaxed) {
+            return Ok(Exit::Interrupted);
+        }
+        thread::sleep(PAUSE);
+    };
+    output::result(|out| match args.format {
+        Form::Json => write_json(&planned, &classes, out),
+        _ => write_table(&planned, &classes, out),
+    })?;
+    if let Some(words) = unanswered {
+        output::note(&format!("error: the queue is unknown ({words}); the results above are from their files"));
+        return Ok(Exit::Error);
+    }
+    let incomplete = classes.is_empty() || classes.iter().any(|class| !class.missing.is_empty());
+    Ok(if args.wait && incomplete { Exit::Error } else { Exit::Ok })
+}
+
+/// All classes, and the words of a scheduler that gave no answer.
+fn look(planned: &Planned, dir: &Path) -> Result<(Vec<Class>, Option<String>), Failure> {
+    let submissions = queue::submissions(dir, &planned.hash)?;
+    // The queue first: a task that ends in between has its result then.
+    let (queued, unanswered) = match queue::queued(&submissions) {
+        Ok(queued) => (queued, None),
+        Err(refused) => (Vec::new(), Some(refused.into_error("squeue").problem)),
+    };
+    let names: BTreeSet<String> =
+        results::classes(dir)?.into_iter().chain(submissions.into_iter().map(|one| one.class)).collect();
+    let classes = names.into_iter().map(|name| {
+        let open = submit::missing(planned, dir, &name)?;
+        let finished = planned.plan.shards.len() - open.len();
+        let tasks: Vec<&Queued> =
+            queued.iter().filter(|task| task.class == name && open.contains(&task.shard)).collect();
+        let of = |running: bool| tasks.iter().filter(|task| task.running == running).map(|task| task.shard).collect();
+        let missing = open.iter().filter(|shard| tasks.iter().all(|task| task.shard != **shard)).copied().collect();
+        let reasons = tasks.iter().filter(|task| !task.running).map(|task| task.reason.clone()).collect();
+        Ok(Class { name, finished, running: of(true), pending: of(false), reasons, missing })
+    });
+    Ok((classes.collect::<Result<_, Failure>>()?, unanswered))
+}
+
+fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::Result<()> {
+    let cases: usize = planned.plan.shards.iter().map(Vec::len).sum();
+    writeln!(out, "plan {}: {cases} cases in {} shards", planned.hash, planned.plan.shards.len())?;
+    if classes.is_empty() {
+        return writeln!(out, "nothing was submitted; `sweep submit` does that");
+    }
+    let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0).max("class".len());
+    writeln!(out, "{:width$}  finished  running  pending  missing", "class")?;
+    for class in classes {
+        let [running, pending, missing] = [&class.running, &class.pending, &class.missing].map(|shards| shards.len());
+        let row = format!("{:width$}  {:>8}  {running:>7}  {pending:>7}  {missing:>7}", class.name, class.finished);
+        let reasons = class.reasons.iter().cloned().collect::<Vec<_>>().join(", ");
+        let reasons = if reasons.is_empty() { String::new() } else { format!("  pending: {reasons}") };
+        writeln!(out, "{row}{reasons}")?;
+    }
+    for class in classes.iter().filter(|class| !class.missing.is_empty()) {
+        let shards = ranges(class.missing.iter().copied());
+        writeln!(out, "missing of {}: {shards}; `sweep submit` submits them again", class.name)?;
+    }
+    Ok(())
+}
+
+fn write_json(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::Result<()> {
+    let rows = classes.iter().map(|class| {
+        json!({
+            "class": class.name, "finished": class.finished, "running": class.running, "pending": class.pending,
+            "reasons": class.reasons, "missing": class.missing,
+        })
+    });
+    let rows: Vec<_> = rows.collect();
+    writeln!(out, "{:#}", json!({ "plan": planned.hash, "shards": planned.plan.shards.len(), "classes": rows }))
+}
