@@ -5,8 +5,9 @@
 
 Each decision runs a harness twice, as its users do: once as the baseline, once as the candidate, with PLANTED per cent more
 work. Criterion gives a verdict (with its default noise threshold); Divan gives none, so a change of its median by more
-than 2 % counts, as a user might decide. Ellwand's rows are those of `ellwand selfcheck` on the same kernels, made by
-../target/release/ellwand or the program that ELLWAND names; without one they are skipped with a message.
+than 2 % counts, as a user might decide. Ellwand compares the same kernels by `ellwand selfcheck --decisions 1`, made by
+../target/release/ellwand or the program that ELLWAND names; without one it is left out with a message. A comparison that
+ends without a verdict is open.
 """
 
 import json
@@ -54,35 +55,46 @@ def divan(planted):
     return {kernel: "slower" if r > 1.02 else "faster" if r < 1 / 1.02 else "same" for kernel, r in ratio.items()}
 
 
-def ellwand(program, decisions):
-    """Rows of (planted, kernel, slower, faster, same); undecided comparisons are in none of the counts."""
-    for planted, only in ((0, "equal"), (5, "+5")):
-        command = [program, "selfcheck", "--only", only, "--decisions", str(decisions), "--format", "json"]
-        told = subprocess.run(command, capture_output=True, text=True)
-        if told.returncode not in (0, 1) or not told.stdout:
-            sys.exit(f"{' '.join(command)}: exit code {told.returncode}\n{told.stderr}")
-        for row in json.loads(told.stdout)["rows"]:
-            yield planted, row["workload"].removeprefix("selfcheck-"), row["slower"], row["faster"], row["same"]
+def ellwand(program, planted):
+    """slower, faster, same or open, for each kernel: a comparison each, as `compare` makes it."""
+    verdicts = {}
+    for kernel in KERNELS:
+        only = f"{kernel} {'+%d' % planted if planted else 'equal'}"
+        command = [program, "selfcheck", "--only", only, "--decisions", "1", "--format", "json"]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        if ran.returncode not in (0, 6) or not ran.stdout:
+            sys.exit(f"{' '.join(command)}: exit code {ran.returncode}\n{ran.stderr}")
+        rows = json.loads(ran.stdout)["rows"]
+        of = {word: sum(row[word] for row in rows) for word in ("slower", "faster", "same")}
+        verdicts[kernel] = next((word for word, count in of.items() if count), "open")
+    return verdicts
 
 
 def main():
     decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} {'slower':>6} {'faster':>6} {'same':>4}")
-    for name, decide in (("criterion", criterion), ("divan", divan)):
-        for planted in (0, 5):
-            verdicts = [decide(planted) for _ in range(decisions)]
-            for kernel in KERNELS:
-                of = [verdict[kernel] for verdict in verdicts]
-                counts = [of.count(word) for word in ("slower", "faster", "same")]
-                print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {decisions:>9} {counts[0]:>6} {counts[1]:>6} {counts[2]:>4}", flush=True)
     here = os.path.dirname(os.path.abspath(__file__))
     program = os.environ.get("ELLWAND") or os.path.join(here, "..", "target", "release", "ellwand")
+    harnesses = {"criterion": criterion, "divan": divan}
     if os.path.exists(program):
-        for planted, kernel, slower, faster, same in ellwand(program, decisions):
-            print(f"{'ellwand':10} {kernel:8} {'+%d %%' % planted:>7} {decisions:>9} {slower:>6} {faster:>6} {same:>4}", flush=True)
+        harnesses["ellwand"] = lambda planted: ellwand(program, planted)
     else:
         print(f"ellwand left out: {program} is not there; `cargo build --release` makes it")
-    print("load average", os.getloadavg()[0])
+    # In turns, so that all meet the same neighbours.
+    rows = {(name, kernel, planted): [] for name in harnesses for kernel in KERNELS for planted in (0, 5)}
+    loads = []
+    for turn in range(decisions):
+        loads.append(os.getloadavg()[0])
+        for planted in (0, 5):
+            for name, decide in harnesses.items():
+                for kernel, verdict in decide(planted).items():
+                    rows[name, kernel, planted].append(verdict)
+        print(f"{turn + 1} of {decisions}, load {loads[-1]:.1f}", file=sys.stderr, flush=True)
+    words = ("slower", "faster", "same", "open")
+    print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} " + " ".join(f"{word:>6}" for word in words))
+    for (name, kernel, planted), of in rows.items():
+        counts = " ".join(f"{of.count(word):>6}" for word in words)
+        print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {len(of):>9} {counts}")
+    print(f"load average {min(loads):.1f} to {max(loads):.1f}")
 
 
 if __name__ == "__main__":

@@ -146,27 +146,33 @@ def mse_loss(x: Any, target: Any) -> float:
 
 
 def cross_entropy_loss(x: Any, labels: Any) -> float:
-    """Mean cross-entropy of logits [.., classes] and integer labels [..]."""
+    """Mean cross-entropy of logits [.., classes] and integer labels [..], or probabilities of the classes [.., classes]."""
     import numpy as np
 
     values = floats("x", x)
     classes = _arrays.borrow("labels", labels)
+    if classes.dtype.kind == "f" and classes.shape == values.shape:
+        return _native.loss("cross-entropy-loss", values, second=_same("labels", labels, values))
     if classes.dtype.kind not in "iu" or classes.shape != values.shape[:-1]:
         raise EllwandError(
-            f"labels: {classes.dtype} of shape {classes.shape}; expected integers of shape {values.shape[:-1]}, one a row of x"
+            f"labels: {classes.dtype} of shape {classes.shape}; expected integers of shape {values.shape[:-1]}, one a row of x,"
+            " or float32 probabilities of the shape of x"
         )
     return _native.loss("cross-entropy-loss", values, labels=np.asarray(classes, dtype=np.int64, order="C"))
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False) -> Any:
-    """softmax(Q K^T / sqrt(head)) V for q [batch, heads, sequence, head] and k, v [batch, kv_heads, sequence, head]."""
+    """softmax(Q K^T / sqrt(head)) V for q [batch, heads, sequence, head] and k, v [batch, kv_heads, keys, head].
+
+    With ``causal`` a query sees the keys up to its own position, counted from the first, as in PyTorch.
+    """
     queries, keys, values = floats("q", q), floats("k", k), floats("v", v)
     if queries.ndim != 4:
         raise EllwandError(f"q: its shape is {queries.shape}; expected [batch, heads, sequence, head]")
-    batch, _, sequence, head = queries.shape
+    batch, _, _, head = queries.shape
     for name, array in (("k", keys), ("v", values)):
-        if array.ndim != 4 or array.shape != (batch, keys.shape[1], sequence, head):
-            raise EllwandError(f"{name}: its shape is {array.shape}; expected [{batch}, kv_heads, {sequence}, {head}]")
+        if array.ndim != 4 or array.shape != (batch, *keys.shape[1:3], head):
+            raise EllwandError(f"{name}: its shape is {array.shape}; expected [{batch}, kv_heads, keys, {head}]")
     out = _aligned(queries.shape)
     _native.attention(queries, keys, values, out, causal)
     return _arrays.like(q, out)

@@ -84,7 +84,9 @@ fn first_line(workload: &str, seed: u64, settings: ellwand::internals::core::rec
         seed,
         environment: environment::detect(),
         settings,
+        revision: None,
         certificate: None,
         views: Vec::new(),
+        shard: None,
     }
 }

@@ -59,15 +59,21 @@ def test_cross_entropy():
     assert abs(nn.cross_entropy_loss(x, labels) - want) < 1e-5
     with pytest.raises(ellwand.EllwandError, match="label 0 is 10"):
         nn.cross_entropy_loss(x, np.full(6, 10))
+    target = softmax(floats(6, 10)).astype(np.float32)
+    want = -(target * np.log(softmax(x))).sum(-1).mean()
+    assert abs(nn.cross_entropy_loss(x, target) - want) < 1e-5
+    with pytest.raises(ellwand.EllwandError, match="probabilities of the shape of x"):
+        nn.cross_entropy_loss(x, target[:, :3])
 
 
+@pytest.mark.parametrize("length", [37, 5, 90])
 @pytest.mark.parametrize(("heads", "kv", "causal"), [(2, 2, False), (4, 2, True), (3, 1, False)])
-def test_attention_agrees_with_its_definition(heads, kv, causal):
-    q, k, v = floats(2, heads, 37, 16), floats(2, kv, 37, 16), floats(2, kv, 37, 16)
+def test_attention_agrees_with_its_definition(heads, kv, causal, length):
+    q, k, v = floats(2, heads, 37, 16), floats(2, kv, length, 16), floats(2, kv, length, 16)
     keys, values = np.repeat(k, heads // kv, 1), np.repeat(v, heads // kv, 1)
     scores = q.astype(float) @ keys.swapaxes(-1, -2) / 4
     if causal:
-        scores = np.where(np.tri(37, dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(37, length, dtype=bool), scores, -np.inf)
     np.testing.assert_allclose(ellwand.attention(q, k, v, causal=causal), softmax(scores) @ values, rtol=1e-4, atol=1e-5)
 
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::{cuda, python, readme, root, tidy, triton, weights};
+use crate::{cuda, python, readme, root, services, tidy, triton, weights};
 
 /// A proof that needs a tool besides Rust; it runs on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,20 +21,29 @@ pub(crate) enum Proof {
     Races,
     /// Every WGSL kernel runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
+    /// A sweep survives the death of a node of a real Slurm cluster, both of whose nodes are on this machine.
+    Slurm,
     /// The thread team, buffers, spans and statistics run under Miri, which detects undefined behaviour.
     Miri,
     /// The Python package installs, its types are checked, and its tests run with PyTorch and JAX.
     Python,
+    /// Histories in PostgreSQL, on a server that the tests start on loopback; without PostgreSQL it fails.
+    Postgres,
+    /// Exports of profiles reach a collector of OpenTelemetry and Prometheus's client, also from a web service.
+    Services,
 }
 
-const PROOFS: [(&str, Proof); 7] = [
+const PROOFS: [(&str, Proof); 10] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
     ("races", Proof::Races),
     ("vulkan", Proof::Vulkan),
+    ("slurm", Proof::Slurm),
     ("miri", Proof::Miri),
     ("python", Proof::Python),
+    ("postgres", Proof::Postgres),
+    ("services", Proof::Services),
 ];
 
 /// Parses names of proofs, separated by commas.
@@ -49,9 +58,15 @@ pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
 
 fn prove(proof: Proof) -> Result<()> {
     match proof {
-        Proof::Cuda => cuda::check(),
+        Proof::Cuda => cuda::check(&[]),
         Proof::Triton => triton::check(),
         Proof::Python => python::check(),
+        Proof::Services => services::check(&["-p", "ellwand-trace"]),
+        Proof::Postgres => {
+            clippy_with(&[proof])?;
+            let tests = ["test", "--quiet", "-p", "ellwand-history", "--features", "postgres"];
+            cargo(&[&tests[..], &["--lib", "--test", "postgres"]].concat(), &[("ELLWAND_REQUIRE", "postgres")])
+        }
         Proof::Emulation => {
             needs_compiler()?;
             emulated("emulation", &PACKAGES_WITH_KERNELS)?;
@@ -65,10 +80,13 @@ fn prove(proof: Proof) -> Result<()> {
             emulated("races", &PACKAGES_WITH_KERNELS)
         }
         Proof::Miri => miri(),
+        Proof::Slurm => {
+            cargo(&["test", "--quiet", "-p", "ellwand-cli", "--test", "slurm"], &[("ELLWAND_REQUIRE", "slurm")])
+        }
         Proof::Vulkan => {
             let with = vulkan_packages();
             let required = [("ELLWAND_REQUIRE", "vulkan")];
-            vulkan_clippy()?;
+            clippy_with(&[proof])?;
             let kernels =
                 ["--lib", "--test", "calibration", "--test", "kernels", "--", "wgpu", "tests::cuda", "shader"];
             cargo(&[&["test", "--quiet"], &with[..], &kernels].concat(), &required)?;
@@ -114,6 +132,8 @@ const MIRI: &[(&str, &[&str])] = &[
 const PACKAGES_WITH_KERNELS: [&str; 8] =
     ["-p", "ellwand-gpu", "-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
 
+const POSTGRES: &str = "ellwand-history/postgres,ellwand-cli/postgres";
+
 const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-nn/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
 
 fn vulkan_packages() -> Vec<&'static str> {
@@ -121,8 +141,12 @@ fn vulkan_packages() -> Vec<&'static str> {
     [&PACKAGES_WITH_KERNELS[..], &program].concat()
 }
 
-fn vulkan_clippy() -> Result<()> {
-    cargo(&[&["clippy"], &vulkan_packages()[..], &["--all-targets", "--", "-D", "warnings"]].concat(), &[])
+/// Clippy on the packages whose code depends on the features of these proofs.
+fn clippy_with(asked: &[Proof]) -> Result<()> {
+    let packages = ["-p", "ellwand-gpu-lab", "-p", "ellwand-history", "-p", "ellwand-cli"];
+    let packages = [&PACKAGES_WITH_KERNELS[..], &packages].concat();
+    let deny = ["--all-targets", "--", "-D", "warnings"];
+    cargo(&[&["clippy"], &packages[..], &features(asked), &deny].concat(), &[])
 }
 
 /// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
@@ -174,9 +198,12 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
     step("weights of a real model", &mut real_weights);
     // Before the tests, so that the test runner's summary is the last one printed.
-    let doc_tests = [&["test", "--workspace", "--doc", "--quiet"], features(asked)].concat();
+    let doc_tests = [&["test", "--workspace", "--doc", "--quiet"][..], &features(asked)].concat();
     step("doc tests", &mut || cargo(&doc_tests, &[]));
     step("tests", &mut || tests(asked));
+    if !features(asked).is_empty() {
+        step("clippy with the features of these tests", &mut || clippy_with(asked));
+    }
     step("docs", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
@@ -187,11 +214,13 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             continue;
         }
         match proof {
-            Proof::Emulation => println!("\n== emulation: among the tests"),
-            // The tests ran with these features.
-            Proof::Vulkan => step("vulkan: clippy", &mut vulkan_clippy),
+            proof if BY_TESTS.contains(&proof) => println!("\n== {name}: among the tests"),
             // The packages and features of the tests, which are built.
-            Proof::Races => step(name, &mut || emulated("races", &[&["--workspace"], features(asked)].concat())),
+            Proof::Cuda => step(name, &mut || cuda::check(&features(asked))),
+            Proof::Races => step(name, &mut || emulated("races", &[&["--workspace"][..], &features(asked)].concat())),
+            Proof::Services => {
+                step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
+            }
             other => step(name, &mut || prove(other)),
         }
     }
@@ -213,6 +242,9 @@ fn real_weights() -> Result<()> {
     Ok(())
 }
 
+/// What the one run of all tests proves if asked for.
+const BY_TESTS: [Proof; 4] = [Proof::Emulation, Proof::Vulkan, Proof::Slurm, Proof::Postgres];
+
 /// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice
 /// and no test runs twice: a test that lacks what such a proof needs fails.
 fn tests(asked: &[Proof]) -> Result<()> {
@@ -224,23 +256,26 @@ fn tests(asked: &[Proof]) -> Result<()> {
         libraries = nvrtc()?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
     }
-    let required = [("emulation", emulation), ("vulkan", asked.contains(&Proof::Vulkan))];
-    let required: Vec<&str> = required.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
-    let required = required.join(",");
+    let required = PROOFS.iter().filter(|(_, proof)| BY_TESTS.contains(proof) && asked.contains(proof));
+    let required = required.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
     env.push(("ELLWAND_REQUIRE", &required));
     if installed("nextest") {
-        return cargo(&[&["nextest", "run", "--workspace", "--no-fail-fast"], features(asked)].concat(), &env);
+        return cargo(&[&["nextest", "run", "--workspace", "--no-fail-fast"][..], &features(asked)].concat(), &env);
     }
     println!(
         "cargo-nextest is not installed; the tests run one binary at a time (`cargo install cargo-nextest --locked` makes this faster)"
     );
     let each = ["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
-    cargo(&[&each, features(asked)].concat(), &env)
+    cargo(&[&each[..], &features(asked)].concat(), &env)
 }
 
-/// The features with which tests run.
-fn features(asked: &[Proof]) -> &'static [&'static str] {
-    if asked.contains(&Proof::Vulkan) { &["--features", VULKAN] } else { &[] }
+/// The features with which tests run, as arguments of cargo.
+fn features(asked: &[Proof]) -> Vec<&'static str> {
+    let of = [(Proof::Vulkan, VULKAN), (Proof::Postgres, POSTGRES)];
+    of.into_iter()
+        .filter(|(proof, _)| asked.contains(proof))
+        .flat_map(|(_, features)| ["--features", features])
+        .collect()
 }
 
 /// Checks licences, bans and sources with cargo-deny if installed.

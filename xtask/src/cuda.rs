@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{root, sass};
+use crate::{build, root, sass};
 
 /// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
 /// newer compiler.
@@ -69,11 +69,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
 }
 
-/// Compiles every source for `architectures` into `folder`. Returns the table of resources.
-pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Result<String> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let made = Command::new(cargo)
-        .args(["run", "--quiet", "-p", "ellwand-gpu-lab", "--example", "cubins", "--"])
+/// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the `features` of the
+/// tests, the compiler's driver is the one that they built.
+pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str], features: &[&str]) -> Result<String> {
+    let driver = build(&[&["build", "--workspace", "--example", "cubins"], features].concat(), "cubins", false)?;
+    let made = Command::new(driver)
         .arg(folder)
         .args(architectures)
         .current_dir(root()?)
@@ -86,9 +86,9 @@ pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Resul
 }
 
 /// Fails if a source does not compile, spills, or uses more registers than the table allows.
-pub(crate) fn check() -> Result<()> {
+pub(crate) fn check(features: &[&str]) -> Result<()> {
     let folder = root()?.join("target/cubins");
-    let now = compile(&folder, &ARCHITECTURES)?;
+    let now = compile(&folder, &ARCHITECTURES, features)?;
     sass::check(&folder)?;
     hold_against(GOLDEN, "cuda", &now)
 }

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::Message;
+use anyhow::{Result, bail};
 
-use crate::{cuda, root};
+use crate::{build, cuda, root};
 
 /// Largest size of the folder in bytes.
 const MOST_BYTES: u64 = 30_000_000;
@@ -51,7 +50,7 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
     }
     fs::create_dir_all(folder.join("cubins"))?;
     // Without machine code, the compiler on the other machine is needed.
-    match cuda::compile(&folder.join("cubins"), &architectures) {
+    match cuda::compile(&folder.join("cubins"), &architectures, &[]) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels compiled beforehand: {error:#}"),
     }
@@ -73,31 +72,6 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         bytes as f64 / 1e6
     );
     Ok(())
-}
-
-/// Builds a target and returns the executable of the one called `name`.
-fn build(args: &[&str], name: &str, test: bool) -> Result<std::path::PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let said = Command::new(cargo)
-        .args(args)
-        .arg("--message-format=json-render-diagnostics")
-        .current_dir(root()?)
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    if !said.status.success() {
-        bail!("cargo {} ended with {}", args.join(" "), said.status);
-    }
-    let mut found = None;
-    for message in Message::parse_stream(&said.stdout[..]) {
-        if let Message::CompilerArtifact(artifact) = message?
-            && artifact.target.name == name
-            && artifact.profile.test == test
-            && let Some(executable) = artifact.executable
-        {
-            found = Some(executable.into_std_path_buf());
-        }
-    }
-    found.with_context(|| format!("cargo {} made no executable called {name}", args.join(" ")))
 }
 
 fn weight(folder: &Path) -> Result<u64> {

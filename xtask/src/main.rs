@@ -10,14 +10,16 @@ mod python;
 mod readme;
 mod revisions;
 mod sass;
+mod services;
 mod tidy;
 mod triton;
 mod weights;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
+use cargo_metadata::Message;
 
 const HELP: &str = "\
 cargo xtask TASK
@@ -28,7 +30,8 @@ cargo xtask TASK
                        as a Python package into the user's cache), triton (compiles every kernel in Triton; fetches Triton
                        as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
-                       enough: mesa-vulkan-drivers)
+                       enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
+                       on two nodes of this machine; fails without Slurm or root), miri, python (installs PyTorch and JAX)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given
@@ -83,4 +86,29 @@ fn unknown(args: &[String]) -> Result<()> {
 fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
+}
+
+/// Builds a target and returns the executable of the one called `name`.
+fn build(args: &[&str], name: &str, test: bool) -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let said = Command::new(cargo)
+        .args(args)
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root()?)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !said.status.success() {
+        bail!("cargo {} ended with {}", args.join(" "), said.status);
+    }
+    let mut found = None;
+    for message in Message::parse_stream(&said.stdout[..]) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && artifact.target.name == name
+            && artifact.profile.test == test
+            && let Some(executable) = artifact.executable
+        {
+            found = Some(executable.into_std_path_buf());
+        }
+    }
+    found.with_context(|| format!("cargo {} made no executable called {name}", args.join(" ")))
 }

@@ -80,15 +80,17 @@ def _residual(case: Case, t: T) -> Any:
 
 def _cross_entropy(case: Case, t: T) -> Any:
     logits = jax.nn.log_softmax(t["x"], axis=-1)
+    if case.get("targets") == "probabilities":
+        return _reduced(case, -(t["target"] * logits).sum(-1))
     return _reduced(case, -jnp.take_along_axis(logits, t["labels"][..., None], axis=-1)[..., 0])
 
 
 def _masked(case: Case, t: T, scores: Any) -> Any:
-    rows = scores.shape[-1]
+    rows, keys = scores.shape[-2:]
     if case["mask"] == "causal":
-        return jnp.where(jnp.tril(jnp.ones((rows, rows), bool)), scores, -jnp.inf)
+        return jnp.where(jnp.tril(jnp.ones((rows, keys), bool)), scores, -jnp.inf)
     if case["mask"] == "padding":
-        seen = jnp.arange(rows)[None, :] < t["lengths"][:, None]
+        seen = jnp.arange(keys)[None, :] < t["lengths"][:, None]
         return jnp.where(seen[:, None, None, :], scores, -jnp.inf)
     return scores
 

@@ -63,16 +63,19 @@ def _residual(case: Case, t: T) -> Any:
 
 def _cross_entropy(case: Case, t: T) -> Any:
     x = t["x"] - t["x"].max(-1, keepdims=True)
+    if case.get("targets") == "probabilities":
+        total = np.log(np.exp(x).sum(-1, keepdims=True))
+        return _reduced(case, (t["target"] * (total - x)).sum(-1))
     chosen = np.take_along_axis(x, t["labels"][..., None], -1)[..., 0]
     return _reduced(case, np.log(np.exp(x).sum(-1)) - chosen)
 
 
 def _masked(case: Case, t: T, scores: Any) -> Any:
-    rows = scores.shape[-1]
+    rows, keys = scores.shape[-2:]
     if case["mask"] == "causal":
-        return np.where(np.tri(rows, dtype=bool), scores, np.float32(-np.inf))
+        return np.where(np.tri(rows, keys, dtype=bool), scores, np.float32(-np.inf))
     if case["mask"] == "padding":
-        seen = np.arange(rows)[None, :] < t["lengths"][:, None]
+        seen = np.arange(keys)[None, :] < t["lengths"][:, None]
         return np.where(seen[:, None, None, :], scores, np.float32(-np.inf))
     return scores
 
@@ -137,9 +140,12 @@ def _upstream(case: Case, t: T, count: int) -> Any:
 
 def _cross_entropy_gradient(case: Case, t: T) -> Any:
     dx = _softmax(t["x"])
-    labels = t["labels"][..., None]
-    np.put_along_axis(dx, labels, np.take_along_axis(dx, labels, -1) - 1, -1)
-    upstream = _upstream(case, t, t["labels"].size)
+    if case.get("targets") == "probabilities":
+        dx = dx * t["target"].sum(-1, keepdims=True) - t["target"]
+    else:
+        labels = t["labels"][..., None]
+        np.put_along_axis(dx, labels, np.take_along_axis(dx, labels, -1) - 1, -1)
+    upstream = _upstream(case, t, dx.size // dx.shape[-1])
     return dx * (upstream[..., None] if np.ndim(upstream) else upstream)
 
 

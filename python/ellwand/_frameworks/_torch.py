@@ -97,9 +97,12 @@ def _residual(case: Case, t: T) -> Any:
 
 
 def _cross_entropy(case: Case, t: T) -> Any:
-    x, labels = t["x"], t["labels"]
-    loss = F.cross_entropy(x.reshape(-1, x.shape[-1]), labels.reshape(-1), reduction=case["reduction"])
-    return loss.reshape(labels.shape) if case["reduction"] == "none" else loss
+    x = t["x"]
+    rows = x.reshape(-1, x.shape[-1])
+    soft = case.get("targets") == "probabilities"
+    target = t["target"].reshape(rows.shape) if soft else t["labels"].reshape(-1)
+    loss = F.cross_entropy(rows, target, reduction=case["reduction"])
+    return loss.reshape(x.shape[:-1]) if case["reduction"] == "none" else loss
 
 
 LAYERS: dict[str, Callable[[Case, T], Any]] = {
@@ -116,12 +119,12 @@ LAYERS: dict[str, Callable[[Case, T], Any]] = {
 }
 
 
-def _mask(case: Case, t: T, rows: int) -> Any:
+def _mask(case: Case, t: T, rows: int, keys: int) -> Any:
     """What is added to scores; None without a mask."""
     if case["mask"] == "causal":
-        return torch.full((rows, rows), float("-inf")).triu(1)
+        return torch.full((rows, keys), float("-inf")).triu(1)
     if case["mask"] == "padding":
-        hidden = torch.arange(rows)[None, :] >= t["lengths"][:, None]
+        hidden = torch.arange(keys)[None, :] >= t["lengths"][:, None]
         return torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[:, None, None, :]
     return None
 
@@ -132,7 +135,7 @@ def _grouped(x: Any, heads: int) -> Any:
 
 def scores(case: Case, t: T, q: Any, k: Any) -> Any:
     made = (q * q.shape[-1] ** -0.5) @ _grouped(k, q.shape[1]).transpose(-2, -1)
-    mask = _mask(case, t, q.shape[2])
+    mask = _mask(case, t, q.shape[2], k.shape[2])
     return made if mask is None else made + mask
 
 
@@ -143,7 +146,7 @@ def plain(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
 def fused(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
     k, v = _grouped(k, q.shape[1]), _grouped(v, q.shape[1])
     if case["mask"] == "padding":
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(case, t, q.shape[2]))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(case, t, q.shape[2], k.shape[2]))
     return F.scaled_dot_product_attention(q, k, v, is_causal=case["mask"] == "causal")
 
 
@@ -192,5 +195,5 @@ def attention(workload: str) -> Callable[[Case, Any, T], Any]:
 
 
 def _soft(case: Case, t: T) -> Any:
-    mask = _mask(case, t, t["scores"].shape[-1])
+    mask = _mask(case, t, *t["scores"].shape[-2:])
     return F.softmax(t["scores"] if mask is None else t["scores"] + mask, dim=-1)

@@ -78,10 +78,10 @@ fn attention(
     mut out: PyReadwriteArrayDyn<'_, f32>,
     causal: bool,
 ) -> PyResult<()> {
-    let (&[batch, heads, sequence, head], &[_, kv_heads, ..]) = (q.shape(), k.shape()) else {
+    let (&[batch, heads, sequence, head], &[_, kv_heads, keys, _]) = (q.shape(), k.shape()) else {
         return Err(errors::raise(py, "q: expected [batch, heads, sequence, head], and k and v of as many axes"));
     };
-    let extents = Heads { batch, heads, kv_heads, sequence, head, causal, parallel: parallel() };
+    let extents = Heads { batch, heads, kv_heads, sequence, keys, head, causal, parallel: parallel() };
     let (q, k, v) = (slice(&q, "q")?, slice(&k, "k")?, slice(&v, "v")?);
     let out = out.as_slice_mut().map_err(|_| errors::raise(py, "out: it is not in row-major order"))?;
     py.detach(|| attend(extents, q, k, v, out)).map_err(|error| errors::raise(py, error))

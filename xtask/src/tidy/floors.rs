@@ -22,6 +22,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("ellwand-lattice", 3),
     ("ellwand-nn", 3),
     ("ellwand-report", 3),
+    ("ellwand-history", 3),
     ("ellwand", 4),
     ("ellwand-cli", 5),
     ("ellwand-python", 6),
