@@ -103,7 +103,12 @@ fn what_is_no_history_or_no_record_is_refused() {
     here.refused(&["history", "trend", "lattice-encode:simt"], &["simt", "did you mean simd?"]);
     here.refused(&["history", "trend", "lattice-encode:simd", "--batch", "7"], &["--batch", "no run measured 7"]);
     here.refused(&["history", "trend", "lattice-encode:simd", "-o", "x.png"], &["-o", ".svg"]);
-    here.refused(&["history", "add", "old.jsonl", "--store", "postgres://localhost/db"], &["--store", "PostgreSQL"]);
+    let server = here.run(&["history", "add", "old.jsonl", "--store", "postgres://127.0.0.1:1/db"]);
+    if cfg!(feature = "postgres") {
+        assert!(server.code == Some(1) && server.stderr.contains("postgres://127.0.0.1:1/db"), "{}", server.stderr);
+    } else {
+        assert!(server.code == Some(2) && server.stderr.contains("without PostgreSQL"), "{}", server.stderr);
+    }
     let newer = include_str!("../../testdata/records/v1.jsonl").replacen("\"version\":1", "\"version\":2", 1);
     here.write("newer.jsonl", newer.as_bytes());
     here.refused(&["history", "add", "newer.jsonl"], &["version 2", "newer Ellwand"]);
