@@ -36,12 +36,21 @@ pub(crate) struct PointRow {
     pub(crate) blocks: Vec<f64>,
 }
 
+/// A run to add.
+#[derive(Debug, Clone)]
+pub(crate) struct NewRun {
+    pub(crate) run: RunRow,
+    pub(crate) cells: Vec<CellRow>,
+    /// Its file, if the index is that of a folder.
+    pub(crate) file: Option<Stamp>,
+}
+
 /// The index of a history.
 pub(crate) trait Index {
     /// Where it is, for messages.
     fn place(&self) -> String;
-    /// Adds a run with its measurements, all or nothing; false if the run is there.
-    fn add(&mut self, run: &RunRow, cells: &[CellRow], file: Option<&Stamp>) -> Result<bool, StoreError>;
+    /// Adds runs with their measurements, each whole or not at all; false for those that are there.
+    fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError>;
     /// Removes a run with its measurements.
     fn remove(&mut self, id: &str) -> Result<(), StoreError>;
     /// The files that were indexed, by run id.

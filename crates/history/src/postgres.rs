@@ -10,7 +10,7 @@ use postgres::{Client, NoTls, Row};
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::index::{Index, Machine, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, to_bytes};
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
@@ -225,8 +225,9 @@ impl Index for Postgres {
         self.place.clone()
     }
 
-    fn add(&mut self, run: &RunRow, cells: &[CellRow], _: Option<&Stamp>) -> Result<bool, StoreError> {
-        insert(&mut self.client, run, cells).map_err(|error| of_postgres(&self.place, &error))
+    fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError> {
+        let added = runs.iter().map(|new| insert(&mut self.client, &new.run, &new.cells));
+        added.collect::<Result<_, _>>().map_err(|error| of_postgres(&self.place, &error))
     }
 
     fn remove(&mut self, id: &str) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::index::{Index, Machine, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, to_bytes};
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
@@ -22,8 +22,21 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     /// Opens the index, or makes one. Waits up to `patience` for another process to finish writing.
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, StoreError> {
+        Self::with(path, patience, || Connection::open(path))
+    }
+
+    /// An empty index in memory, for the folder of the index at `path`.
+    pub(crate) fn in_memory(path: &Path) -> Result<Self, StoreError> {
+        Self::with(path, Duration::ZERO, Connection::open_in_memory)
+    }
+
+    fn with(
+        path: &Path,
+        patience: Duration,
+        connect: impl FnOnce() -> rusqlite::Result<Connection>,
+    ) -> Result<Self, StoreError> {
         let open = || -> rusqlite::Result<(Connection, i64)> {
-            let mut connection = Connection::open(path)?;
+            let mut connection = connect()?;
             connection.busy_timeout(patience)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -70,16 +83,45 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     Ok(found)
 }
 
-fn insert(
-    work: &Transaction<'_>,
-    run: &RunRow,
-    cells: &[CellRow],
-    file: Option<&Stamp>,
-    known: &HashSet<i64>,
-) -> rusqlite::Result<bool> {
-    let key = run_key(&run.id);
+/// Inserts runs; the cells of all of them by series, because a page of the index holds cells of one series.
+fn insert(work: &Transaction<'_>, runs: &[NewRun], known: &HashSet<i64>) -> rusqlite::Result<Vec<bool>> {
+    let added = runs.iter().map(|new| insert_run(work, &new.run, new.file.as_ref()));
+    let added = added.collect::<rusqlite::Result<Vec<bool>>>()?;
+    let mut cells: Vec<(i64, i64, &CellRow)> = Vec::new();
+    for (new, _) in runs.iter().zip(&added).filter(|(_, added)| **added) {
+        let key = run_key(&new.run.id);
+        cells.extend(new.cells.iter().map(|cell| (cell.series.key(), key, cell)));
+    }
+    cells.sort_unstable_by_key(|(series, run, _)| (*series, *run));
+    let mut add_series = work.prepare_cached(schema::ADD_SERIES)?;
+    let mut add_cell = work.prepare_cached(schema::ADD_CELL)?;
+    let mut last = None;
+    for (series, run, cell) in cells {
+        let of = &cell.series;
+        if last != Some(series) && !known.contains(&series) {
+            let axes = params_text(&of.params);
+            add_series.execute(params![series, of.workload, of.case, axes, of.implementation, of.device, of.caches])?;
+        }
+        last = Some(series);
+        add_cell.execute(params![
+            series,
+            run,
+            cell.session,
+            cell.baseline,
+            cell.status,
+            cell.seconds,
+            cell.low,
+            cell.high,
+            to_bytes(&cell.blocks)
+        ])?;
+    }
+    Ok(added)
+}
+
+/// Inserts the row of a run; false if it is there.
+fn insert_run(work: &Transaction<'_>, run: &RunRow, file: Option<&Stamp>) -> rusqlite::Result<bool> {
     let added = work.prepare_cached(schema::ADD_RUN)?.execute(params![
-        key,
+        run_key(&run.id),
         run.id,
         run.started_ms,
         run.commit,
@@ -95,31 +137,7 @@ fn insert(
         file.map(|file| file.bytes),
         file.map(|file| file.modified_ns),
     ])?;
-    if added == 0 {
-        return Ok(false);
-    }
-    let mut add_series = work.prepare_cached(schema::ADD_SERIES)?;
-    let mut add_cell = work.prepare_cached(schema::ADD_CELL)?;
-    for cell in cells {
-        let of = &cell.series;
-        let series = of.key();
-        if !known.contains(&series) {
-            let axes = params_text(&of.params);
-            add_series.execute(params![series, of.workload, of.case, axes, of.implementation, of.device, of.caches])?;
-        }
-        add_cell.execute(params![
-            series,
-            key,
-            cell.session,
-            cell.baseline,
-            cell.status,
-            cell.seconds,
-            cell.low,
-            cell.high,
-            to_bytes(&cell.blocks)
-        ])?;
-    }
-    Ok(true)
+    Ok(added > 0)
 }
 
 fn series_of(row: &Row<'_>) -> rusqlite::Result<Series> {
@@ -184,17 +202,17 @@ impl Index for Sqlite {
         self.path.display().to_string()
     }
 
-    fn add(&mut self, run: &RunRow, cells: &[CellRow], file: Option<&Stamp>) -> Result<bool, StoreError> {
+    fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError> {
         let known = std::mem::take(&mut self.known);
         let added = self.ask(|connection| {
             let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let added = insert(&work, run, cells, file, &known)?;
+            let added = insert(&work, runs, &known)?;
             work.commit()?;
             Ok(added)
         });
         self.known = known;
-        if let Ok(true) = added {
-            self.known.extend(cells.iter().map(|cell| cell.series.key()));
+        for (new, _) in runs.iter().zip(added.iter().flatten()).filter(|(_, added)| **added) {
+            self.known.extend(new.cells.iter().map(|cell| cell.series.key()));
         }
         added
     }
@@ -282,20 +300,24 @@ mod tests {
         (0..count).map(cell).collect()
     }
 
+    fn new(id: &str, count: usize) -> [NewRun; 1] {
+        [NewRun { run: run(id), cells: cells(count), file: None }]
+    }
+
     #[test]
     fn a_full_disk_adds_all_of_a_run_or_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("index.sqlite");
         let mut index = Sqlite::open(&path, Duration::ZERO).unwrap();
-        assert!(index.add(&run("small"), &cells(2), None).unwrap());
+        assert_eq!(index.add(&new("small", 2)).unwrap(), [true]);
         // A database that may not grow is full.
         let pages: i64 = index.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
         index.connection.pragma_update(None, "max_page_count", pages + 1).unwrap();
-        let error = index.add(&run("large"), &cells(3000), None).unwrap_err();
+        let error = index.add(&new("large", 3000)).unwrap_err();
         assert!(matches!(error, StoreError::Full(_)) && error.to_string().contains("make room"), "{error}");
         let mut index = Sqlite::open(&path, Duration::ZERO).unwrap();
         assert_eq!(index.runs().unwrap(), [run("small")]);
-        assert!(index.add(&run("large"), &cells(3000), None).unwrap(), "there is room now");
+        assert_eq!(index.add(&new("large", 3000)).unwrap(), [true], "there is room now");
         assert_eq!(index.cells("large").unwrap().len(), 3000);
     }
 
@@ -303,8 +325,10 @@ mod tests {
     fn rows_come_back_as_they_were_and_go_with_their_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut index = Sqlite::open(&dir.path().join("index.sqlite"), Duration::ZERO).unwrap();
-        index.add(&run("a"), &cells(2), None).unwrap();
-        assert!(!index.add(&run("a"), &cells(2), None).unwrap(), "a run is inserted once");
+        // The second and the third are the first: inserted once.
+        let runs = [new("a", 2), new("a", 2)].concat();
+        assert_eq!(index.add(&runs).unwrap(), [true, false]);
+        assert_eq!(index.add(&new("a", 2)).unwrap(), [false]);
         assert_eq!(index.cells("a").unwrap(), cells(2));
         assert_eq!(index.points(cells(1)[0].series.key()).unwrap()[0].blocks, [-13.5, -13.25]);
         let plain: i64 = index

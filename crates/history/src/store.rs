@@ -11,7 +11,7 @@ use ellwand_core::record::Record;
 
 use crate::error::StoreError;
 use crate::folder::{self, Stamp};
-use crate::index::{Index, Machine};
+use crate::index::{Index, Machine, NewRun};
 use crate::rows::{CellRow, RunRow, rows};
 use crate::sqlite::Sqlite;
 
@@ -20,6 +20,9 @@ pub const INDEX: &str = "index.sqlite";
 
 /// Patience with another process that writes the index.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Measurements that are indexed at once: their rows take some 50 MB of memory.
+const AT_ONCE: usize = 100_000;
 
 /// What became of a record that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +64,16 @@ impl Store {
             let error = InputError::new("--store", problem, "the folder of a history, or a URL postgres://..");
             return Err(error.help("`history add RECORD` begins one").into());
         }
-        let index = Box::new(Sqlite::open(&folder.join(INDEX), patience)?);
-        let mut store = Self { index, folder: Some(folder.to_path_buf()), notes: Vec::new() };
+        let path = folder.join(INDEX);
+        let mut notes = Vec::new();
+        let index = match Sqlite::open(&path, patience) {
+            Err(StoreError::ReadOnly(place)) if !create => {
+                notes.push(format!("{place} cannot be written: the records are read again at each command"));
+                Sqlite::in_memory(&path)?
+            }
+            opened => opened?,
+        };
+        let mut store = Self { index: Box::new(index), folder: Some(folder.to_path_buf()), notes };
         store.synchronise(folder)?;
         Ok(store)
     }
@@ -98,19 +109,28 @@ impl Store {
             known.remove(&id);
         }
         let indexed: BTreeSet<&str> = known.values().map(|stamp| stamp.name.as_str()).collect();
+        let mut new = Vec::new();
         for stamp in stamps.iter().filter(|stamp| !indexed.contains(stamp.name.as_str())) {
             match folder::read(&folder.join(&stamp.name)) {
                 Ok(record) => {
                     let (run, cells) = rows(&record);
-                    // Another process may have indexed the file in the meantime.
-                    let other = |known: &Stamp| known.name != stamp.name;
-                    if !self.index.add(&run, &cells, Some(stamp))?
-                        && self.index.files()?.get(&run.id).is_some_and(other)
-                    {
-                        self.notes.push(format!("{} is run {}, which another file holds; skipped", stamp.name, run.id));
+                    new.push(NewRun { run, cells, file: Some(stamp.clone()) });
+                    if new.iter().map(|new| new.cells.len()).sum::<usize>() >= AT_ONCE {
+                        self.add_files(&std::mem::take(&mut new))?;
                     }
                 }
                 Err(why) => self.notes.push(format!("{why}; skipped")),
+            }
+        }
+        self.add_files(&new)
+    }
+
+    fn add_files(&mut self, new: &[NewRun]) -> Result<(), StoreError> {
+        for (new, added) in new.iter().zip(self.index.add(new)?) {
+            let Some(stamp) = new.file.as_ref().filter(|_| !added) else { continue };
+            // Another process may have indexed the file in the meantime.
+            if self.index.files()?.get(&new.run.id).is_some_and(|known| known.name != stamp.name) {
+                self.notes.push(format!("{} is run {}, which another file holds; skipped", stamp.name, new.run.id));
             }
         }
         Ok(())
@@ -137,8 +157,8 @@ impl Store {
             self.index.remove(&run.id)?;
         }
         // Another writer may have been faster.
-        let added = self.index.add(&run, &cells, stamp.as_ref())?;
-        Ok(match (added, there) {
+        let added = self.index.add(&[NewRun { run, cells, file: stamp }])?;
+        Ok(match (added == [true], there) {
             (false, _) => Added::Known,
             (true, None) => Added::New,
             (true, Some(_)) => Added::Replaced,

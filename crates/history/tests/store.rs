@@ -199,11 +199,15 @@ fn a_folder_that_cannot_be_written_is_named() {
         closed(0o755);
         let error = refused(Path::new("/proc/self")).to_string();
         assert!(error.contains("/proc/self") && error.contains("read-only"), "{error}");
+        let mut read = Store::open(Path::new("/proc/self"), false).unwrap();
+        assert!(ids(&mut read).is_empty() && read.notes[0].contains("cannot be written"), "{:?}", read.notes);
         return;
     }
-    let error = Store::open(&folder, false).err();
+    let (read, written) = (Store::open(&folder, false), Store::open(&folder, true).err());
     closed(0o755);
-    let error = error.unwrap().to_string();
+    let mut read = read.unwrap();
+    assert!(ids(&mut read) == ["run-0001"] && read.notes[0].contains("cannot be written"), "{:?}", read.notes);
+    let error = written.unwrap().to_string();
     assert!(error.contains("store") && error.contains("read-only"), "{error}");
 }
 
