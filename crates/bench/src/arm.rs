@@ -21,7 +21,7 @@ use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
 use crate::worker::protocol::{Judged, Opened};
-use crate::worker::reference;
+use crate::worker::shared;
 
 /// An implementation whose first answer was correct.
 pub(crate) struct Arm<'a> {
@@ -220,7 +220,7 @@ impl<'a> Judge<'a> {
     }
 
     fn judge(&mut self, task: &Task, output: &Tensors) -> Result<(Verdict, u64), Outcome> {
-        let digest = output.digest();
+        let digest = output.checksum();
         if self.known_right.contains(&digest) {
             return Ok((Verdict::right("the same bits as an answer that was judged right"), digest));
         }
@@ -231,7 +231,7 @@ impl<'a> Judge<'a> {
                     let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
                     made.and_then(|made| made.map_err(|error| error.to_string()))
                 };
-                Cow::Owned(reference::at(self.shared.as_deref(), make).map_err(failed)?)
+                Cow::Owned(shared::at(self.shared.as_deref(), make).map_err(failed)?)
             }
         };
         let verdict = check::judge(task, &expected, output);

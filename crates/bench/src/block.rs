@@ -1,7 +1,7 @@
 //! A block: all arms of a comparison, each in a fresh process, started and then sampled in turns.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::measure::Interrupted;
 use crate::sample::Slot;
 use crate::settle;
-use crate::worker::reference::Shared;
+use crate::worker::shared::Shared;
 use crate::worker::{Answer, Ask, Judged, Launch, Limits, Lost, Open, Opened, Worker};
 
 /// Upper bounds of the random padding of a worker's environment, heap and mappings, in bytes.
@@ -45,7 +45,8 @@ impl Spec {
             core: core.filter(|_| self.open.pin),
             known_right: right.map(|(_, digest)| *digest).collect(),
             slot: known.slots.get(&self.key()).copied(),
-            reference: known.references.get(&self.launch.program).and_then(|shared| Some(shared.as_ref()?.path())),
+            reference: known.shared(&self.launch.program, |shared| &shared.reference),
+            inputs: known.shared(&self.launch.program, |shared| &shared.inputs),
             ..self.open.clone()
         }))
     }
@@ -60,8 +61,20 @@ pub struct Known {
     pub slots: BTreeMap<(PathBuf, String), Slot>,
     /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
-    /// Where the workers of a program share the reference outputs.
-    references: BTreeMap<PathBuf, Option<Arc<Shared>>>,
+    /// What the workers of a program share.
+    shared: BTreeMap<PathBuf, Arc<Arrays>>,
+}
+
+#[derive(Debug)]
+struct Arrays {
+    reference: Option<Shared>,
+    inputs: Option<Shared>,
+}
+
+impl Known {
+    fn shared(&self, program: &Path, of: impl Fn(&Arrays) -> &Option<Shared>) -> Option<PathBuf> {
+        Some(of(self.shared.get(program)?).as_ref()?.path())
+    }
 }
 
 /// The running arms of one block.
@@ -97,8 +110,8 @@ impl<'a> Block<'a> {
         let mut order: Vec<usize> = (0..specs.len()).collect();
         order.shuffle(coin);
         for spec in specs {
-            let place = known.references.entry(spec.launch.program.clone());
-            place.or_insert_with(|| Shared::new().map(Arc::new));
+            let place = known.shared.entry(spec.launch.program.clone());
+            place.or_insert_with(|| Arc::new(Arrays { reference: Shared::new(), inputs: Shared::new() }));
         }
         let mut spawned: Vec<Option<Result<Worker, Lost>>> = specs.iter().map(|_| None).collect();
         for index in &order {

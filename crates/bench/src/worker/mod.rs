@@ -6,8 +6,8 @@
 
 mod process;
 pub(crate) mod protocol;
-pub(crate) mod reference;
 mod serve;
+pub(crate) mod shared;
 
 pub use process::{Launch, Limits, Lost, Worker};
 pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened};

@@ -71,6 +71,9 @@ pub struct Open {
     /// Where the workers of this program share the reference outputs of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,
+    /// Where they share its inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<PathBuf>,
     /// True if probes are read.
     pub probes: bool,
     /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects all of them

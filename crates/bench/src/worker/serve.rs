@@ -13,6 +13,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
 
 use super::protocol::{Answer, Ask, Open, Opened};
+use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
 use crate::calibrate::Effort;
@@ -181,7 +182,8 @@ fn find<'a>(registry: &'a Registry, open: &Open) -> Result<(&'a Arc<dyn Workload
 fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Tensors), InputError> {
     let case = open.asked.case();
     if open.given.is_empty() {
-        let inputs = workload.inputs(&case, open.seed ^ workload.data_digest(&case))?;
+        let make = || workload.inputs(&case, open.seed ^ workload.data_digest(&case));
+        let inputs = shared::at(open.inputs.as_deref(), make)?;
         return Ok((case, inputs));
     }
     workload.adopt(&case, (host.read_given)(&open.given)?, Fit::Case)

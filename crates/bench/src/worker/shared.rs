@@ -1,8 +1,8 @@
-//! The reference outputs of a case, shared by the workers that check against them, so that a slow reference is computed
-//! once and not once for each implementation.
+//! Arrays that the workers of a program share: the inputs of a case and its reference outputs, so that what takes long
+//! is made once and not once for each process.
 //!
-//! They lie in a file without a name, which vanishes with the parent, however that ends. Workers open it through the
-//! parent's file descriptor. Where that is not possible, each computes its own.
+//! They lie in files without a name, which vanish with the parent, however that ends. Workers open them through the
+//! parent's file descriptors. Where that is not possible, each makes its own.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 
 use ellwand_core::Tensors;
 
-/// A reference that takes less time is computed again sooner than it is written and read.
-const SLOW: Duration = Duration::from_millis(100);
+/// Time of opening a file, and bytes that are written and read in a second: what takes less time is made again sooner.
+const OPENING: Duration = Duration::from_millis(20);
+const BYTES_A_SECOND: f64 = 1e9;
+/// Most bytes that are shared: they take memory besides those that each worker has.
+const MOST: u64 = 1 << 30;
 
 /// The parent's end.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ impl Shared {
         #[cfg(target_os = "linux")]
         {
             use nix::sys::memfd::{MFdFlags, memfd_create};
-            memfd_create(c"ellwand-reference", MFdFlags::MFD_CLOEXEC).ok().map(|fd| Self(File::from(fd)))
+            memfd_create(c"ellwand-arrays", MFdFlags::MFD_CLOEXEC).ok().map(|fd| Self(File::from(fd)))
         }
         #[cfg(not(target_os = "linux"))]
         None
@@ -37,19 +40,29 @@ impl Shared {
     }
 }
 
-/// The reference at `path`, if another worker left it there whole; otherwise that of `make`, which is left there if it
-/// took long.
+/// The arrays at `path`, if another worker left them there whole; otherwise those of `make`, which are left there if
+/// that took longer than reading them.
 pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, E>) -> Result<Tensors, E> {
-    if let Some(known) = path.and_then(|path| Tensors::unpack(&mut BufReader::new(File::open(path).ok()?)).ok()) {
+    if let Some(known) = path.and_then(left) {
         return Ok(known);
     }
     let begin = Instant::now();
     let made = make()?;
-    if let Some(path) = path.filter(|_| begin.elapsed() >= SLOW) {
+    let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.size() as f64 / BYTES_A_SECOND);
+    if let Some(path) = path.filter(|_| pays() && made.size() <= MOST) {
         // If this fails, the next worker finds nothing whole and computes its own.
         let _ = leave(path, &made);
     }
     Ok(made)
+}
+
+fn left(path: &Path) -> Option<Tensors> {
+    let file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    if length == 0 {
+        return None;
+    }
+    Tensors::unpack(&mut BufReader::with_capacity(1 << 16, file), length).ok()
 }
 
 fn leave(path: &Path, made: &Tensors) -> std::io::Result<()> {
@@ -69,21 +82,21 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reference_is_computed_once() {
+    fn what_takes_long_is_made_once() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
         assert!(at(Some(&path), || made(Duration::ZERO)).is_ok());
-        let slow = at(Some(&path), || made(SLOW)).unwrap();
+        let slow = at(Some(&path), || made(2 * OPENING)).unwrap();
         let known = at(Some(&path), || Err(())).unwrap();
         assert_eq!(known.digest(), slow.digest());
         assert!(at(None, || made(Duration::ZERO)).is_ok());
     }
 
     #[test]
-    fn half_a_reference_is_not_taken() {
+    fn half_of_it_is_not_taken() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
-        at(Some(&path), || made(SLOW)).unwrap();
+        at(Some(&path), || made(2 * OPENING)).unwrap();
         shared.0.set_len(20).unwrap();
         assert!(at(Some(&path), || Err(())).is_err());
     }
