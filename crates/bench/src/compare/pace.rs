@@ -21,6 +21,8 @@ const FEWEST: f64 = 3.0;
 const SIX: usize = 6;
 /// The second block is this many times longer at most.
 const LONGER: f64 = 8.0;
+/// The first block starts up to this many times longer than later ones: it learns, and its processes start one by one.
+const DEAREST: f64 = 3.0;
 /// A comparison may end early only after this share of its time: its first blocks say little about the rest.
 const EARLY: f64 = 0.25;
 
@@ -59,17 +61,20 @@ pub(super) struct Pace<'a> {
     pub(super) bets: &'a [f64],
     /// The sum over all blocks; `gone_s` and `usual` as of the last one.
     pub(super) spent: Spent,
+    /// Seconds of starting the first block, which also computes references and learns the shape of slots.
+    pub(super) first_s: f64,
 }
 
 impl Pace<'_> {
     /// The next block; `suspicious` if a side question was so at the last look.
     pub(super) fn next(&self, suspicious: bool) -> Result<Next, StatsError> {
         let left_s = self.terms.budget_s - self.spent.gone_s;
+        if self.blocks.len() < FIRST {
+            let never = self.soonest_s() > DEAREST * left_s;
+            return Ok(if never { Next::End } else { Next::Block(self.second()) });
+        }
         if self.soonest_s() > left_s {
             return Ok(Next::End);
-        }
-        if self.blocks.len() < FIRST {
-            return Ok(Next::Block(self.second()));
         }
         let course = self.course()?;
         let gone_s = self.spent.gone_s + self.block_s();
@@ -80,7 +85,8 @@ impl Pace<'_> {
             return Ok(Next::Block(Rounds::Many));
         }
         let rounds = course.leg(Guess::Open).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
-        Ok(Next::Block(if rounds == self.spent.usual { Rounds::Usual } else { Rounds::About(rounds) }))
+        let usual = self.is_single() || rounds == self.spent.usual;
+        Ok(Next::Block(if usual { Rounds::Usual } else { Rounds::About(rounds) }))
     }
 
     /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough.
@@ -103,9 +109,20 @@ impl Pace<'_> {
 
     /// Seconds of a block of usual length.
     pub(super) fn block_s(&self) -> f64 {
-        let blocks = self.blocks.len().max(1) as f64;
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
-        self.spent.start_s / blocks + self.spent.usual * self.spent.rounds_s / rounds.max(1) as f64
+        let values = if self.is_single() { 1.0 } else { self.spent.usual };
+        self.start_s() + values * self.spent.rounds_s / rounds.max(1) as f64
+    }
+
+    /// True if all rounds of a block become one value, so that a longer block knows no more.
+    fn is_single(&self) -> bool {
+        self.blocks.iter().all(|block| block.rounds == 1)
+    }
+
+    /// Seconds of starting a block.
+    fn start_s(&self) -> f64 {
+        let later = self.blocks.len().saturating_sub(1);
+        if later == 0 { self.first_s } else { (self.spent.start_s - self.first_s) / later as f64 }
     }
 
     /// Seconds until the next look at which anything can be decided.
@@ -159,8 +176,8 @@ impl Pace<'_> {
         let toward: Vec<f64> = values.iter().map(|value| value * mean.signum()).collect();
         let blocks = self.blocks.len() as f64;
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
-        // Commands have a fixed number of runs a block, and all of its time is that of the block.
-        let fixed = self.spent.start_s == 0.0;
+        // All of the time of a block with one value is that of the block.
+        let single = self.is_single();
         let each = |seconds: f64, count: f64| (seconds / count).max(1e-9);
         Ok(Course {
             rule: &self.terms.rule,
@@ -171,8 +188,8 @@ impl Pace<'_> {
             information,
             outlook: outlook(&toward, self.bets, self.terms.rule.rope())?,
             variances,
-            start_s: if fixed { each(self.spent.rounds_s, blocks) } else { each(self.spent.start_s, blocks) },
-            round_s: if fixed { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
+            start_s: self.start_s() + if single { each(self.spent.rounds_s, blocks) } else { 0.0 },
+            round_s: if single { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
             rounds: (self.fewest(rounds as f64), self.most().max(1.0)),
         })
     }

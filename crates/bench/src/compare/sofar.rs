@@ -35,6 +35,8 @@ struct Sofar<'a> {
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
     spent: Spent,
+    /// Seconds of starting the first block.
+    first_s: f64,
 }
 
 /// Decides over the blocks that `take` provides until the verdict is final, the blocks or the time are used up, or the
@@ -57,6 +59,7 @@ pub(crate) fn over_blocks(
         times: Default::default(),
         disturbed: [0; 2],
         spent: Spent::default(),
+        first_s: 0.0,
     };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
@@ -86,7 +89,8 @@ pub(crate) fn over_blocks(
 
 impl Sofar<'_> {
     fn pace(&self) -> Pace<'_> {
-        Pace { terms: self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent }
+        let first_s = self.first_s;
+        Pace { terms: self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s }
     }
 
     /// The answer when the time ends between two looks.
@@ -102,6 +106,9 @@ impl Sofar<'_> {
         let Taken { samples, basis, spent } = taken;
         let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         let [start_s, rounds_s] = [self.spent.start_s + spent.start_s, self.spent.rounds_s + spent.rounds_s];
+        if block == 0 {
+            self.first_s = spent.start_s;
+        }
         self.spent = Spent { start_s, rounds_s, ..*spent };
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
             kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
