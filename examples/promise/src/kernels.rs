@@ -11,7 +11,7 @@ pub(crate) const KERNELS: [&str; 7] = ["branches", "l1", "l2", "l3", "dram", "ar
 pub(crate) const PLANTED: [usize; 4] = [0, 2, 5, 10];
 
 /// Numbers to parse: few enough that a branch predictor learns them, though slowly.
-const NUMBERS: usize = 2_000;
+const NUMBERS: usize = 10_000;
 /// Length of the chain of dependent multiplications.
 const STEPS: usize = 8_000;
 
@@ -53,9 +53,9 @@ impl Data {
             "branches" => Self::text(random),
             "l1" => numbers(l1 / 2, 1),
             "l2" => numbers(l2 / 2, 1),
-            "l3" => numbers(l3 / 5, 1),
-            "dram" => numbers((2 * l3).max(64 << 20), 1),
-            "threads" => numbers(l3 / 5, 2),
+            "l3" => numbers((l3 / 5).min(8 * l2), 1),
+            "dram" => numbers((2 * l3).clamp(64 << 20, 256 << 20), 1),
+            "threads" => numbers((l3 / 5).min(8 * l2), 2),
             _ => Self::Steps(STEPS),
         }
     }

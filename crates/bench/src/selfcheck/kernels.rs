@@ -54,7 +54,8 @@ fn elements(name: &str) -> usize {
     let bytes = |level: usize, usual: u64| caches.get(level).map_or(usual, |cache| cache.bytes) as usize;
     let wanted = match name {
         L2 => bytes(1, 1 << 20) / 2,
-        L3 => bytes(2, 32 << 20) / 3,
+        // Past the level below, and no more: a large cache of a host has room for this guest's data, not for all of it.
+        L3 => (bytes(2, 32 << 20) / 3).min(8 * bytes(1, 1 << 20)),
         DRAM => (2 * bytes(2, 32 << 20)).clamp(64 << 20, 512 << 20),
         BRANCHES => return UNITS * UNIT_BRANCHES,
         _ => return 4,
