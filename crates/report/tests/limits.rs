@@ -289,6 +289,16 @@ fn what_no_cost_explains_is_classed_by_instructions_per_cycle() {
 }
 
 #[test]
+fn lines_that_wait_for_each_other_wait_in_every_thread_at_once() {
+    use ellwand_report::Limit;
+    // 320 lines at 1.25 ns take 0.4 us in one thread, 0.2 us in two.
+    let work = || Work::items("x", 1).bytes(320 * 64, 0).working_set(8 << 10);
+    let of = |name, seconds| placed(&common::measured(&common::lattice_case("w", 1000), name, seconds, work())).limit;
+    assert_eq!((of("simd", 0.9e-6), of("simd", 1.1e-6)), (Limit::Unexplained, Limit::Instructions));
+    assert_eq!(of("parallel", 0.9e-6), Limit::Instructions);
+}
+
+#[test]
 fn processors_that_threads_leave_idle_or_lose_are_told_apart() {
     use ellwand_report::Limit;
     let mut idle = common::measured(&common::lattice_case("w", 1000), "parallel", 20e-3, Work::items("x", 1));

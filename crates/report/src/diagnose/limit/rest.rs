@@ -48,7 +48,7 @@ pub(super) fn limit(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &
         Some(rate) if rate >= ISSUES => Some((Limit::Issue, rest)),
         Some(rate) if rate < WAITS => Some((Limit::Dependency, rest)),
         Some(_) => Some((Limit::Instructions, rest)),
-        None => in_core(d, m, ceilings).then_some((Limit::Instructions, rest)),
+        None => in_core(d, m, e, ceilings).then_some((Limit::Instructions, rest)),
     }
 }
 
@@ -73,9 +73,9 @@ pub(super) fn in_user_mode(m: &Measurement) -> bool {
     cycles.zip(cpu).is_some_and(|(cycles, cpu)| cycles / cpu >= USER_HZ)
 }
 
-/// True if the time passes in the core even if each required cache line waited for the one before.
-fn in_core(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> bool {
+/// True if the time passes in the core even if each required cache line waited for the one before in its thread.
+fn in_core(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> bool {
     let work = m.work_done();
     let Some(each) = latency(ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
-    work.bytes_total() as f64 / LINE * each.value < BINDS * d.time_s
+    work.bytes_total() as f64 / LINE / could_use(m, e) * each.value < BINDS * d.time_s
 }
