@@ -1,6 +1,7 @@
 //! The ceilings of this machine, measured once and kept, so that every run can say what share of them it reached.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ellwand_bench::settings::Effort;
 use ellwand_bench::{Cell, Instrument, Interrupted, machine};
@@ -66,7 +67,8 @@ fn of_cells(
         given: None,
         resolutions: Default::default(),
     };
-    let mut progress = Progress::new(limits.len() + around.len());
+    let budget = Duration::from_nanos(instrument.settings.case_budget_ns);
+    let mut progress = Progress::of_cells(limits.iter().chain(around), budget);
     let measured = machine::measure(&instrument, environment, limits, around, &mut |index, _, cell: &Cell| {
         progress.cell(index, &cell.case.id())
     });

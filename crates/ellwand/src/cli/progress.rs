@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use ellwand_bench::Plan;
+use ellwand_bench::Cell;
 use ellwand_core::record::{Basis, Measurement};
 use ellwand_core::stats::median;
 use ellwand_report::units;
@@ -37,10 +37,10 @@ impl Progress {
         Self::with(Eta::new(vec![Load::new(0, 1, 0, 0.0); cells], 1.0))
     }
 
-    /// A bar for the cells of `plan`, of which an implementation takes about `each` besides its passes over the inputs.
-    pub(super) fn of_plan(plan: &Plan, each: Duration) -> Self {
-        let names: Vec<String> = plan.cells.iter().map(|cell| cell.case.id()).collect();
-        Self { labels: labels(&names), ..Self::with(Eta::new(loads(plan), each.as_secs_f64())) }
+    /// A bar for `cells`, of which an implementation takes about `each` besides its passes over the inputs.
+    pub(super) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell> + Clone, each: Duration) -> Self {
+        let names: Vec<String> = cells.clone().map(|cell| cell.case.id()).collect();
+        Self { labels: labels(&names), ..Self::with(Eta::new(loads(cells), each.as_secs_f64())) }
     }
 
     /// A bar for cells with these names.
@@ -76,7 +76,9 @@ impl Progress {
             self.eta.done(before, since.elapsed().as_secs_f64());
         }
         self.now = Some((index, Instant::now()));
-        self.show(self.eta.left(index));
+        let left = self.eta.left(index).clamp(0.0, 86_400.0);
+        self.heartbeat(index, &format!("about {} to go", HumanDuration(Duration::from_secs_f64(left.ceil()))));
+        self.show(left);
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
 
@@ -167,10 +169,9 @@ fn times(measurements: &[Measurement]) -> String {
     measurements.iter().map(time).collect::<Vec<String>>().join(", ")
 }
 
-fn loads(plan: &Plan) -> Vec<Load> {
+fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
     let mut names: Vec<&str> = Vec::new();
-    plan.cells
-        .iter()
+    cells
         .map(|cell| {
             let name = cell.workload.name();
             let workload = names.iter().position(|known| *known == name).unwrap_or_else(|| {

@@ -166,7 +166,7 @@ pub(super) fn measure(
     // Starting a worker process takes some hundredths of a second.
     let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
     let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
-    let mut progress = Progress::of_plan(&plan, each);
+    let mut progress = Progress::of_cells(plan.cells.iter(), each);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
         if !record.leave_out(instrument, &mut cell) {

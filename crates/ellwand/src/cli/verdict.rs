@@ -179,8 +179,10 @@ pub(super) fn digits(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
 }
 
-fn bounds(change: &Change) -> String {
-    format!("99 % interval {} to {}", digits(change.low), digits(change.high))
+/// The 99 % interval of a ratio. Beyond a factor of 100 its ends say only that too little was measured.
+pub(super) fn bounds(change: &Change) -> String {
+    let end = |ratio: f64, open: &str| if (0.01..=100.0).contains(&ratio) { digits(ratio) } else { open.into() };
+    format!("99 % interval {} to {}", end(change.low, "below 0.01"), end(change.high, "above 100"))
 }
 
 /// A share in per cent without needless zeros.

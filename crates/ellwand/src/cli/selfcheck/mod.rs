@@ -19,6 +19,7 @@ use self::table::planted;
 use super::args::{Form, SelfcheckArgs};
 use super::exit::{Exit, Failure, Outcome};
 use super::rows::{ALPHA, terms};
+use super::verdict::bounds;
 use super::{output, signals};
 
 /// How long the decisions of a full and of a quick self-check may take, in seconds.
@@ -183,7 +184,7 @@ fn remark(trial: &Trial, decision: &Decision) -> Option<String> {
         (false, false) => "not found",
         _ => return None,
     };
-    let seen = |change: &Change| format!("{:.4} ({:.4} to {:.4})", change.ratio, change.low, change.high);
+    let seen = |change: &Change| format!("{:.4} ({})", change.ratio, bounds(change));
     let sides: Vec<String> =
         decision.sides.iter().map(|side| format!(", {} {}", side.name, seen(&side.change))).collect();
     Some(format!(
