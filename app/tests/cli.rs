@@ -340,7 +340,7 @@ fn a_resumed_run_names_both_commands_in_its_report() {
 fn a_run_embeds_the_last_self_check_of_the_machine() {
     let here = Box::default();
     let without = here.sweep(&["-o", "without", "-i", "scalar"]);
-    assert!(without.stdout.contains("this machine has no self-check yet"), "{}", without.stdout);
+    assert!(without.stdout.contains("no self-check on the machine of this run"), "{}", without.stdout);
     // As `selfcheck` keeps it: under the machine's fingerprint and the program's version.
     let model: serde_json::Value =
         serde_json::from_str(&here.ok(&["report", "without", "--format", "json"]).stdout).unwrap();

@@ -77,6 +77,8 @@ fn a_report_writes_one_format_to_a_file() {
     here.ok(&["report", "out", "--format", "csv", "-o", "rows.csv"]);
     assert_eq!(std::fs::read_to_string(here.path("rows.csv")).unwrap(), printed);
     here.refused(&["report", "out", "--format", "csv", "-o", "rows.csv"], &["rows.csv exists"]);
+    here.refused(&["report", "out", "--format", "json", "-o", "r.csv"], &["r.csv", "--format is json", "--format csv"]);
+    here.refused(&["run", "gelu", "-o", "r.json"], &["r.json", "--format is table", "--format json"]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ def compare(
         sides = [f"{_call.NAME}:{name}" for name in call.names]
         most = [] if blocks is None else ["--blocks", str(blocks)]
         most += [] if time is None else ["--time", f"{time}s"]
-        out = _command(call, folder, ["compare", *sides, "--rope", str(rope), *most, "--format", "json"])
+        out = _command(call, folder, ["compare", *sides, "--rope", f"{100 * rope:g}", *most, "--format", "json"])
     try:
         row = json.loads(out)[0]
     except (ValueError, IndexError) as error:

@@ -43,7 +43,7 @@
 //! rope) and -d_i - ln(1 + rope); a difference inside the region only makes them worse. The module of [`evidence()`]
 //! gives the steps and conditions, and tests check two of the steps by enumerating all sign patterns. The bound
 //! requires: the order drawn by a coin per round and the spawn order per block; no block dropped because of its value
-//! (a crashed block is repeated before its times are read); plan and rope fixed in advance.
+//! (a crashed block ends the comparison); plan and rope fixed in advance.
 //!
 //! Student's interval is a second test with other weaknesses: it is correct if blocks are independent, and it bounds
 //! the *size* of the difference. If it fails (under drift: see the table), the evidence still bounds the false

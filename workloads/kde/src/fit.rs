@@ -183,7 +183,7 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options)
         };
         match method {
             Method::Parallel(_) => pool::for_each_chunk_on(options.threads(), slots.len(), work),
-            _ => (0..slots.len()).for_each(work),
+            Method::Reference | Method::Scalar | Method::Simd(_) | Method::Gemm(_) => (0..slots.len()).for_each(work),
         }
         let pieces: Vec<sums::Piece> = slots
             .into_iter()

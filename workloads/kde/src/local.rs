@@ -290,14 +290,18 @@ impl Points<'_> {
     fn sum(&self, at: &[(f32, f32)], mark: &[f32], shift: f32, method: Method) -> f32 {
         match method {
             Method::Scalar => (0..self.n).map(|i| sums::plain_exp2(self.exponent(at, mark, i) - shift)).sum(),
-            _ => dispatch(method.isa(), Reduce { points: self, at, mark, shift: Some(shift) }),
+            Method::Reference | Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
+                dispatch(method.isa(), Reduce { points: self, at, mark, shift: Some(shift) })
+            }
         }
     }
 
     fn largest(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f32 {
         match method {
             Method::Scalar => (0..self.n).map(|i| self.exponent(at, mark, i)).fold(f32::MIN, f32::max),
-            _ => dispatch(method.isa(), Reduce { points: self, at, mark, shift: None }),
+            Method::Reference | Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
+                dispatch(method.isa(), Reduce { points: self, at, mark, shift: None })
+            }
         }
     }
 

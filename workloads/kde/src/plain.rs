@@ -64,7 +64,7 @@ pub(super) fn predict<T: Real>(
 ) {
     let vectors = match options.method {
         Method::Gemm(isa) => Some(isa),
-        _ => None,
+        Method::Reference | Method::Scalar | Method::Simd(_) | Method::Parallel(_) => None,
     };
     for ((electrode, marked), spikes) in model.electrodes.iter().zip(marked).zip(electrodes) {
         if electrode.spikes() == 0 || !T::holds(electrode) {

@@ -41,7 +41,10 @@ impl<B, T> Default for Tiles<B, T> {
 impl<B, T: Real> Tiles<B, T> {
     /// Allocates what predictions with these options need, unless already present.
     fn reserve(&mut self, tiling: Tiling, options: &Options, buffers: impl Fn() -> B) {
-        let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
+        let fused = match options.method {
+            Method::Simd(_) | Method::Parallel(_) => true,
+            Method::Reference | Method::Scalar | Method::Gemm(_) => false,
+        };
         let fresh = self.shape != Some(tiling);
         if fused && (fresh || self.fused.len() != options.threads()) {
             self.fused = (0..options.threads()).map(|_| Mutex::new(buffers())).collect();
@@ -181,13 +184,18 @@ impl ClusterlessDecoder {
         let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
         let Workspace { marked, single, .. } = workspace;
         let Decoding { electrodes, .. } = decoding;
-        if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
-            let (marked, sink, skip) = (&marked[..], &Sink::new(out, self.bins), options.skip);
-            single.over(&parts, |rows, bins, buffers| {
-                dispatch(isa, tiles::Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
-            });
-        } else if let Some(buffers) = &mut single.plain {
-            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+        match options.method {
+            Method::Simd(isa) | Method::Parallel(isa) => {
+                let (marked, sink, skip) = (&marked[..], &Sink::new(out, self.bins), options.skip);
+                single.over(&parts, |rows, bins, buffers| {
+                    dispatch(isa, tiles::Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
+                });
+            }
+            Method::Reference | Method::Scalar | Method::Gemm(_) => {
+                if let Some(buffers) = &mut single.plain {
+                    plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+                }
+            }
         }
         self.add_exactly(decoding, out);
         Ok(())
@@ -218,14 +226,19 @@ impl ClusterlessDecoder {
         let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
         let Workspace { marked, double, .. } = workspace;
         let electrodes = decoding.electrodes;
-        if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
-            let (model, marked, sink, skip) = (self, &marked[..], &Sink::new(out, self.bins), options.skip);
-            double.over(&parts, |rows, bins, buffers| {
-                let part = wide::Part { model, wide, marked, electrodes, rows, bins, tiling, skip, buffers, sink };
-                dispatch(isa, part);
-            });
-        } else if let Some(buffers) = &mut double.plain {
-            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+        match options.method {
+            Method::Simd(isa) | Method::Parallel(isa) => {
+                let (model, marked, sink, skip) = (self, &marked[..], &Sink::new(out, self.bins), options.skip);
+                double.over(&parts, |rows, bins, buffers| {
+                    let part = wide::Part { model, wide, marked, electrodes, rows, bins, tiling, skip, buffers, sink };
+                    dispatch(isa, part);
+                });
+            }
+            Method::Reference | Method::Scalar | Method::Gemm(_) => {
+                if let Some(buffers) = &mut double.plain {
+                    plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+                }
+            }
         }
         Ok(())
     }

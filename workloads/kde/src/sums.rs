@@ -109,7 +109,9 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
             }
             match method {
                 Method::Scalar | Method::Reference => panel.plain(model.dims),
-                _ => dispatch(method.isa(), Add { panel: &mut panel, dims: model.dims }),
+                Method::Simd(_) | Method::Parallel(_) | Method::Gemm(_) => {
+                    dispatch(method.isa(), Add { panel: &mut panel, dims: model.dims });
+                }
             }
             for (sum, part) in piece.sum[first..].iter_mut().zip(&panel.sum) {
                 *sum += f64::from(*part);

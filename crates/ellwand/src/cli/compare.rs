@@ -47,7 +47,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if certificate::kept(&ellwand_bench::environment::detect()).is_none() {
         output::note(
-            "note: no self-check yet; `ellwand selfcheck --quick` (1 min) counts false alarms on this machine",
+            "note: no self-check yet; `ellwand selfcheck --quick` (2 min) counts false alarms on this machine",
         );
     }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {

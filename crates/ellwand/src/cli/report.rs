@@ -26,6 +26,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
         add(&mut all, record, &path);
     }
     let options = Options { across_machines: args.across_machines, ..options(&args.reports) };
+    no_other_format(args.output.as_deref(), args.format)?;
     let file = file_of(args.output.as_deref(), args.format);
     if let Some(file) = file {
         room_for(file, args.overwrite)?;
@@ -88,6 +89,20 @@ const PAGE: usize = 120;
 pub(super) fn file_of<'a>(output: Option<&'a Path>, format: &Format) -> Option<&'a Path> {
     let ending = |path: &Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(format.extension));
     output.filter(|path| ending(path) && !path.is_dir())
+}
+
+/// Refuses a directory whose name ends like the file of another format: a file was meant.
+pub(super) fn no_other_format(output: Option<&Path>, format: &Format) -> Result<(), InputError> {
+    let Some(path) = output.filter(|path| !path.is_dir()) else { return Ok(()) };
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    match ellwand_report::format(ending) {
+        Some(other) if other.extension != format.extension => {
+            let problem =
+                format!("{} ends like a file of {}, and --format is {}", path.display(), other.name, format.name);
+            Err(InputError::new("-o", problem, format!("--format {}, or the name of a directory", other.name)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses to replace a file unasked.

@@ -30,6 +30,9 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         return check::once(registry, args, &plan, given.as_ref());
     }
     let started = output::unix_ms();
+    if let RunFormat::Report(format) = args.format {
+        report::no_other_format(args.session.output.as_deref(), format)?;
+    }
     if let Some(file) = file_of(args) {
         report::room_for(file, args.session.overwrite)?;
     }

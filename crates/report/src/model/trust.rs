@@ -13,7 +13,7 @@ const MINUTE_MS: u64 = 60 * 1000;
 /// The line for a run that began at `started_unix_ms`; without a certificate it says how to make one.
 pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> String {
     let Some(certificate) = certificate else {
-        return "this machine has no self-check yet, so its false-positive rate is unknown; run `ellwand selfcheck --quick` (1 min)"
+        return "no self-check on the machine of this run, so the false-positive rate is unknown; `ellwand selfcheck --quick` takes 2 min"
             .into();
     };
     let bound = certificate.bound().map_or_else(String::new, |bound| format!(" (at most {})", human(bound, "1")));

@@ -105,10 +105,10 @@ pub(crate) struct SelfcheckArgs {
     /// Use runs of about 20 ms instead of 50 us, judged by CPU time; save no certificate
     #[arg(long)]
     pub(crate) long: bool,
-    /// Take about a minute instead of several: fewer decisions, a looser bound
+    /// Take two minutes instead of several: fewer decisions, a looser bound
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only trials whose kernel and planted difference contain TEXT ('sum', 'equal', '+3', 'tail'); save no certificate
+    /// Only trials whose kernel and planted difference contain TEXT ('l2', 'equal', '+3', 'tail'); save no certificate
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Decisions of each trial; save no certificate
