@@ -76,6 +76,20 @@ fn the_runs_of_commands_in_a_block_are_one_round_of_the_forecast() {
 }
 
 #[test]
+fn the_forecast_of_large_cases_leaves_out_what_the_first_block_learns() {
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(20.0);
+    let samples = [samples(&[0.02; 6]), samples(&[0.022; 6]), samples(&[0.02; 6])];
+    let (mut gone_s, mut start_s) = (0.0, 5.0);
+    let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+        // 24 rounds are usual, and slow blocks end after six.
+        let spent = Spent { start_s, rounds_s: 0.4, gone_s: gone_s + start_s + 0.4, usual: 24.0 };
+        (gone_s, start_s) = (spent.gone_s, 0.8);
+        Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+    });
+    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 8)));
+}
+
+#[test]
 fn a_difference_of_the_two_copies_withholds_every_verdict() {
     for control in [1.03e-4, 0.97e-4] {
         let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);
