@@ -64,13 +64,9 @@ fn every_view_of_a_report_is_drawn() {
         );
     }
     let text = browser.text("document.body.textContent");
-    for part in [
-        "no self-check on the machine of this run",
-        "Largest speed-up",
-        "20.9×",
-        "undecided",
-        "<script>alert(1)</script>",
-    ] {
+    for part in
+        ["this machine has no self-check yet", "Largest speed-up", "20.9×", "undecided", "<script>alert(1)</script>"]
+    {
         assert!(text.contains(part), "{part}");
     }
     for word in ["undefined", "NaN", "[object"] {
