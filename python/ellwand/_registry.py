@@ -37,6 +37,8 @@ class Implementation:
     what_ran: Callable[[], str] = lambda: ""
     #: Names of the workload's outputs; filled in before the instrument starts.
     outputs: tuple[str, ...] = ()
+    #: Whether it is code of another library: `check` reports on which hard inputs it is right.
+    foreign: bool = False
 
     def prepare(self, case: Case, inputs: dict[str, Any]) -> Ready:
         """Called by the Rust half in the process that measures."""
@@ -71,13 +73,14 @@ def _known_name(kind: str, name: str) -> str:
 
 
 def implementation(
-    workload: str, name: str, *, device: str = "cpu", threads: int | None = None, about: str = ""
+    workload: str, name: str, *, device: str = "cpu", threads: int | None = None, about: str = "", foreign: bool = False
 ) -> Callable[[F], F]:
     """Registers a function ``(case, inputs) -> prepared`` as an implementation.
 
     ``inputs`` holds NumPy arrays that must not be changed. ``prepared`` is a function of no arguments that returns the
     outputs, or an object with ``run()`` and ``output()`` and, if it needs them, ``sync()``, ``poison()``, ``readings()``. Only
-    ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses; all cores unless given.
+    ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses; all cores unless given. ``foreign`` marks code of
+    another library: a hard input that it does not compute right is reported, and fails no check.
     """
     if device not in ("cpu", "cuda"):
         raise EllwandError(f"device: {device!r} is unknown; expected 'cpu' or 'cuda'")
@@ -97,6 +100,7 @@ def implementation(
             device,
             threads or CORES,
             function,
+            foreign=foreign,
         )
         IMPLEMENTATIONS[:] = [k for k in IMPLEMENTATIONS if (k.workload, k.name) != (workload, name)] + [row]
         return function

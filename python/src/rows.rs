@@ -73,6 +73,7 @@ struct ImplementationRow {
     about: String,
     device: String,
     threads: usize,
+    foreign: bool,
     prepare: Py<PyAny>,
 }
 
@@ -143,7 +144,7 @@ fn case_of<'py>(py: Python<'py>, case: &Case) -> PyResult<Bound<'py, PyAny>> {
 }
 
 fn implementation(row: ImplementationRow) -> Implementation {
-    let ImplementationRow { workload, name, about, device, threads, prepare } = row;
+    let ImplementationRow { workload, name, about, device, threads, foreign, prepare } = row;
     let many = threads != 1;
     let parallelism = if many { Parallelism::Many } else { Parallelism::Single };
     let on_gpu = device != "cpu";
@@ -169,6 +170,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
         parallelism,
         about,
         limits: Vec::new(),
+        foreign,
         prepare: Arc::new(move |case, inputs, _| prepare(case, inputs)),
     }
 }

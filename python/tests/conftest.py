@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -90,7 +92,10 @@ def script(tmp_path):
     def call(body: str, name: str = "script.py", check: bool = True) -> Ran:
         path = Path(tmp_path) / name
         path.write_text(body)
-        done = subprocess.run([sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        # A shell's background job ignores Ctrl-C, and so would the process.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        words = [sys.executable, str(path)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, preexec_fn=heed)
         if check:
             assert done.returncode == 0, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)

@@ -66,7 +66,7 @@ BEHAVIOUR = {
     "writes": ("def run():\n    inputs['x'] += 1\n    return np.cumsum(inputs['x'])\nreturn run", "failed", "read-only"),
     "number": ("return 7", "failed", "without run and output"),
     "crashes": ("import os, signal\ndef run():\n    os.kill(os.getpid(), signal.SIGSEGV)\nreturn run", "failed", "SIGSEGV"),
-    "stops": ("once = np.cumsum(inputs['x'])\nreturn lambda: once", "wrong", "nan"),
+    "stops": ("once = np.cumsum(inputs['x'])\nreturn lambda: once", "wrong", "the reference"),
     "traceback": ("def inner():\n    raise KeyError('lost')\nreturn lambda: inner()", "failed", "in inner"),
     "prints": (
         "import sys\ndef run():\n    print('noise')\n    assert sys.stdin.read() == ''\n    return np.cumsum(inputs['x'])\nreturn run",

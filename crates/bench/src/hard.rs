@@ -19,8 +19,8 @@ pub struct Hard(Vec<(HardSet, Tensors)>);
 pub struct Judged {
     /// Sets on which it is right, for every case of the set that it supports.
     pub right: usize,
-    /// Sets outside its declared range, with that range.
-    pub excepted: Vec<(String, &'static str)>,
+    /// Sets outside its declared range, with that range; or why an answer of another library is not right there.
+    pub excepted: Vec<(String, String)>,
 }
 
 impl Hard {
@@ -56,18 +56,20 @@ impl Instrument<'_> {
         let mut judged = Judged::default();
         for (set, expected) in &hard.0 {
             if let Some(limit) = row.limits.iter().find(|limit| limit.set == set.name) {
-                judged.excepted.push((set.name.clone(), limit.range));
+                judged.excepted.push((set.name.clone(), limit.range.to_string()));
                 continue;
             }
-            let mut right = false;
+            let (mut right, mut wrong) = (false, None);
             for case in set.cases() {
                 match self.judged_at(cell, set, expected, case, row) {
                     Ok(()) => right = true,
                     Err(Outcome::Unsupported { .. }) => {}
+                    Err(Outcome::Wrong { verdict }) if row.foreign => wrong = Some(verdict.detail),
                     Err(outcome) => return Err(named(outcome, set, case)),
                 }
             }
-            judged.right += usize::from(right);
+            judged.right += usize::from(right && wrong.is_none());
+            judged.excepted.extend(wrong.map(|why| (set.name.clone(), why)));
         }
         Ok(judged)
     }

@@ -51,6 +51,8 @@ pub struct Implementation {
     pub about: String,
     /// Hard sets that it does not claim to compute right, with the range that it does claim.
     pub limits: Vec<Limit>,
+    /// True for code of another library: on which hard sets it is right is reported, and is no fault of the caller.
+    pub foreign: bool,
     /// Prepares the implementation for a case.
     pub prepare: Arc<Prepare>,
 }
@@ -82,6 +84,7 @@ impl Implementation {
             parallelism: Parallelism::Single,
             about: about.to_string(),
             limits: Vec::new(),
+            foreign: false,
             prepare: Arc::new(prepare),
         }
     }

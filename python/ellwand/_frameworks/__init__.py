@@ -91,4 +91,4 @@ def register(words: Sequence[str] | None = None) -> None:
                 function = functools.partial(prepare, name, module, workload)
             else:
                 function = functools.partial(_missing, package)
-            implementation(workload, name, threads=CORES, about=about)(function)
+            implementation(workload, name, threads=CORES, about=about, foreign=True)(function)

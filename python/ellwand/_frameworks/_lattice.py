@@ -13,6 +13,7 @@ import numpy as np
 
 from .._case import Case
 from .._errors import Unsupported
+from .._native import Codes
 
 __all__ = ["NumpyArrays", "prepare"]
 
@@ -156,7 +157,7 @@ class Codec:
         return self.xp.cast(total, "float32") * self.half * self.scale
 
     def file(self, shape: tuple[int, ...], packed: Any, overload: Any) -> Any:
-        """The code file: a header, the codes, and one bit a vector for the overload."""
+        """The code file that ours would be for these codes, which may be entropy-coded."""
         mode = {"none": 0, "flag": 1}[self.overload]
         flags = np.packbits(overload, bitorder="little") if overload is not None else np.zeros(0, np.uint8)
         head = struct.pack(
@@ -165,7 +166,8 @@ class Codec:
         )  # fmt: skip
         vectors = int(np.prod(shape)) // self.d
         head += struct.pack(f"<{len(shape)}Q4Q", *shape, vectors, len(packed), len(flags), 0)
-        return np.frombuffer(head + packed.tobytes() + flags.tobytes(), np.uint8)
+        plain = head + packed.tobytes() + flags.tobytes()
+        return np.frombuffer(Codes.from_bytes(plain).to_bytes(), np.uint8)
 
 
 class Call:
