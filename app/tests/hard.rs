@@ -95,6 +95,10 @@ fn a_softmax_that_scales_before_it_subtracts_is_refused_on_hard_inputs_alone() {
         panic!("hard inputs must show it")
     };
     assert!(verdict.detail.starts_with("hard set 'offset 1"), "{}", verdict.detail);
+    // Code of another library is right where it is right, and the others are reported.
+    let judged = instrument.judged_on(&cell, &hard, &Implementation { foreign: true, ..wrong.clone() }).unwrap();
+    let why = judged.excepted.iter().find(|(set, _)| set == "offset 1e6").map(|(_, why)| why.as_str());
+    assert!(judged.right > 0 && why.is_some_and(|why| why.contains("the reference")), "{judged:?}");
     // Sets outside the declared range are skipped and reported.
     let sets = ["offset 100", "offset 1e4", "offset 1e6", "offset -1e6", "constant rows", "growing scores", "huge"];
     let honest = sets.into_iter().fold(wrong, |row, set| row.except(set, "scores between -16 and 16"));
