@@ -29,6 +29,10 @@ pub struct Work {
     /// True for a pointer chase: the address of each load is the result of the previous one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dependent: bool,
+    /// True if every array is read or written from its beginning to its end, so that the processor fetches ahead and no
+    /// load waits for the latency of its cache level.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
 }
 
 impl Work {
@@ -44,6 +48,7 @@ impl Work {
             double: false,
             bf16: false,
             dependent: false,
+            in_order: false,
         }
     }
 
@@ -72,6 +77,13 @@ impl Work {
     #[must_use]
     pub fn dependent(mut self, dependent: bool) -> Self {
         self.dependent = dependent;
+        self
+    }
+
+    /// Declares that every array is read or written from its beginning to its end.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
         self
     }
 

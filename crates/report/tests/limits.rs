@@ -296,6 +296,9 @@ fn lines_that_wait_for_each_other_wait_in_every_thread_at_once() {
     let of = |name, seconds| placed(&common::measured(&common::lattice_case("w", 1000), name, seconds, work())).limit;
     assert_eq!((of("simd", 9e-6), of("simd", 11e-6)), (Limit::Unexplained, Limit::Instructions));
     assert_eq!(of("parallel", 9e-6), Limit::Instructions);
+    // Lines that are fetched ahead wait for nothing.
+    let ahead = common::measured(&common::lattice_case("w", 1000), "simd", 9e-6, work().in_order());
+    assert_eq!(placed(&ahead).limit, Limit::Instructions);
 }
 
 #[test]

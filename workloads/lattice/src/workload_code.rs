@@ -243,7 +243,7 @@ impl Workload for Code {
         let retries = if codec.has_retries() { n as u64 } else { 0 };
         let packed = codec.packed_len(n) as u64 + retries;
         let flags = if codec.has_overload() { n as u64 } else { 0 };
-        let work = Work::items("vectors", n as u64);
+        let work = Work::items("vectors", n as u64).in_order();
         // Only scaling and centring; the lattice search is integer work.
         match self.task {
             Task::Encode => work.flops(2.0 * values as f64).bytes(4 * values, packed + flags),

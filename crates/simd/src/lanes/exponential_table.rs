@@ -72,7 +72,7 @@ pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
     // (2^r - 1) / r, like e^(r ln 2) below.
     let q = s.mul_add(r, s.splat(LN_2 * LN_2 / 2.0), s.splat(LINEAR * LN_2));
     let power = s.look_up(&POWERS, s.bits(rounded));
-    s.scale(s.mul_add(s.mul(power, r), q, power), k)
+    s.scale_down(s.mul_add(s.mul(power, r), q, power), k)
 }
 
 /// [`POWERS`], minus j in the bit positions where the shifted, rounded argument still contains it.

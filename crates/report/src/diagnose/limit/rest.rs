@@ -73,9 +73,13 @@ pub(super) fn in_user_mode(m: &Measurement) -> bool {
     cycles.zip(cpu).is_some_and(|(cycles, cpu)| cycles / cpu >= USER_HZ)
 }
 
-/// True if the time passes in the core even if each required cache line waited for the one before in its thread.
+/// True if the time passes in the core: arrays are read in order, which the processor fetches ahead, or the time would
+/// pass there even if each required cache line waited for the one before in its thread.
 fn in_core(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> bool {
     let work = m.work_done();
+    if work.in_order {
+        return true;
+    }
     let Some(each) = latency(ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
     work.bytes_total() as f64 / LINE / could_use(m, e) * each.value < BINDS * d.time_s
 }

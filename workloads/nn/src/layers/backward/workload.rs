@@ -143,7 +143,7 @@ impl Workload for Backward {
         let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
         let op = self.op.of(case);
         let (read, written) = op.traffic(&shape);
-        Work::items("elements", shape.elements() as u64).flops(op.operations(&shape)).bytes(read, written)
+        Work::items("elements", shape.elements() as u64).in_order().flops(op.operations(&shape)).bytes(read, written)
     }
 
     /// `absolute` times the upstream gradient, because a gradient is linear in it (activations, cross-entropy), or
