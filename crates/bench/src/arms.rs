@@ -40,6 +40,8 @@ const MANY: u64 = 8;
 /// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this a
 /// further process says more than a further round.
 const LONG_ROUNDS: u64 = 3;
+/// Fewest rounds of a block whose length the comparison chose: two show how much rounds scatter.
+const FEWEST: u64 = 2;
 /// Rounds after which a slow block ends. On a busy machine, waiting for the processor between slots costs more than the
 /// slots, and rounds within one block are not replicates.
 const ENOUGH_ROUNDS: u64 = 6;
@@ -223,7 +225,7 @@ impl Arms<'_> {
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
             Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
-            Rounds::About(rounds) => ((rounds as u64).max(LONG_ROUNDS), LONG_ROUNDS, Duration::MAX),
+            Rounds::About(rounds) => ((rounds as u64).max(FEWEST), FEWEST, Duration::MAX),
         };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let aged_before = (YOUNG * rounds as f64).ceil() as u64;

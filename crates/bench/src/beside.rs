@@ -92,7 +92,7 @@ impl Beside {
             let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
             // An excess of slow slots raises the mean.
             let suspicious = (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope())?;
-            let evidence = weighted_evidence(&values, &self.rounds, rule.rope())?.slower.now;
+            let evidence = weighted_evidence(&values, &self.rounds, rule.rope(), rule.stakes())?.slower.now;
             let weighted = |(value, rounds): (&f64, &f64)| Weighted { value: *value, weight: *rounds, bet: *rounds };
             let blocks: Vec<Weighted> = values.iter().zip(&self.rounds).map(weighted).collect();
             let change = decide_weighted(&blocks, rule)?;

@@ -31,7 +31,7 @@ mod spans;
 
 pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
 pub use certificate::{Certificate, Planted, SlowMode};
-pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending};
+pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;

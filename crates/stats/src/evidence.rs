@@ -9,7 +9,8 @@
 //! m_i = the median of the non-zero values among |y_1|, ..., |y_i|
 //! ```
 //!
-//! The capital is the weighted mean over a few stakes g fixed in advance. "Faster" uses -d_i - delta in the same way.
+//! The capital is the weighted mean over a few stakes g. Their shares are fixed before the first bet ([`Stakes`]).
+//! "Faster" uses -d_i - delta in the same way.
 //!
 //! **Why the capital cannot grow by chance.** Write d_i = theta + e_i. The coin flips of the design make the sign of
 //! e_i a fair coin given everything before block i and given |e_i|, for any noise (drift, autocorrelation, heavy tails,
@@ -41,11 +42,45 @@
 use crate::describe::median;
 use crate::error::{StatsError, check_finite};
 
-/// Stakes g and the share of the capital on each. Large stakes win if blocks are unanimous, small ones if the
-/// difference is a fraction of the scatter. The largest gets most, so that eight unanimous blocks (256 at best) reach
-/// the 200 that an alpha of 0.01 needs; with equal shares they would not, while a small share costs the small stakes
-/// only few blocks.
-const STAKES: [(f64, f64); 4] = [(0.05, 0.5), (0.1, 1.0), (0.1, 2.0), (0.75, 6.0)];
+/// The stakes g. Large ones win if blocks are unanimous, small ones if the difference is a fraction of the scatter: for
+/// normal blocks whose mean is r standard deviations beyond the edge, a stake near r grows fastest.
+const STAKES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 6.0];
+
+/// Shares of the capital on [`STAKES`].
+type Shares = [f64; STAKES.len()];
+
+/// The shares of records that name none.
+const FIXED: Shares = [0.0, 0.05, 0.1, 0.1, 0.75];
+/// Shares for blocks that may be unanimous. The largest stake gets most, so that eight such blocks (256 at best) reach
+/// the 200 that an alpha of 0.01 needs.
+const QUIET: Shares = [0.02, 0.03, 0.09, 0.1, 0.76];
+/// Shares for blocks that scatter by more than what matters: eight of them are not unanimous, and the largest stake
+/// loses its capital at the first contrary sign.
+const NOISY: Shares = [0.2, 0.25, 0.25, 0.2, 0.1];
+/// Blocks that show whether the rest may be unanimous.
+const SHOWN: usize = 2;
+
+/// How the capital is divided among the stakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stakes {
+    /// The same for all comparisons, as in records that name no division.
+    Fixed,
+    /// For noisy blocks if neither of the first two was bet on, else for quiet ones. Whether a block is bet on depends on
+    /// the scatter of its own rounds, which is the same if the sides swap names, and no capital was at stake before: the
+    /// proof holds for either division.
+    #[default]
+    ByScatter,
+}
+
+impl Stakes {
+    fn shares(self, bets: &[f64]) -> Shares {
+        match self {
+            Stakes::Fixed => FIXED,
+            Stakes::ByScatter if bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0) => NOISY,
+            Stakes::ByScatter => QUIET,
+        }
+    }
+}
 
 /// The capital for one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +113,7 @@ impl Evidence {
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
-    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope)
+    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::default())
 }
 
 /// As [`evidence()`], with bets scaled by the weights of the blocks. A weight must not depend on which side has which
@@ -86,11 +121,11 @@ pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
 ///
 /// # Errors
 /// As [`evidence()`]; there must be as many weights as blocks.
-pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64) -> Result<Evidence, StatsError> {
+pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Evidence, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
     let capital = |sign: f64| {
-        let mut wager = Wager::new();
+        let mut wager = Wager::new(stakes, weights);
         for (block, weight) in blocks.iter().zip(weights) {
             wager.bet(weight * (sign * block - shift));
         }
@@ -122,12 +157,15 @@ pub(super) struct Wager {
     magnitudes: Vec<f64>,
     /// Logarithm of each stake's capital, since products of a thousand factors would over- or underflow.
     ln_stakes: [f64; STAKES.len()],
+    shares: Shares,
     pub(super) ln_peak: f64,
 }
 
 impl Wager {
-    pub(super) fn new() -> Self {
-        Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], ln_peak: 0.0 }
+    /// Before the first bet. `bets` are the factors on all bets.
+    pub(super) fn new(stakes: Stakes, bets: &[f64]) -> Self {
+        let shares = stakes.shares(bets);
+        Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], shares, ln_peak: 0.0 }
     }
 
     /// Settles the bet on the next block, `value` = y_i.
@@ -139,7 +177,7 @@ impl Wager {
         }
         self.magnitudes.push(value.abs());
         let relative = value / self.scale();
-        for (ln_capital, (_, stake)) in self.ln_stakes.iter_mut().zip(STAKES) {
+        for (ln_capital, stake) in self.ln_stakes.iter_mut().zip(STAKES) {
             *ln_capital += ln_factor(stake * relative);
         }
         self.ln_peak = self.ln_peak.max(self.ln_capital());
@@ -151,16 +189,16 @@ impl Wager {
 
     /// Logarithm of the mean capital over all stakes.
     pub(super) fn ln_capital(&self) -> f64 {
-        ln_mean_exp(self.ln_stakes)
+        ln_mean_exp(self.ln_stakes, self.shares)
     }
 
     /// The gain of each stake per block, if later blocks are like those so far.
     pub(super) fn outlook(&self) -> Outlook {
         let scale = self.scale();
         let count = self.values.len().max(1) as f64;
-        let rates = STAKES
-            .map(|(_, stake)| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
-        Outlook { ln_stakes: self.ln_stakes, rates }
+        let rates =
+            STAKES.map(|stake| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
+        Outlook { ln_stakes: self.ln_stakes, shares: self.shares, rates }
     }
 }
 
@@ -168,6 +206,7 @@ impl Wager {
 #[derive(Debug, Clone, Copy)]
 pub struct Outlook {
     ln_stakes: [f64; STAKES.len()],
+    shares: Shares,
     rates: [f64; STAKES.len()],
 }
 
@@ -183,7 +222,7 @@ impl Outlook {
         for (ln_capital, rate) in ahead.iter_mut().zip(self.rates) {
             *ln_capital += more as f64 * rate;
         }
-        ln_mean_exp(ahead)
+        ln_mean_exp(ahead, self.shares)
     }
 }
 
@@ -192,10 +231,10 @@ impl Outlook {
 ///
 /// # Errors
 /// As [`evidence()`].
-pub fn outlook(values: &[f64], weights: &[f64], rope: f64) -> Result<Outlook, StatsError> {
+pub fn outlook(values: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Outlook, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", values)?;
-    let mut wager = Wager::new();
+    let mut wager = Wager::new(stakes, weights);
     for (value, weight) in values.iter().zip(weights) {
         wager.bet(weight * (value - shift));
     }
@@ -210,7 +249,7 @@ pub(super) fn expected_rates(relative: f64) -> [f64; STAKES.len()] {
         [-1.769, -1.198, -0.869, -0.615, -0.396, -0.194, 0.0, 0.194, 0.396, 0.615, 0.869, 1.198, 1.769];
     let values = NORMAL.map(|z| relative + z);
     let scale = median(&values.map(f64::abs)).unwrap_or(1.0);
-    STAKES.map(|(_, stake)| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
+    STAKES.map(|stake| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
 }
 
 /// ln(1 + tanh x) = ln 2 - ln(1 + exp(-2x)), without overflow.
@@ -219,13 +258,12 @@ fn ln_factor(x: f64) -> f64 {
     std::f64::consts::LN_2 - ln_1p_exp
 }
 
-fn ln_mean_exp(values: [f64; STAKES.len()]) -> f64 {
+fn ln_mean_exp(values: [f64; STAKES.len()], shares: Shares) -> f64 {
     let largest = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {
         return largest;
     }
-    largest
-        + (values.into_iter().zip(STAKES).map(|(value, (share, _))| share * (value - largest).exp()).sum::<f64>()).ln()
+    largest + values.into_iter().zip(shares).map(|(value, share)| share * (value - largest).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]
@@ -256,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn noisy_blocks_are_shown_sooner_and_old_records_keep_their_evidence() {
+        // Half a standard deviation beyond the edge, in a mixed order.
+        let blocks: Vec<f64> = (0..80).map(|i| 0.5 + [-1.2, 0.8, 0.0, 1.2, -0.8][i * 7 % 5]).collect();
+        let bets: Vec<f64> = (0..80).map(|i| if i < SHOWN { 0.0 } else { 1.0 }).collect();
+        let first = |stakes: Stakes| {
+            (1..=80).find(|n| weighted_evidence(&blocks[..*n], &bets[..*n], 0.0, stakes).unwrap().slower.peak >= 200.0)
+        };
+        assert!(first(Stakes::ByScatter) < first(Stakes::Fixed), "{:?}", [Stakes::ByScatter, Stakes::Fixed].map(first));
+        assert_eq!([FIXED, QUIET, NOISY].map(|shares| (shares.iter().sum::<f64>() * 1e9).round()), [1e9; 3]);
+    }
+
+    #[test]
     fn ties_are_no_evidence_and_bad_values_are_errors() {
         assert_eq!(evidence(&[0.0; 8], 0.0).unwrap().slower, Capital { now: 1.0, peak: 1.0 });
         assert_eq!(evidence(&[], 0.01).unwrap().faster, Capital { now: 1.0, peak: 1.0 });
@@ -275,8 +325,12 @@ mod tests {
         #[test]
         fn the_mean_capital_is_one(magnitudes in proptest::collection::vec(prop_oneof![1e-4_f64..0.05, 1e-9_f64..10.0, Just(0.0)], 1..10)) {
             let count = (magnitudes.len() as f64).exp2();
-            let mean = patterns(&magnitudes).map(|blocks| evidence(&blocks, 0.0).unwrap().slower.now).sum::<f64>() / count;
-            prop_assert!((mean - 1.0).abs() < 1e-9, "{}", mean);
+            let bets = |first: f64| (0..magnitudes.len()).map(|i| if i < SHOWN { first } else { 1.0 }).collect::<Vec<_>>();
+            for (stakes, first) in [(Stakes::Fixed, 1.0), (Stakes::ByScatter, 1.0), (Stakes::ByScatter, 0.0)] {
+                let capital = |blocks: Vec<f64>| weighted_evidence(&blocks, &bets(first), 0.0, stakes).unwrap().slower.now;
+                let mean = patterns(&magnitudes).map(capital).sum::<f64>() / count;
+                prop_assert!((mean - 1.0).abs() < 1e-9, "{stakes:?} {first}: {}", mean);
+            }
         }
 
         /// Ville's inequality, exactly: over all sign patterns the peak reaches 1/alpha with frequency at most alpha.

@@ -118,7 +118,7 @@ pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportio
 pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
-pub use evidence::{Capital, Evidence, Outlook, evidence, fewest_blocks, outlook, weighted_evidence};
+pub use evidence::{Capital, Evidence, Outlook, Stakes, evidence, fewest_blocks, outlook, weighted_evidence};
 pub use forecast::FORECAST_LIMIT;
 pub use random_effects::{Variances, weights};
 pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};

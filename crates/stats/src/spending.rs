@@ -10,7 +10,7 @@
 use crate::error::{StatsError, check_inside};
 
 /// The default looks, in blocks.
-pub const LOOKS: [usize; 17] = [6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256];
+pub const LOOKS: [usize; 20] = [6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512];
 
 /// Blocks after which half of what an endless comparison may spend is spent.
 const HALF: f64 = 24.0;
@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn the_usual_looks_spend_what_the_formula_says() {
         let plan = Spending::new(&LOOKS, 0.01).unwrap();
-        // n / (n + 24) over 256 / 280, and its increments.
-        let expected = [0.218_750, 0.054_688, 0.048_254, 0.042_892, 0.072_917, 0.059_659];
+        // n / (n + 24) over 512 / 536, and its increments.
+        let expected = [0.209_375, 0.052_344, 0.046_186, 0.041_054, 0.069_792, 0.057_102];
         for (n, share) in LOOKS.into_iter().zip(expected) {
             assert!((plan.at(n).unwrap() / 0.01 - share).abs() < 2e-6, "{n}: {}", plan.at(n).unwrap());
         }
         // Between two looks: what has been spent since the last one.
-        assert!((plan.cut(7) / 0.01 - (7.0 / 31.0 - 0.2) * 280.0 / 256.0).abs() < 1e-9);
+        assert!((plan.cut(7) / 0.01 - (7.0 / 31.0 - 0.2) * 536.0 / 512.0).abs() < 1e-9);
         assert_eq!(Spending::new(&[7], 0.01).unwrap().at(7).unwrap(), 0.01);
     }
 

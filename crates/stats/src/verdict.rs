@@ -7,7 +7,7 @@
 
 use crate::blocks::{MeanInterval, mean_interval_missing, weighted_interval_missing};
 use crate::error::StatsError;
-use crate::evidence::{Evidence, evidence, fewest_blocks, shift, weighted_evidence};
+use crate::evidence::{Evidence, Stakes, fewest_blocks, shift, weighted_evidence};
 use crate::forecast::blocks_needed;
 use crate::spending::{LOOKS, Spending};
 
@@ -16,6 +16,7 @@ use crate::spending::{LOOKS, Spending};
 pub struct Rule {
     rope: f64,
     spending: Spending,
+    stakes: Stakes,
 }
 
 impl Rule {
@@ -26,13 +27,24 @@ impl Rule {
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
-        Ok(Self { rope, spending: Spending::new(looks, alpha)? })
+        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::default() })
     }
 
-    /// This rule with the spending function of records that name none.
+    /// This rule with the spending function and the stakes of records that name neither.
     #[must_use]
     pub fn of_old_records(self) -> Self {
-        Self { spending: self.spending.of_old_records(), ..self }
+        Self { spending: self.spending.of_old_records(), stakes: Stakes::Fixed, ..self }
+    }
+
+    /// This rule with another division of the capital.
+    #[must_use]
+    pub fn with_stakes(self, stakes: Stakes) -> Self {
+        Self { stakes, ..self }
+    }
+
+    /// How the capital is divided among the stakes.
+    pub fn stakes(&self) -> Stakes {
+        self.stakes
     }
 
     /// The region of practical equivalence, as a share (0.01 for 1 %).
@@ -129,7 +141,8 @@ pub enum Difference {
 /// A number of blocks that is not a planned look (see [`Spending::reached`]), a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &Rule) -> Result<Change, StatsError> {
     let interval = mean_interval_missing(blocks, rule.spending.at(blocks.len())?)?;
-    change(blocks, rule, &interval, &evidence(blocks, rule.rope)?)
+    let bets = vec![1.0; blocks.len()];
+    change(blocks, &bets, rule, &interval)
 }
 
 /// A block of a comparison whose blocks differ in precision, such as blocks with different numbers of rounds.
@@ -160,11 +173,12 @@ pub fn decide_weighted(blocks: &[Weighted], rule: &Rule) -> Result<Change, Stats
         }
     }
     let interval = weighted_interval_missing(&values, &weights, rule.spending.cut(blocks.len()))?;
-    change(&values, rule, &interval, &weighted_evidence(&values, &bets, rule.rope)?)
+    change(&values, &bets, rule, &interval)
 }
 
-fn change(blocks: &[f64], rule: &Rule, interval: &MeanInterval, evidence: &Evidence) -> Result<Change, StatsError> {
-    let difference = difference(blocks, rule, interval, evidence)?;
+fn change(blocks: &[f64], bets: &[f64], rule: &Rule, interval: &MeanInterval) -> Result<Change, StatsError> {
+    let evidence = weighted_evidence(blocks, bets, rule.rope, rule.stakes)?;
+    let difference = difference(blocks, rule, interval, &evidence)?;
     Ok(Change { ratio: interval.mean.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
 }
 
@@ -190,6 +204,7 @@ fn difference(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::evidence;
     use proptest::prelude::*;
 
     const STEADY: [f64; 8] = [0.031, 0.028, 0.030, 0.033, 0.027, 0.030, 0.029, 0.032];

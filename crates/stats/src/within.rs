@@ -17,8 +17,9 @@ const PULL: f64 = 1.345;
 const STEPS: usize = 12;
 /// Fewest rounds whose ranks show the scatter of their median.
 pub(super) const RANKED: usize = 6;
-/// Huber's estimate must beat the median by this factor on the variance: the estimates of both are noisy.
-const BETTER: f64 = 0.85;
+/// The median must beat Huber's estimate by this factor on the variance: the error of a median, from the distance of two
+/// ranks, is a noisy estimate, and the median of normal rounds wastes a third of their time.
+const BETTER: f64 = 0.8;
 
 /// How the rounds of a block become one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,12 +60,15 @@ impl Statistic {
     }
 }
 
-/// The statistic with the smaller variance over these blocks, given as pairs (median, Huber) of the same blocks. The
-/// choice depends on the errors alone, never on the values.
+/// The statistic with the smaller variance of a round over these blocks, given as pairs (median, Huber) of the same
+/// blocks; a block of more rounds knows that variance better. The choice depends on the errors alone, never on the
+/// values.
 pub fn choose(blocks: &[[Estimate; 2]]) -> Statistic {
-    let variance = |of: usize| -> Option<f64> { blocks.iter().map(|pair| Some(pair[of].error?.powi(2))).sum() };
+    let of_round = |block: &Estimate| Some(block.error?.powi(2) * block.rounds as f64);
+    let weighted = |block: &Estimate| Some(of_round(block)? * block.rounds as f64);
+    let variance = |of: usize| -> Option<f64> { blocks.iter().map(|pair| weighted(&pair[of])).sum() };
     match (variance(0), variance(1)) {
-        (Some(median), Some(huber)) if huber < BETTER * median => Statistic::Huber,
+        (Some(median), Some(huber)) if median >= BETTER * huber && huber > 0.0 => Statistic::Huber,
         _ => Statistic::Median,
     }
 }

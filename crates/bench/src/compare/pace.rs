@@ -14,13 +14,13 @@ pub(super) const FIRST: usize = 2;
 const MOST_ROUNDS: f64 = 1000.0;
 /// A block takes at most this share of the time that is left, so that the processes are not too few.
 const SHARE: f64 = 1.0 / 12.0;
-/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks.
-const FEWEST: f64 = 3.0;
+/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter.
+const FEWEST: f64 = 2.0;
 /// Blocks until the first look. Together they take at most the share of the time after which it may end early, so that
 /// there is an interval by then.
 const SIX: usize = 6;
-/// The second block is this many times longer at most.
-const LONGER: f64 = 8.0;
+/// The second block is this many times longer at most: the length that pays is known only after it.
+const LONGER: f64 = 3.0;
 /// The first block starts up to this many times longer than later ones: it learns, and its processes start one by one.
 const DEAREST: f64 = 3.0;
 /// A comparison may end early only after this share of its time: its first blocks say little about the rest.
@@ -186,7 +186,7 @@ impl Pace<'_> {
             blocks: self.blocks.len(),
             mean,
             information,
-            outlook: outlook(&toward, self.bets, self.terms.rule.rope())?,
+            outlook: outlook(&toward, self.bets, self.terms.rule.rope(), self.terms.rule.stakes())?,
             variances,
             start_s: self.start_s() + if single { each(self.spent.rounds_s, blocks) } else { 0.0 },
             round_s: if single { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },

@@ -215,7 +215,7 @@ impl Sofar<'_> {
             sides,
             basis: self.basis.0,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
-            evidence: weighted_evidence(&values, &self.bets, rule.rope())?.either(),
+            evidence: weighted_evidence(&values, &self.bets, rule.rope(), rule.stakes())?.either(),
             grain,
             blocks,
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,

@@ -10,12 +10,14 @@ use ellwand_core::stats::{Difference, quantile};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use self::noise::{Noise, Recorded, SHAPES, Shape};
+use self::noise::{Cost, Noise, Recorded, SHAPES, Shape};
 use crate::compare::{Basis, Call, Choice, NoDecision, Rounds, Spent, Taken, Terms, over_blocks};
 use crate::worker::Limits;
 
 /// The usual budget of a case.
 const BUDGET_S: f64 = 20.0;
+/// The longest one that is simulated.
+const LONGEST_S: f64 = 300.0;
 
 /// One comparison: what was decided, its seconds, and the share of them inside slots.
 struct Decided {
@@ -25,27 +27,27 @@ struct Decided {
     blocks: f64,
 }
 
-fn usual(start_s: f64, round_s: f64, long: bool) -> f64 {
-    let fewest = if long { 3.0 } else { 6.0 };
-    let gained = round_s;
-    (1.2 * start_s / gained).ceil().clamp(fewest, 24.0)
+/// Rounds of a usual block, as `arms.rs` counts them.
+fn usual(cost: Cost) -> f64 {
+    let fewest = if cost.timed_s >= 0.06 { 3.0 } else { 6.0 };
+    (1.2 * cost.start_s / cost.gained_s).ceil().clamp(fewest, 24.0)
 }
 
-fn decide(noise: &Noise, theta: f64, seed: u64) -> Decided {
+fn decide(noise: &Noise, theta: f64, seed: u64, budget_s: f64) -> Decided {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let cost = noise.cost();
     let long = cost.timed_s >= 0.06;
     let (mut seconds, mut timed) = (0.0, 0.0);
-    let terms = Terms::new(0.01, 0.01, None, Limits::default(), seed).unwrap().within(BUDGET_S);
-    let usual = usual(cost.start_s, cost.round_s, long);
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), seed).unwrap().within(budget_s);
+    let usual = usual(cost);
     let fewest = if long { 3.0 } else { 6.0 };
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
         let (rounds, limit) = match ask.rounds {
             Rounds::Usual => (usual, 0.06),
             Rounds::Many => ((8.0 * usual).min(96.0), 0.48),
-            Rounds::About(rounds) => (rounds.floor().max(3.0), f64::INFINITY),
+            Rounds::About(rounds) => (rounds.floor().max(2.0), f64::INFINITY),
         };
-        let rounds = rounds.min((limit / cost.round_s).ceil()).max(if limit < 1.0 { fewest } else { 3.0 });
+        let rounds = rounds.min((limit / cost.round_s).ceil()).max(if limit < 1.0 { fewest } else { 2.0 });
         let samples = noise.block(theta, rounds as usize, &mut random);
         if cost.start_s + fewest * cost.round_s > ask.left_s {
             return Err(NoDecision::OutOfTime(None));
@@ -77,7 +79,12 @@ struct Cell {
 
 impl Cell {
     fn new(noise: &Noise, deviations: [f64; 2], theta: f64, width: f64, decisions: u64) -> Self {
-        let all: Vec<Decided> = (0..decisions).map(|seed| decide(noise, theta, seed)).collect();
+        let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 8.0 });
+        let oracle_s = oracle::seconds(deviations, cost, theta, 0.01_f64.ln_1p(), width);
+        let floor_s = fewest * (cost.start_s + usual(cost) * cost.round_s);
+        // Enough time for a decision that takes twice as long as it must.
+        let budget_s = BUDGET_S.max(2.0 * oracle_s.max(floor_s)).min(LONGEST_S);
+        let all: Vec<Decided> = (0..decisions).map(|seed| decide(noise, theta, seed, budget_s)).collect();
         let slower = |call: Call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_));
         let same = |call: Call| call == Call::As(Difference::Same);
         let right = |one: &Decided| if theta == 0.0 { same(one.call) } else { slower(one.call) };
@@ -86,13 +93,11 @@ impl Cell {
             other || one.call == Call::As(Difference::Faster)
         };
         let times: Vec<f64> = all.iter().map(|one| if right(one) { one.seconds } else { f64::INFINITY }).collect();
-        let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 8.0 });
-        let rounds = usual(cost.start_s, cost.round_s, cost.timed_s >= 0.06);
         Self {
             right: all.iter().filter(|one| right(one)).count(),
             wrong: all.iter().filter(|one| wrong(one)).count(),
-            oracle_s: oracle::seconds(deviations, cost, theta, 0.01_f64.ln_1p(), width),
-            floor_s: fewest * (cost.start_s + rounds * cost.round_s),
+            oracle_s,
+            floor_s,
             took_s: quantile(&times, 0.5).filter(|seconds| seconds.is_finite()).unwrap_or(f64::INFINITY),
             all,
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-use crate::stats::{Change, Rule, StatsError, Weighted, decide, decide_weighted};
+use crate::stats::{self, Change, Rule, StatsError, Weighted, decide, decide_weighted};
 
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct Comparison {
     /// How the looks share the probability of a wrong verdict.
     #[serde(default, skip_serializing_if = "Spending::is_default")]
     pub spending: Spending,
+    /// How the bets on the signs of the blocks divide their capital.
+    #[serde(default, skip_serializing_if = "Stakes::is_default")]
+    pub stakes: Stakes,
     /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
     /// The time that was compared; missing in older records.
@@ -67,6 +70,33 @@ impl Spending {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
     fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// How the bets on the signs of the blocks divide their capital.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stakes {
+    /// The division of records that name none.
+    #[default]
+    Fixed,
+    /// By the scatter of the first two blocks.
+    ByScatter,
+}
+
+impl Stakes {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<Stakes> for stats::Stakes {
+    fn from(stakes: Stakes) -> Self {
+        match stakes {
+            Stakes::Fixed => Self::Fixed,
+            Stakes::ByScatter => Self::ByScatter,
+        }
     }
 }
 
@@ -139,7 +169,7 @@ impl Comparison {
         if self.blocks.is_empty() {
             return Ok(None);
         }
-        let rule = Rule::new(self.rope, self.alpha, &self.looks)?;
+        let rule = Rule::new(self.rope, self.alpha, &self.looks)?.with_stakes(self.stakes.into());
         if self.spending == Spending::Pocock {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));

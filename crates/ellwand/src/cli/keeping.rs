@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Spending};
+use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -70,6 +70,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         alpha: terms.rule.spending().alpha(),
         looks: terms.rule.spending().looks().to_vec(),
         spending: Spending::Hyperbolic,
+        stakes: Stakes::ByScatter,
         judged_by: String::new(),
         basis: None,
         verdict: verdict::said(row.said).into(),

@@ -80,7 +80,11 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
 /// E-value of the main question: a difference in either direction.
 fn support(comparison: &Comparison) -> Option<f64> {
     let (main, bets): (Vec<f64>, Vec<f64>) = comparison.blocks.iter().map(|block| (block.main, block.bet)).unzip();
-    if main.is_empty() { None } else { weighted_evidence(&main, &bets, comparison.rope).ok().map(|e| e.either()) }
+    if main.is_empty() {
+        None
+    } else {
+        weighted_evidence(&main, &bets, comparison.rope, comparison.stakes.into()).ok().map(|e| e.either())
+    }
 }
 
 /// E-value of the side questions (median, 90th percentile, mean): the mean of their e-values for "slower".
@@ -90,7 +94,9 @@ fn beside(comparison: &Comparison) -> Option<f64> {
     let rounds: Vec<f64> = (0..comparison.blocks.len()).map(rounds).collect();
     let of = |value: fn(&BlockValues) -> f64| {
         let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
-        weighted_evidence(&values, &rounds, comparison.rope).ok().map(|found| found.slower.now)
+        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes.into())
+            .ok()
+            .map(|found| found.slower.now)
     };
     let all = [of(|block| block.median)?, of(|block| block.p90)?, of(|block| block.mean)?];
     if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / 3.0) }
