@@ -17,7 +17,7 @@ use crate::worker::Limits;
 /// The usual budget of a case.
 const BUDGET_S: f64 = 20.0;
 /// The longest one that is simulated.
-const LONGEST_S: f64 = 300.0;
+const LONGEST_S: f64 = 60.0;
 
 /// One comparison: what was decided, its seconds, and the share of them inside slots.
 struct Decided {
@@ -82,8 +82,9 @@ impl Cell {
         let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 8.0 });
         let oracle_s = oracle::seconds(deviations, cost, theta, 0.01_f64.ln_1p(), width);
         let floor_s = fewest * (cost.start_s + usual(cost) * cost.round_s);
-        // Enough time for a decision that takes twice as long as it must.
-        let budget_s = BUDGET_S.max(2.0 * oracle_s.max(floor_s)).min(LONGEST_S);
+        // Enough time for a decision that takes twice as long as it must, where anybody would wait for it.
+        let needed_s = 2.0 * oracle_s.max(floor_s);
+        let budget_s = if needed_s <= LONGEST_S { BUDGET_S.max(needed_s) } else { BUDGET_S };
         let all: Vec<Decided> = (0..decisions).map(|seed| decide(noise, theta, seed, budget_s)).collect();
         let slower = |call: Call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_));
         let same = |call: Call| call == Call::As(Difference::Same);
