@@ -72,7 +72,7 @@ class Watch:
             return []
         return [
             {"id": "compiled-graphs", "title": "compiled graphs", "value": programs, "about": _COUNT},
-            {"id": "compile-s", "title": "compile time", "unit": "s", "better": "lower", "value": seconds, "about": _TIME},
+            {"id": "compile-time", "title": "compiled in", "unit": "s", "better": "lower", "value": seconds, "about": _TIME},
         ]
 
 

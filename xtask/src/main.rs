@@ -28,7 +28,8 @@ cargo xtask TASK
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
                        as a Python package into the user's cache), triton (runs every kernel in Triton's interpreter,
-                       compiles it; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
+                       compiles it; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs
+                       every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
                        on two nodes of this machine; fails without Slurm or root), miri, python (installs PyTorch and JAX)
