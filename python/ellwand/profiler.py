@@ -314,7 +314,7 @@ _global_lock = threading.Lock()
 
 
 def get_profiler(enabled: bool | None = None, device_id: int = 0) -> GPUProfiler:
-    """The profiler of the whole program. The first call creates it: enabled unless told otherwise, for ``device_id``.
+    """The profiler of the whole program. The first call creates it for ``device_id``, enabled unless ``enabled`` is False.
 
     Later calls return it; ``enabled`` switches recording on or off if it is given.
     """
