@@ -1,49 +1,134 @@
-"""How often `ellwand.compare` finds a slowdown of 5 % between two NumPy functions, and how long it takes.
+"""How often a slowdown of 5 % between two NumPy functions is found, and how long that takes, for several tools in turns.
 
-    python peers/python/planted.py [tries]
+    python peers/python/planted.py [TRIES [TOOL ..]]
 
-Also compares the first function with itself, which must never give a verdict of faster or slower.
+TOOL is one of ellwand, timeit, pytest-benchmark; all of them unless given, and pytest-benchmark only if it is installed. Each
+try gives every tool the pair (base, slower) and the pair (base, same) in an order that is drawn. `same` is a copy of `base`: a
+tool that calls it slower or faster raises a false alarm.
+
+`timeit` and pytest-benchmark print times and decide nothing. They are read as their users read them: `timeit` compares the best
+of 5 repeats (its command line prints that), pytest-benchmark fails a comparison of the minimum beyond 2.5 % (its option
+`--benchmark-compare-fail=min:2.5%`). Half of the planted difference is the fair threshold for both.
 """
 
+import importlib.util
+import json
 import os
+import pathlib
+import random
+import subprocess
 import sys
+import tempfile
 import time
+import timeit
 
 import numpy as np
 
 import ellwand
 
+#: Beyond this share of the base a tool without verdicts counts as deciding.
+THRESHOLD = 0.025
+PIECES = 20
+
 
 def base(x):
     """20 pieces of the same work."""
-    return [np.sqrt(x * x + 1.0).sum() for _ in range(20)][-1]
+    return [np.sqrt(x * x + 1.0).sum() for _ in range(PIECES)][-1]
+
+
+def same(x):
+    """A copy of `base`."""
+    return [np.sqrt(x * x + 1.0).sum() for _ in range(PIECES)][-1]
 
 
 def slower(x):
     """21 pieces: 5 % more."""
-    return [np.sqrt(x * x + 1.0).sum() for _ in range(21)][-1]
+    return [np.sqrt(x * x + 1.0).sum() for _ in range(PIECES + 1)][-1]
 
 
-def tries(count, candidate, x):
-    """Verdicts and seconds of comparisons with `base`."""
-    for number in range(count):
-        start = time.perf_counter()
-        result = ellwand.compare(base, candidate, x, time=5)
-        yield result, time.perf_counter() - start
-        print(f"{number + 1:>3} {candidate.__name__:<7} {result.verdict:<10} {result.ratio:.3f}", file=sys.stderr)
+def values():
+    return np.random.default_rng(0).random(5000)
+
+
+def called(ratio):
+    """The verdict of a reader who compares two numbers."""
+    return "slower" if ratio > 1 + THRESHOLD else "faster" if ratio < 1 - THRESHOLD else "same"
+
+
+def with_ellwand(candidate):
+    result = ellwand.compare(base, candidate, values(), time=5)
+    return ("slower" if result.slower else result.verdict), result.ratio
+
+
+def with_timeit(candidate):
+    """What `python -m timeit` does: enough calls for 0.2 s, five times, the best one."""
+    x, best = values(), []
+    for function in (base, candidate):
+        timer = timeit.Timer(lambda: function(x))
+        number, _ = timer.autorange()
+        best.append(min(timer.repeat(5, number)) / number)
+    return called(best[1] / best[0]), best[1] / best[0]
+
+
+TESTS = """
+import sys
+sys.path.insert(0, {folder!r})
+import planted
+
+def test_base(benchmark):
+    benchmark(planted.base, planted.values())
+
+def test_candidate(benchmark):
+    benchmark(planted.{name}, planted.values())
+"""
+
+
+def with_pytest_benchmark(candidate):
+    """One process of pytest, as in a project's tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        here, file = pathlib.Path(folder), pathlib.Path(folder) / "test_pair.py"
+        file.write_text(TESTS.format(folder=str(pathlib.Path(__file__).resolve().parent), name=candidate.__name__))
+        words = ["-q", "-p", "no:cacheprovider", "--benchmark-json", str(here / "out.json"), str(file)]
+        subprocess.run([sys.executable, "-m", "pytest", *words], check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        rows = {row["name"]: row["stats"]["min"] for row in json.loads((here / "out.json").read_text())["benchmarks"]}
+    ratio = rows["test_candidate"] / rows["test_base"]
+    return called(ratio), ratio
+
+
+TOOLS = {"ellwand": with_ellwand, "timeit": with_timeit, "pytest-benchmark": with_pytest_benchmark}
+
+
+def chosen(names):
+    unknown = [name for name in names if name not in TOOLS]
+    if unknown:
+        sys.exit(f"{unknown[0]} is unknown; expected some of {', '.join(TOOLS)}")
+    absent = importlib.util.find_spec("pytest_benchmark") is None
+    if absent and "pytest-benchmark" in names:
+        sys.exit("pytest-benchmark is not installed: pip install pytest-benchmark")
+    return names or [name for name in TOOLS if not (absent and name == "pytest-benchmark")]
 
 
 def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    x = np.random.default_rng(0).random(5000)
+    words = sys.argv[1:]
+    count = int(words.pop(0)) if words and words[0].isdigit() else 20
+    tools = chosen(words)
     load = os.getloadavg()[0]
-    for candidate in (slower, base):
-        done = list(tries(count, candidate, x))
-        verdicts = [result.verdict for result, _ in done]
-        counts = ", ".join(f"{verdicts.count(word)} {word}" for word in sorted(set(verdicts)))
-        seconds = sorted(seconds for _, seconds in done)
-        print(f"base against {candidate.__name__}: {counts}; {seconds[len(seconds) // 2]:.1f} s each, at most {seconds[-1]:.1f} s")
-    print(f"load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
+    found = {(tool, candidate): [] for tool in tools for candidate in (slower, same)}
+    for number in range(count):
+        for tool, candidate in random.sample(list(found), len(found)):
+            start = time.perf_counter()
+            verdict, ratio = TOOLS[tool](candidate)
+            seconds = time.perf_counter() - start
+            found[tool, candidate].append((verdict, seconds))
+            print(f"{number + 1:>3} {tool:<17} {candidate.__name__:<7} {verdict:<10} {ratio:.3f} {seconds:5.1f} s", file=sys.stderr)
+    print(f"| tool | pair | slower | faster | same | undecided | s, median | s, most |\n|---|---|{'---:|' * 6}")
+    for (tool, candidate), rows in found.items():
+        verdicts, seconds = [verdict for verdict, _ in rows], sorted(seconds for _, seconds in rows)
+        counts = [verdicts.count(word) for word in ("slower", "faster", "same")]
+        counts.append(count - sum(counts))
+        cells = " | ".join(str(each) for each in counts)
+        print(f"| {tool} | base, {candidate.__name__} | {cells} | {seconds[count // 2]:.1f} | {seconds[-1]:.1f} |")
+    print(f"\n{count} tries, NumPy {np.__version__}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

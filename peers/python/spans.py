@@ -2,7 +2,8 @@
 
     python peers/python/spans.py [rounds]
 
-The package must be installed. The empty context manager is compiled with `cc`; PyTorch takes part if it is installed.
+The package must be installed. The empty context manager is compiled with `cc`; PyTorch and nvtx take part if they are installed
+(`pip install nvtx`). Without a profiler attached, nvtx only asks whether there is one.
 """
 
 import cProfile
@@ -107,6 +108,11 @@ def rows():
     yield "ellwand off, reused `with`", use(off.profile("reused")), None
     yield "contextlib and a list", make(seed_style, spans), spans.clear
     yield "cProfile, function", profiled, None
+    if importlib.util.find_spec("nvtx"):
+        import nvtx
+
+        yield "nvtx annotate, new", make(nvtx.annotate, "new"), None
+        yield "nvtx annotate, function", call(nvtx.annotate("nothing")(nothing)), None
     if importlib.util.find_spec("torch"):
         import torch
 

@@ -1,14 +1,18 @@
-"""The layer operations and the parts of attention against PyTorch, in fresh, interleaved processes, as ratios.
+"""The layer operations and the parts of attention against PyTorch and JAX, in fresh, interleaved processes, as ratios.
 
     python3.11 setup.py && cargo build --release && python3.11 run.py [ROUNDS [OP ..]] [--sequence N]
+
+JAX takes part if `target/peers/torch` has it (`target/peers/torch/bin/pip install jax==0.10.2`, or `cargo xtask check --only
+python`, which installs it).
 
 Without OP it measures the layer operations; `attention` selects the parts of attention, and --sequence selects shapes of that
 sequence length. attention-core is PyTorch's fused form (scaled_dot_product_attention) against Ellwand's, attention-naive is
 PyTorch's three separate steps against Ellwand's fused form.
 
 Each round runs, for each operation and shape: PyTorch as shipped (A), ellwand, PyTorch with an allocator tuned so that it never
-faults (B), ellwand again. The statistic of a process is the lower quartile of its samples; the ratio of a round is PyTorch's
-over the mean of ellwand's two; the table has the median of the rounds and their range.
+faults (B), ellwand again, then JAX in both ways around a third run of ellwand. The statistic of a process is the lower quartile
+of its samples; the ratio of a round is the other's over the mean of ellwand's two or three; the table has the median of the
+rounds and their range. attention-core has one form in JAX, three steps under jit.
 """
 
 import argparse
@@ -33,8 +37,8 @@ SECONDS = 0.25
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
 
 
-def torch(op, shape, tuned):
-    command = [PYTHON, HERE / "worker.py", op, *shape, THREADS, SECONDS]
+def other(op, shape, tuned, worker="worker.py"):
+    command = [PYTHON, HERE / worker, op, *shape, THREADS, SECONDS]
     out = subprocess.run([str(c) for c in command], check=True, text=True, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, env={**os.environ, **(TUNED if tuned else {})}).stdout
     return statistics.quantiles(json.loads(out)["samples"], n=4)[0]
@@ -73,22 +77,29 @@ def main():
     cases = [(shape, op) for shape in shapes for op in ops if (shape in ATTENTION_SHAPES) == op.startswith("attention")]
     rounds = asked.rounds
     sys.exit(f"torch is absent: run {HERE / 'setup.py'} first") if not PYTHON.exists() else None
-    print("| operation | shape | ellwand ms | A: PyTorch as shipped ms | A: ratio | B: PyTorch without faults ms | B: ratio |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+    has_jax = subprocess.run([str(PYTHON), "-c", "import jax"], stderr=subprocess.DEVNULL).returncode == 0
+    others = [("PyTorch", "worker.py"), *([("JAX", "jax_worker.py")] if has_jax else [])]
+    heads = [f"{way}: {name} {how} ms | {way}: ratio" for name, _ in others for way, how in (("A", "as shipped"), ("B", "without faults"))]
+    print("| operation | shape | ellwand ms | " + " | ".join(heads) + " |")
+    print("|---|---|---:|" + "---:|---:|" * len(heads))
+    ms = lambda values: f"{statistics.median(values) / 1e6:.3f}"
+    ratio = lambda values: f"**{statistics.median(values):.2f}** ({min(values):.2f}–{max(values):.2f})"
     for shape, op in cases:
-        a, b, ours, shipped, tuned = [], [], [], [], []
+        ours, times, ratios = [], [[] for _ in heads], [[] for _ in heads]
         for _ in range(rounds):
-            first, second = torch(op, shape, False), ellwand(op, shape)
-            third, fourth = torch(op, shape, True), ellwand(op, shape)
-            mine = (second + fourth) / 2
-            a.append(first / mine)
-            b.append(third / mine)
-            ours.append(mine)
-            shipped.append(first)
-            tuned.append(third)
-        ms = lambda values: f"{statistics.median(values) / 1e6:.3f}"
-        ratio = lambda values: f"**{statistics.median(values):.2f}** ({min(values):.2f}–{max(values):.2f})"
-        print(f"| {op} | {shape} | {ms(ours)} | {ms(shipped)} | {ratio(a)} | {ms(tuned)} | {ratio(b)} |", flush=True)
+            mine, theirs = [], []
+            for place, (_, worker) in enumerate(others):
+                theirs.append(other(op, shape, False, worker))
+                mine.append(ellwand(op, shape))
+                theirs.append(other(op, shape, True, worker))
+                # The first has one of ours after each of its ways, as ever.
+                mine += [ellwand(op, shape)] if place == 0 else []
+            ours.append(statistics.mean(mine))
+            for column, value in enumerate(theirs):
+                times[column].append(value)
+                ratios[column].append(value / ours[-1])
+        cells = " | ".join(f"{ms(time)} | {ratio(each)}" for time, each in zip(times, ratios))
+        print(f"| {op} | {shape} | {ms(ours)} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

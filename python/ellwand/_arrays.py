@@ -26,6 +26,8 @@ def _torch() -> Any:
 def _of_torch(name: str, tensor: Any) -> Any:
     if tensor.requires_grad:
         raise EllwandError(f"{name}: the tensor requires a gradient; pass {name}.detach()")
+    if tensor.device.type == "meta":
+        raise EllwandError(f"{name}: the tensor is on the meta device and holds no values; expected one on the CPU")
     if tensor.device.type != "cpu":
         raise EllwandError(f"{name}: the tensor is on {tensor.device}; expected one on the CPU: pass {name}.cpu()")
     torch = _torch()
@@ -34,7 +36,14 @@ def _of_torch(name: str, tensor: Any) -> Any:
     if tensor.dtype == torch.bfloat16:
         # The bits, as every part of Ellwand keeps bf16.
         return tensor.view(torch.uint16).numpy()
-    return tensor.numpy()
+    if tensor.is_neg() or tensor.is_conj():
+        how = "resolve_neg" if tensor.is_neg() else "resolve_conj"
+        raise EllwandError(f"{name}: the tensor is a view that changes signs when it is read; pass {name}.{how}()")
+    try:
+        return tensor.numpy()
+    except (RuntimeError, TypeError) as error:
+        # Float8, quantised and other elements that NumPy does not have.
+        raise EllwandError(f"{name}: NumPy has no {tensor.dtype} ({error}); pass {name}.float()") from error
 
 
 def borrow(name: str, value: Any) -> Array:

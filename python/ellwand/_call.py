@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import _arrays, _load, _registry
+from . import _arrays, _compile, _load, _registry
 from ._case import Case
 from ._errors import EllwandError
-from ._prepared import Ready
+from ._prepared import Ready, readings_of
 
 __all__ = ["NAME", "Call", "pickled", "register", "register_file", "usable_elsewhere"]
 
@@ -149,6 +149,8 @@ class _Function(_registry.Implementation):
         call = self.call
         assert call is not None
         functions, args, kwargs = call.fresh()
+        _compile.save(NAME, self.name)
+        watch = _compile.Watch()
         function: Callable[..., Any] = functions[self.index]
         run = functools.partial(function, *args, **kwargs) if args or kwargs else function
         arrays = {} if call.inplace else _argument_arrays(args, kwargs)
@@ -164,7 +166,8 @@ class _Function(_registry.Implementation):
             return call.outputs(result)
 
         keep = list(_argument_arrays(args, kwargs).values())
-        return Ready(run, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, list, "")
+        rows = readings_of(None, watch)
+        return Ready(run, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, "")
 
 
 def _argument_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _arrays
+from . import _arrays, _compile
 from ._case import Case
 from ._errors import EllwandError
 
 if TYPE_CHECKING:
     from ._registry import Implementation
 
-__all__ = ["Ready", "ready"]
+__all__ = ["Ready", "ready", "readings_of"]
 
 #: id, title, unit, better, value (None: unavailable), about.
 Reading = tuple[str, str, str, str, "float | None", str]
@@ -45,6 +45,8 @@ def _digest(array: Any) -> bytes:
 def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     """Prepares ``row`` for ``case``. The arrays of ``inputs`` are this implementation's own."""
     before = {name: _digest(array) for name, array in inputs.items()}
+    _compile.save(*case.id.split("/"), row.name)
+    watch = _compile.Watch()
     made = row.function(case, inputs)
 
     def output(result: Any) -> dict[str, Any]:
@@ -54,15 +56,22 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
         return _arrays.named(result, row.outputs)
 
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
+    # What a preparation compiles beside the task is not the task's.
+    kept = getattr(made, "watch", None)
+    rows = readings_of(getattr(made, "readings", None), kept if isinstance(kept, _compile.Watch) else watch)
     if callable(made) and not hasattr(made, "run"):
         keep = list(inputs.values())
-        rows = _readings(getattr(made, "readings", None))
         return Ready(made, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, what_ran)
-    return _object(made, row, output, list(inputs.values()), what_ran)
+    return _object(made, row, output, list(inputs.values()), rows, what_ran)
 
 
 def _object(
-    made: Any, row: Implementation, output: Callable[[Any], dict[str, Any]], keep: list[Any], what_ran: str
+    made: Any,
+    row: Implementation,
+    output: Callable[[Any], dict[str, Any]],
+    keep: list[Any],
+    rows: Callable[[], list[Reading]],
+    what_ran: str,
 ) -> Ready:
     missing = [name for name in ("run", "output") if not callable(getattr(made, name, None))]
     if missing:
@@ -98,13 +107,14 @@ def _object(
         waiter=waiter,
         poison=spoil,
         output=give,
-        readings=_readings(getattr(made, "readings", None)),
+        readings=rows,
         what_ran=what_ran,
     )
 
 
-def _readings(function: Callable[[], Any] | None) -> Callable[[], list[Reading]]:
-    return (lambda: [_reading(each) for each in function()]) if function else list
+def readings_of(function: Callable[[], Any] | None, watch: _compile.Watch) -> Callable[[], list[Reading]]:
+    """The readings of an implementation, and those of the compilers that it used."""
+    return lambda: [_reading(each) for each in [*(function() if function else ()), *watch.readings()]]
 
 
 def _reading(given: Any) -> Reading:

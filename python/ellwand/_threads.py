@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["limit", "tame"]
+__all__ = ["limit", "of_xla", "tame"]
 
 #: Spins before an OpenMP thread sleeps, about 0.1 ms. The default of GNU OpenMP spins for milliseconds, which the implementation
 #: that takes the next slot would pay for; no spinning at all would charge each operator a wake-up.
 SPINS = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
 
-_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+#: XLA's CPU client reads NPROC once, when JAX finds its devices.
+_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NPROC")
 
 
 def tame() -> None:
@@ -21,13 +22,30 @@ def tame() -> None:
 
 
 def limit(threads: int) -> None:
-    """Gives every pool ``threads`` threads, whether its library is loaded or not."""
+    """Gives every pool ``threads`` threads, whether its library is loaded or not. XLA's is fixed once JAX has computed."""
     for name in _POOLS:
         os.environ[name] = str(threads)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)
     _limit_openblas(threads)
+
+
+def of_xla() -> int | None:
+    """Threads in XLA's pool for operations on the CPU, counted; None if the system does not name threads."""
+    try:
+        tasks = os.listdir("/proc/self/task")
+    except OSError:
+        return None
+    count = 0
+    for task in tasks:
+        try:
+            with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as name:
+                count += name.read().startswith("tf_XLAEigen")
+        except OSError:
+            # It ended meanwhile.
+            continue
+    return count or None
 
 
 def _limit_openblas(threads: int) -> None:

@@ -67,7 +67,7 @@ def run_comprehensive_benchmark(
     workloads = list(dict.fromkeys(each for name in operations for each in OPERATIONS[name]))
     rows: list[dict[str, Any]] = []
     for workload in workloads:
-        words = ["run", workload, "-i", ",".join(chosen), "--effort", effort, "--no-plot", "--no-ceilings"]
+        words = ["run", workload, "-i", ",".join(chosen), "--effort", effort, "--no-plot"]
         words += ["--batch", _numbers("batch_sizes", batch_sizes)]
         words += ["--sequence", _numbers("sequence_lengths", sequence_lengths)]
         words += ["--dimension", _numbers("tensor_dimensions", tensor_dimensions)]

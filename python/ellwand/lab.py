@@ -224,18 +224,22 @@ def optimize_attention(Q: Any, K: Any, V: Any, optimization_level: int = 0) -> A
     if optimization_level not in range(len(LEVELS)):
         named = ", ".join(f"{level} ({name})" for level, name in enumerate(LEVELS))
         raise EllwandError(f"optimization_level: {optimization_level!r} is unknown; expected {named}")
-    if "torch" not in sys.modules:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(Q, torch.Tensor):
         if optimization_level == 0:
             return _plain_attention(Q, K, V)
-        raise EllwandError("optimization_level: levels above 0 need PyTorch tensors, and PyTorch is not imported")
+        given = f"{type(Q).__module__.split('.')[0]}.{type(Q).__name__}"
+        raise EllwandError(f"optimization_level: levels above 0 need PyTorch tensors; Q is a {given}: pass torch.from_numpy(..)")
     return _torch_attention(optimization_level)(Q, K, V)
 
 
 def _plain_attention(q: Any, k: Any, v: Any) -> Any:
     import numpy as np
 
+    # The caller's own exp, so that an array of JAX stays one.
+    space = q.__array_namespace__() if hasattr(q, "__array_namespace__") else np
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])
-    e = np.exp(scores - scores.max(-1, keepdims=True))
+    e = space.exp(scores - scores.max(-1, keepdims=True))
     return (e / e.sum(-1, keepdims=True)) @ v
 
 
@@ -270,7 +274,7 @@ class MemoryUsage(float):
 
 
 def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
-    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch computes there, else of the process."""
+    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, else of the process."""
     given = _arguments(args)
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)
@@ -281,17 +285,42 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
         fn(*given)
         torch.cuda.synchronize()
         return _usage(before, float(torch.cuda.max_memory_allocated()), "the CUDA allocator of PyTorch")
+
+    def run() -> None:
+        result = fn(*given)
+        wait = _arrays.waiter(result)
+        if wait is not None:
+            wait(result)
+
+    # An array of JAX names its devices.
+    devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
+    usage = _of_jax(sorted(devices, key=str), run) if devices else None
+    if usage is not None:
+        return usage
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
             refs.write("5")
         before = _resident("VmRSS:")
     except OSError as error:
         raise EllwandError(f"peak memory is unavailable: this system has no /proc/self/clear_refs ({error})") from error
-    result = fn(*given)
-    wait = _arrays.waiter(result)
-    if wait is not None:
-        wait(result)
+    run()
     return _usage(before, _resident("VmHWM:"), "the resident set of the process")
+
+
+def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:
+    """Peak of the arrays on JAX devices that keep statistics, as GPUs do and CPUs do not."""
+
+    def total(key: str) -> float:
+        return math.fsum((device.memory_stats() or {}).get(key, 0) for device in devices)
+
+    if not all("peak_bytes_in_use" in (device.memory_stats() or {}) for device in devices):
+        return None
+    before, earlier = total("bytes_in_use"), total("peak_bytes_in_use")
+    run()
+    peak = total("peak_bytes_in_use")
+    # JAX cannot reset its peak.
+    hidden = "" if peak > earlier else "; an upper bound, because the peak was higher before"
+    return _usage(before, peak, f"the allocator of JAX{hidden}")
 
 
 def _usage(before: float, peak: float, source: str) -> MemoryUsage:

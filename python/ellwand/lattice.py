@@ -27,7 +27,7 @@ def encode(
 
     ``q`` is the nesting ratio and ``levels`` the number M of levels: log2(q) bits a dimension and level. ``beta`` is the scale
     of the finest lattice in units of the data. ``overload`` says what becomes of vectors outside the codebook: ``"flag"``
-    marks them, ``"retry"`` scales them down by 2^alpha up to ``cap`` times.
+    marks them, ``"retry"`` scales them down by 2^alpha up to ``cap`` times. A vector with NaN is outside the codebook.
     """
     return _native.encode(floats("x", x), lattice, q, levels, beta, centred, overload, alpha, cap)
 

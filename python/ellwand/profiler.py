@@ -313,12 +313,17 @@ _global: GPUProfiler | None = None
 _global_lock = threading.Lock()
 
 
-def get_profiler(enabled: bool = True, device_id: int = 0) -> GPUProfiler:
-    """The profiler of the whole program. The first call decides its arguments."""
+def get_profiler(enabled: bool | None = None, device_id: int = 0) -> GPUProfiler:
+    """The profiler of the whole program. The first call creates it for ``device_id``, enabled unless ``enabled`` is False.
+
+    Later calls return it; ``enabled`` switches recording on or off if it is given.
+    """
     global _global
     with _global_lock:
         if _global is None:
-            _global = GPUProfiler(enabled, device_id)
+            _global = GPUProfiler(enabled is not False, device_id)
+        elif enabled is not None:
+            _global.enabled = enabled
         return _global
 
 

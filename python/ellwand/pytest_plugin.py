@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +75,11 @@ class Measure:
         from .lab import measure_memory_usage
 
         measurement = bench(function, *args, **options)
-        return Budget(measurement, lambda: float(measure_memory_usage(function, args)))
+        # Memory is measured on the same call: what is no option of `bench` is a keyword of the function.
+        parameters = inspect.signature(bench).parameters.values()
+        known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+        call = functools.partial(function, **{name: value for name, value in options.items() if name not in known})
+        return Budget(measurement, lambda: float(measure_memory_usage(call, args)))
 
     def compare(self, baseline: Callable[..., Any], candidate: Callable[..., Any], /, *args: Any, **options: Any) -> Verdict:
         """As ``ellwand.compare``."""

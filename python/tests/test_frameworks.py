@@ -1,7 +1,7 @@
 """Implementations by NumPy, PyTorch and JAX give the answers of the reference."""
 
 import pytest
-from conftest import needs_jax, needs_torch
+from conftest import needs_compiler, needs_jax, needs_torch
 
 from ellwand import _frameworks
 
@@ -15,6 +15,13 @@ def test_all_of_them_agree_with_the_reference(run):
     # The tanh form of JAX's GELU loses more digits in its gradient than the tolerance allows.
     done = run("check", *WORKLOADS, "-i", names, "--size", "tiny", "--form", "exact")
     assert done.code == 0, done.out + done.err
+
+
+@needs_torch
+@needs_compiler
+def test_compiled_functions_agree_with_the_reference(run):
+    done = run("check", "softmax", "residual-layer-norm", "-i", "torch-compile", "--size", "tiny")
+    assert done.code == 0 and "2 right, 0 wrong, 0 failed, 0 unsupported" in done.out, done.out + done.err
 
 
 @needs_torch

@@ -1,5 +1,6 @@
 """``ellwand.bench`` and ``ellwand.compare``."""
 
+import os
 import sys
 
 import numpy as np
@@ -26,6 +27,10 @@ def wrong(x):
 
 def raises(x):
     raise ValueError("no luck")
+
+
+def leaves():
+    os._exit(3)
 
 
 def changes(x):
@@ -65,6 +70,25 @@ def test_functions_that_disagree_get_no_verdict():
 def test_an_exception_is_an_error_with_the_traceback():
     with pytest.raises(ellwand.EllwandError, match="ValueError: no luck.*(\n.*)*in raises"):
         ellwand.bench(raises, X)
+
+
+def test_a_function_that_ends_its_worker_is_an_error():
+    with pytest.raises(ellwand.EllwandError, match="leaves: failed: .*exited with code 3"):
+        ellwand.bench(leaves)
+
+
+def test_a_function_that_ends_the_only_process_ends_the_program(script):
+    body = """
+import os, ellwand
+def leaves():
+    os._exit(3)
+if __name__ == "__main__":
+    print("begins", flush=True)
+    ellwand.bench(leaves, isolated=False)
+    print("goes on")
+"""
+    done = script(body, check=False)
+    assert (done.code, done.out, done.err) == (3, "begins\n", "")
 
 
 def test_a_function_that_changes_its_argument_must_say_so():

@@ -382,12 +382,30 @@ def test_what_does_not_fit_is_counted():
 
 
 def test_the_global_profiler_is_one():
-    assert get_profiler() is get_profiler(enabled=False)
+    assert get_profiler() is get_profiler(enabled=True)
     from ellwand.profiler import span
 
     with span("of the program"):
         pass
     assert "of the program" in get_profiler().get_summary()
+
+
+def test_the_global_profiler_is_switched_on_for_some_requests():
+    """As a service does that profiles one request in a hundred."""
+    profiler = get_profiler(enabled=True)
+    profiler.reset()
+
+    @profiler.profile_function(operation="handler")
+    def handle():
+        with get_profiler().profile("query"):
+            pass
+
+    for request in range(200):
+        get_profiler(enabled=request % 100 == 7)
+        handle()
+    assert get_profiler().enabled is False, "a call without an argument leaves it as it is"
+    assert {each.operation: each.call_count for each in profiler.get_bottlenecks()} == {"handler": 2, "query": 2}
+    get_profiler(enabled=True)
 
 
 def test_clear_inside_a_span_leaves_the_thread_as_it_was():

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from conftest import needs_torch
+from conftest import needs_compiler, needs_jax, needs_torch
 
 import ellwand
 from ellwand import benchmarks, lab
@@ -42,14 +42,72 @@ def test_peak_memory_sees_a_temporary():
     assert usage > 50 and usage.source
 
 
+@needs_jax
+def test_the_lab_works_on_arrays_of_jax():
+    import jax
+    import jax.numpy as jnp
+
+    profile = lab.profile_attention_components(32, 16, 2, framework="jax", iterations=2)
+    assert profile.framework == "jax" and tuple(profile) == lab.COMPONENTS and profile.total > 0
+    x = jnp.ones((64, 64))
+    assert lab.benchmark_function(jax.jit(jnp.matmul), (x, x), warmup=1, iterations=2) > 0
+    usage = lab.measure_memory_usage(lambda each: jnp.outer(each, each), (jnp.ones(4000),))
+    assert usage > 50 and "resident set" in usage.source, "the CPU of JAX keeps no statistics"
+    attention = lab.optimize_attention(x[None], x[None], x[None], 0)
+    assert isinstance(attention, jax.Array)
+    np.testing.assert_allclose(attention[0], x, rtol=1e-5)
+    with pytest.raises(ellwand.EllwandError, match="need PyTorch tensors; Q is a jax"):
+        lab.optimize_attention(x, x, x, 2)
+
+
+class FakeJaxDevice:
+    """A device that keeps statistics, whose peak never falls."""
+
+    def __init__(self):
+        self.used, self.peak = 5_000_000, 20_000_000
+
+    def memory_stats(self):
+        return {"bytes_in_use": self.used, "peak_bytes_in_use": self.peak}
+
+    def compute(self, size):
+        self.peak = max(self.peak, self.used + size)
+
+
+class FakeJaxArray:
+    def __init__(self, device):
+        self.device = device
+
+    def devices(self):
+        return {self.device}
+
+    def block_until_ready(self):
+        return self
+
+
+def test_memory_on_a_device_of_jax_is_that_of_its_allocator():
+    device = FakeJaxDevice()
+    array = FakeJaxArray(device)
+    usage = lab.measure_memory_usage(lambda each: device.compute(30_000_000) or each, (array,))
+    assert usage == 30.0 and usage.before_mb == 5.0 and usage.source == "the allocator of JAX"
+    usage = lab.measure_memory_usage(lambda each: device.compute(1_000_000) or each, (array,))
+    assert usage == 30.0 and "upper bound" in usage.source
+
+
 @needs_torch
-def test_every_level_of_attention_gives_the_same():
+@pytest.mark.parametrize("level", [pytest.param(1, marks=needs_compiler), 2, 3])
+def test_every_level_of_attention_gives_the_same(level):
     import torch
 
     q, k, v = torch.randn(3, 1, 2, 32, 16)
     want = lab.optimize_attention(q, k, v, 0)
-    for level in (2, 3):
-        torch.testing.assert_close(lab.optimize_attention(q, k, v, level), want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(lab.optimize_attention(q, k, v, level), want, rtol=1e-4, atol=1e-5)
+
+
+@needs_torch
+def test_an_unknown_level_is_refused():
+    import torch
+
+    q, k, v = torch.randn(3, 1, 2, 32, 16)
     with pytest.raises(ellwand.EllwandError, match="optimization_level"):
         lab.optimize_attention(q, k, v, 9)
 
@@ -67,6 +125,7 @@ def test_the_layer_benchmark_writes_the_rows_of_its_guide(tmp_path, capsys):
     assert rows == json.loads(file.read_text()) and len(rows) == 2 * 2 * 3
     assert {row["operation"] for row in rows} == {"LayerNorm", "MSELoss", "CrossEntropyLoss"}
     assert {"implementation", "time_ms", "memory_mb", "inference_speed", "gpu_efficiency", "throughput_gbps"} <= set(rows[0])
+    assert all(row["gpu_efficiency"] > 0 for row in rows), "a share of the ceilings of this machine"
     assert "LayerNorm" in capsys.readouterr().out
     with pytest.raises(ellwand.EllwandError, match="'Conv' is unknown"):
         benchmarks.run_comprehensive_benchmark(operations=["Conv"])
@@ -78,7 +137,18 @@ def test_the_fixture_holds_budgets(tmp_path, script):
     import subprocess
     import sys
 
-    (tmp_path / "work.py").write_text("def quick():\n    return sum(range(100))\n\ndef big():\n    return len(b'x' * (80 << 20))\n")
+    (tmp_path / "work.py").write_text(
+        """
+def quick():
+    return sum(range(100))
+
+def long(times=20):
+    return [sum(range(100)) for _ in range(times)][0]
+
+def big(*, megabytes=80):
+    return len(b"x" * (megabytes << 20))
+"""
+    )
     (tmp_path / "test_it.py").write_text(
         """
 import work
@@ -91,6 +161,18 @@ def test_time(measure):
 
 def test_memory(measure):
     measure(work.big).needs_at_most(20)
+
+def test_keywords_reach_the_function_and_options_do_not(measure):
+    measure(work.big, megabytes=1, effort="quick", threads=1).takes_at_most(10.0).needs_at_most(20)
+
+def test_keywords_count_for_memory(measure):
+    measure(work.big, megabytes=40, inplace=True).needs_at_most(20)
+
+def test_faster(measure):
+    measure.compare(work.long, work.quick).is_not_slower().is_faster()
+
+def test_slower(measure):
+    measure.compare(work.quick, work.long, time=10).is_not_slower()
 """
     )
     done = subprocess.run(
@@ -98,8 +180,9 @@ def test_memory(measure):
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
-    assert "2 failed, 1 passed" in done.stdout, done.stdout
-    assert "takes longer than" in done.stdout and "above the limit of 20 MB" in done.stdout
+    assert "4 failed, 3 passed" in done.stdout, done.stdout
+    assert "takes longer than" in done.stdout and done.stdout.count("above the limit of 20 MB") == 2, done.stdout
+    assert "slower: long takes " in done.stdout, done.stdout
 
 
 def test_a_cell_is_measured_with_the_names_of_the_notebook():

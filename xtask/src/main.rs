@@ -27,8 +27,9 @@ cargo xtask TASK
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
-                       as a Python package into the user's cache), triton (compiles every kernel in Triton; fetches Triton
-                       as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
+                       as a Python package into the user's cache), triton (runs every kernel in Triton's interpreter,
+                       compiles it; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs
+                       every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
                        on two nodes of this machine; fails without Slurm or root), miri, python (installs PyTorch and JAX)

@@ -37,6 +37,9 @@ fn pip(python: &Path) -> Command {
     pip
 }
 
+/// Largest wheel that a user may be asked to download, in bytes.
+const WHEEL_BYTES: u64 = 10_000_000;
+
 /// The check.
 pub(crate) fn check() -> Result<()> {
     let (python, package) = (python()?, root()?.join("python"));
@@ -45,25 +48,153 @@ pub(crate) fn check() -> Result<()> {
         tool.args(["-m", name]).current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1");
         tool
     };
-    // pip calls the maturin of the environment.
-    let path = std::env::join_paths(
-        python
-            .parent()
-            .map(Path::to_path_buf)
-            .into_iter()
-            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
-    )?;
-    // The profile of the tests: kernels are fast in it, and everything else is built already.
-    run(pip(&python)
-        .args(["--force-reinstall", "--no-deps", "--no-build-isolation"])
-        .arg(&package)
-        .env("MATURIN_PEP517_ARGS", "--profile=dev")
-        .env("PATH", path))?;
     run(tool("mypy").arg("--no-incremental"))?;
     run(tool("pyright").args(["--warnings", "--pythonpath"]).arg(&python))?;
-    // Safe path: the installed package is tested, not the folder next to the tests.
-    run(Command::new(&python)
+    let wheel = wheel(&python)?;
+    alone(&python, &wheel)?;
+    run(pip(&python).args(["--force-reinstall", "--no-deps"]).arg(&wheel))?;
+    run(&mut tests(&python)?)
+}
+
+/// The tests, on the installed package: `-P` keeps the folder next to them off the path.
+fn tests(python: &Path) -> Result<Command> {
+    let mut tests = Command::new(python);
+    tests
         .args(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"])
-        .current_dir(&package)
-        .env("PYTHONDONTWRITEBYTECODE", "1"))
+        .current_dir(root()?.join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(tests)
+}
+
+/// The wheel that a user gets: a release build of the sdist, which must hold all that it needs. Both environments use it.
+fn wheel(python: &Path) -> Result<PathBuf> {
+    let home = root()?.join("target/python");
+    let (dist, fresh, sdist) = (home.join("dist"), home.join("fresh"), home.join("sdist"));
+    for old in [&dist, &fresh] {
+        if old.exists() {
+            std::fs::remove_dir_all(old)?;
+        }
+        std::fs::create_dir_all(old)?;
+    }
+    let maturin = |folder: &Path, words: &[&str]| {
+        let mut maturin = Command::new(python);
+        maturin.args(["-m", "maturin"]).args(words).arg("-o").arg(&dist).current_dir(folder);
+        maturin.env("CARGO_TARGET_DIR", target()?);
+        run(&mut maturin)
+    };
+    maturin(&root()?.join("python"), &["sdist"])?;
+    let archive = only(&dist, "tar.gz")?;
+    run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(&archive).arg("-C").arg(&fresh))?;
+    mirror(&fresh, &sdist)?;
+    maturin(&sdist, &["build", "--release"])?;
+    let wheel = only(&dist, "whl")?;
+    let bytes = wheel.metadata()?.len();
+    println!("wheel from the sdist: {:.1} MB", bytes as f64 / 1e6);
+    anyhow::ensure!(
+        bytes <= WHEEL_BYTES,
+        "{} has {bytes} bytes; expected at most {WHEEL_BYTES}: `unzip -v` shows what is large",
+        wheel.display()
+    );
+    Ok(wheel)
+}
+
+/// Where Cargo builds: dependencies are built there already.
+fn target() -> Result<PathBuf> {
+    Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
+}
+
+/// The only file in `folder` whose name ends so.
+fn only(folder: &Path, end: &str) -> Result<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(end) {
+            found.push(path);
+        }
+    }
+    match <[PathBuf; 1]>::try_from(found) {
+        Ok([path]) => Ok(path),
+        Err(found) => anyhow::bail!("{} files *{end} in {}; expected one", found.len(), folder.display()),
+    }
+}
+
+/// Makes `to` equal to `from` and leaves equal files alone: Cargo builds again what is newer than its last build, and all
+/// files of an archive have one old date.
+fn mirror(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(to)? {
+        let old = entry?.path();
+        let new = from.join(old.file_name().unwrap_or_default());
+        if old.is_dir() && !new.is_dir() {
+            std::fs::remove_dir_all(&old)?;
+        } else if old.is_file() && !new.is_file() {
+            std::fs::remove_file(&old)?;
+        }
+    }
+    for entry in std::fs::read_dir(from)? {
+        let new = entry?.path();
+        let old = to.join(new.file_name().unwrap_or_default());
+        if new.is_dir() {
+            mirror(&new, &old)?;
+        } else {
+            let bytes = std::fs::read(&new)?;
+            if std::fs::read(&old).ok().as_ref() != Some(&bytes) {
+                std::fs::write(&old, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The wheel in a fresh environment with NumPy alone: it imports, computes, has its command, and the tests that need a
+/// framework skip with its name.
+fn alone(python: &Path, wheel: &Path) -> Result<()> {
+    let home = root()?.join("target/python/alone");
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&home))?;
+    let python = home.join("bin/python");
+    run(pip(&python).arg(wheel).arg("pytest"))?;
+    let kernel =
+        "import ellwand, numpy; from ellwand import nn; assert abs(nn.gelu(numpy.ones(3, 'f'))[0] - 0.8413447) < 1e-6";
+    run(Command::new(&python).args(["-P", "-c", kernel]))?;
+    let words =
+        ["run", "gelu", "--size", "tiny", "--effort", "quick", "--no-ceilings", "--no-plot", "--overwrite", "-o"];
+    run(Command::new(home.join("bin/ellwand")).args(words).arg(home.join("out")))?;
+    let done = tests(&python)?.output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    println!("{said}{}", String::from_utf8_lossy(&done.stderr));
+    anyhow::ensure!(done.status.success(), "the tests fail with NumPy alone");
+    for why in ["PyTorch is not installed", "JAX is not installed"] {
+        anyhow::ensure!(said.contains(why), "no skipped test says '{why}'");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    #[test]
+    fn a_mirror_is_equal_and_leaves_equal_files_alone() {
+        let home = std::env::temp_dir().join(format!("ellwand-mirror-{}", std::process::id()));
+        let (from, to) = (home.join("from"), home.join("to"));
+        for (folder, files) in
+            [(&from, ["same=1", "changed=new", "only/new=2"]), (&to, ["same=1", "changed=old", "gone/x=3"])]
+        {
+            for (name, text) in files.iter().map(|file| file.split_once('=').unwrap()) {
+                let file = folder.join(name);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, text).unwrap();
+            }
+        }
+        let date = || fs::metadata(to.join("same")).unwrap().modified().unwrap();
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        fs::File::open(to.join("same")).unwrap().set_modified(old).unwrap();
+        super::mirror(&from, &to).unwrap();
+        assert_eq!(date(), old);
+        assert_eq!(fs::read_to_string(to.join("changed")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(to.join("only/new")).unwrap(), "2");
+        assert!(!to.join("gone").exists());
+        fs::remove_dir_all(&home).unwrap();
+    }
 }

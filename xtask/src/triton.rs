@@ -1,5 +1,5 @@
-//! Proof that the Triton kernels in `python/triton_kernels` compile for every architecture within their register budget,
-//! without a GPU.
+//! Proof that the Triton kernels in `python/triton_kernels` compute their definitions and compile for every architecture
+//! within their register budget, without a GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,8 +57,11 @@ fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
     Ok(String::from_utf8(made.stdout)?)
 }
 
-/// Fails if a kernel does not compile or exceeds the table.
+/// Fails if a kernel does not compute its definition in Triton's interpreter, does not compile, or exceeds the table.
 pub(crate) fn check() -> Result<()> {
+    run(Command::new(python()?)
+        .arg(root()?.join("python/triton_kernels/interpret.py"))
+        .env("PYTHONDONTWRITEBYTECODE", "1"))?;
     let table = compile(&root()?.join("target/triton"), &ARCHITECTURES)?;
     hold_against(GOLDEN, "triton", &table)
 }

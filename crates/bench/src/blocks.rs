@@ -41,6 +41,10 @@ pub struct Blocks<'a> {
 /// in one process, one slot.
 const SLOW: f64 = 1.0 / 30.0;
 
+/// Share of the time for the cell that the preparations and first runs of one implementation may take together. One that
+/// starts slowly, because it compiles, gets fewer processes.
+const START: f64 = 1.0 / 6.0;
+
 /// The state of one implementation across blocks.
 #[derive(Default)]
 struct Row {
@@ -74,7 +78,7 @@ impl Blocks<'_> {
             let gone_s = begin.elapsed().as_secs_f64();
             // Not if the next process would end after the time.
             let late = gone_s + gone_s / f64::from(block.max(1)) > self.budget_s;
-            let takes = |row: &Row| row.ended.is_none() && !(row.slow && block > 0);
+            let takes = |row: &Row| row.ended.is_none() && block < self.processes(row);
             let taking: Vec<usize> = (0..rows.len()).filter(|index| takes(&rows[*index])).collect();
             if taking.is_empty() || late && block > 0 {
                 break;
@@ -189,6 +193,18 @@ impl Blocks<'_> {
         opened.slot.cost_ns as f64 * 1e-9 > SLOW * self.budget_s
     }
 
+    /// Number of processes in which an implementation is measured; all of them until its first has started.
+    fn processes(&self, row: &Row) -> u32 {
+        match &row.opened {
+            Some(_) if row.slow => 1,
+            Some(opened) => {
+                let starts = START * self.budget_s / seconds_to_start(opened).max(1e-9);
+                starts.clamp(1.0, f64::from(self.blocks.max(1))) as u32
+            }
+            None => self.blocks,
+        }
+    }
+
     /// Notes the block in a failure that only some processes hit.
     fn in_block(&self, block: u32, outcome: &Outcome) -> Outcome {
         match outcome {
@@ -216,6 +232,8 @@ impl Blocks<'_> {
     }
 
     fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {
+        let most = self.processes(&row);
+        let start_s = row.opened.as_ref().map_or(0.0, seconds_to_start);
         let mut measurement = self.instrument.blank(cell.workload.as_ref(), case, implementation);
         if let Some(opened) = row.opened {
             measurement.device = opened.device;
@@ -238,7 +256,13 @@ impl Blocks<'_> {
         measurement.warnings.extend(crate::sample::remarks(&row.samples));
         measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
         if row.processes < self.blocks {
-            let why = if row.slow { "it is slow" } else { "the time for the case was up" };
+            let why = if row.slow {
+                "it is slow".to_string()
+            } else if most < self.blocks {
+                format!("it takes {start_s:.1} s to start")
+            } else {
+                "the time for the case was up".to_string()
+            };
             measurement.warnings.push(format!("{why}: measured in {} of {} processes", row.processes, self.blocks));
         }
         measurement.sampled(row.samples);
@@ -247,4 +271,9 @@ impl Blocks<'_> {
         measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
         measurement
     }
+}
+
+/// Preparation and first run, where compilers work.
+fn seconds_to_start(opened: &Opened) -> f64 {
+    opened.prepare_ns.saturating_add(opened.first_run_ns) as f64 * 1e-9
 }

@@ -37,6 +37,7 @@ const TESTS: &[Test] = &[
     ("each_block_has_fresh_processes", each_block_has_fresh_processes),
     ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
     ("the_reference_is_computed_once", the_reference_is_computed_once),
+    ("what_starts_slowly_gets_fewer_processes", what_starts_slowly_gets_fewer_processes),
 ];
 
 fn main() {
@@ -122,10 +123,13 @@ impl Prepared for Toy {
     }
 }
 
-const TOYS: [&str; 12] = [
+const TOYS: [&str; 13] = [
     "steady", "other", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods",
-    "unsteady",
+    "unsteady", "compiled",
 ];
+
+/// Time that the toy `compiled` takes to start.
+const COMPILES: Duration = Duration::from_millis(1100);
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
@@ -140,6 +144,9 @@ fn registry() -> Registry {
                     return Err(ellwand_core::PrepareError::Failed("no luck the second time".into()));
                 }
                 std::fs::write(mark, "").unwrap();
+            }
+            if name == "compiled" {
+                std::thread::sleep(COMPILES);
             }
             let x = inputs.get("x")?.f64()?.to_vec();
             Ok(Box::new(Toy { name, runs: 0, y: vec![0.0; x.len()], x }))
@@ -168,6 +175,16 @@ fn measure(
     interrupt: &AtomicBool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<Measurement>, Interrupted> {
+    measure_within(f64::INFINITY, launch, implementations, interrupt, on_event)
+}
+
+fn measure_within(
+    budget_s: f64,
+    launch: Launch,
+    implementations: &[&str],
+    interrupt: &AtomicBool,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<Vec<Measurement>, Interrupted> {
     let registry = registry();
     let instrument = Instrument {
         registry: &registry,
@@ -179,7 +196,6 @@ fn measure(
         resolutions: Default::default(),
     };
     let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
-    let budget_s = f64::INFINITY;
     let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, given: Vec::new() };
     blocks.measure(&cell(&registry, implementations), on_event)
 }
@@ -286,6 +302,20 @@ fn an_interrupt_ends_a_hanging_worker() {
     clock.join().unwrap();
     // If the worker's time limit had come first, there would be a row that reports it.
     assert!(outcome.is_err(), "{outcome:?}");
+}
+
+fn what_starts_slowly_gets_fewer_processes() {
+    // A sixth of the time is less than one start; two more starts would fit into the whole.
+    let budget_s = 5.9 * COMPILES.as_secs_f64();
+    let measured = measure_within(budget_s, this(), &["steady", "compiled"], &NEVER, &mut |_| {}).unwrap();
+    let blocks = |m: &Measurement| m.samples.iter().map(|s| s.block).collect::<BTreeSet<_>>();
+    assert_eq!(blocks(&measured[0]), BTreeSet::from([0, 1, 2]), "the others keep theirs");
+    assert_eq!(blocks(&measured[1]), BTreeSet::from([0]));
+    let why = " s to start: measured in 1 of 3 processes";
+    let said = |m: &Measurement| m.warnings.iter().any(|w| w.starts_with("it takes ") && w.ends_with(why));
+    assert!(said(&measured[1]) && !said(&measured[0]), "{:?}", measured[1].warnings);
+    let all = measure(this(), &["compiled"], &NEVER, &mut |_| {}).unwrap();
+    assert_eq!(blocks(&all[0]), BTreeSet::from([0, 1, 2]), "without a limit of time");
 }
 
 fn spec(implementation: &str) -> Spec {

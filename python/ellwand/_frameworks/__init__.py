@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import _compile
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES, implementation
@@ -55,6 +56,8 @@ def prepare(name: str, module: str, workload: str, case: Case, inputs: dict[str,
     except (ImportError, OSError, RuntimeError) as error:
         package = module.removeprefix("_")
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
+    _compile.listen()
+    _compile.save(*case.id.split("/"), name)
     made: Callable[[], Any] = framework.prepare(name, workload, case, inputs)
     return made
 

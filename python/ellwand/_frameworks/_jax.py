@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import _threads
 from .._case import Case
+from .._compile import Watch
 from .._errors import Unsupported
-from .._registry import CORES
 
 T = dict[str, Any]
 
@@ -20,18 +21,14 @@ T = dict[str, Any]
 class Call:
     """A jitted function on arrays of the CPU; calling it dispatches once, and the instrument waits for the result."""
 
-    def __init__(self, function: Callable[[T], Any], arrays: T) -> None:
-        self.function, self.arrays = function, arrays
-        self.what_ran = f"jax {jax.__version__}, {CORES} threads"
+    def __init__(self, function: Callable[[T], Any], arrays: T, watch: Watch) -> None:
+        self.function, self.arrays, self.watch = function, arrays, watch
+        threads = _threads.of_xla()
+        pool = "unknown number of threads" if threads is None else f"XLA's pool of {threads} threads"
+        self.what_ran = f"jax {jax.__version__}, {pool}"
 
     def __call__(self) -> Any:
         return self.function(self.arrays)
-
-    def readings(self) -> list[dict[str, Any]]:
-        """Programs that the compiler made: more than one for a case is a recompilation."""
-        about = "programs that jit made of this function; each is compiled on its first run"
-        count = self.function._cache_size()  # type: ignore[attr-defined]
-        return [{"id": "compiled-graphs", "title": "compiled graphs", "value": count, "about": about}]
 
 
 def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
@@ -54,9 +51,9 @@ def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Ca
 def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
     """A call of the function under jit on copies of the inputs."""
     arrays = {key: jax.device_put(np.array(array), device) for key, array in inputs.items()}
-    jitted = jax.jit(function)
+    jitted, watch = jax.jit(function), Watch()
     jax.block_until_ready(jitted(arrays))
-    return Call(jitted, arrays)
+    return Call(jitted, arrays, watch)
 
 
 def _norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:

@@ -54,27 +54,18 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
         if "compil" in str(error).lower() or "InductorError" in type(error).__name__:
             raise Unsupported(f"torch.compile does not work here: {str(error).strip().splitlines()[0]}") from error
         raise
-    return Call(compiled, tensors, what + ", compiled by inductor", counted=True)
+    return Call(compiled, tensors, what + ", compiled by inductor")
 
 
 class Call:
     """A function on tensors; calling it computes once."""
 
-    def __init__(self, function: Callable[[T], Any], tensors: T, what_ran: str, counted: bool = False) -> None:
+    def __init__(self, function: Callable[[T], Any], tensors: T, what_ran: str) -> None:
         self.function, self.tensors = function, tensors
         self.what_ran = what_ran
-        self.counted = counted
 
     def __call__(self) -> Any:
         return self.function(self.tensors)
-
-    def readings(self) -> list[dict[str, Any]]:
-        """Graphs that the compiler made: more than one for a case is a recompilation."""
-        if not self.counted:
-            return []
-        graphs = torch._dynamo.utils.counters["stats"].get("unique_graphs", 0)
-        about = "graphs that torch.compile made in this process; each is compiled on its first run"
-        return [{"id": "compiled-graphs", "title": "compiled graphs", "value": graphs, "about": about}]
 
 
 def tensor(array: Any) -> Any:

@@ -1,0 +1,100 @@
+"""Compilers of frameworks: what they compiled in this process, how long that took, and the text of it.
+
+JAX reports through ``jax.monitoring``, PyTorch through the counters of dynamo. Neither is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+__all__ = ["LOWERED", "Watch", "listen", "save"]
+
+#: Names a folder for the text of what JAX and torch.compile compile.
+LOWERED = "ELLWAND_LOWERED"
+
+#: Tracing, lowering and compiling; the last one occurs once a program.
+_STAGES = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+_COUNT = "programs that were compiled; more than one for a case is a recompilation, as after a change of shape"
+_TIME = "time in the compiler, a part of the preparation; caches on disk make it shorter"
+
+_jax = {"programs": 0, "seconds": 0.0}
+_listening = False
+
+
+def _heard(event: str, seconds: float, **_more: Any) -> None:
+    if event in _STAGES:
+        _jax["seconds"] += seconds
+        _jax["programs"] += event == _STAGES[-1]
+
+
+def listen() -> None:
+    """Counts what JAX compiles from now on, if it is imported."""
+    global _listening
+    jax = sys.modules.get("jax")
+    if jax is not None and not _listening:
+        jax.monitoring.register_event_duration_secs_listener(_heard)
+        _listening = True
+
+
+def _totals() -> tuple[int, float]:
+    """Programs and seconds of both compilers so far."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    programs, seconds = int(_jax["programs"]), _jax["seconds"]
+    if utils is not None:
+        programs += utils.counters["stats"].get("unique_graphs", 0)
+        seconds += sum(utils.compilation_time_metrics.get("_compile.compile_inner", ()))
+    return programs, seconds
+
+
+class Watch:
+    """What was compiled since this was made."""
+
+    def __init__(self) -> None:
+        listen()
+        self.before = _totals()
+
+    @property
+    def programs(self) -> int:
+        """Programs compiled since then."""
+        return _totals()[0] - self.before[0]
+
+    def readings(self) -> list[dict[str, Any]]:
+        """Number of programs and compile time; nothing if nothing was compiled."""
+        programs, seconds = (now - then for now, then in zip(_totals(), self.before))
+        if not programs:
+            return []
+        return [
+            {"id": "compiled-graphs", "title": "compiled graphs", "value": programs, "about": _COUNT},
+            {"id": "compile-time", "title": "compiled in", "unit": "s", "better": "lower", "value": seconds, "about": _TIME},
+        ]
+
+
+def save(*names: str) -> None:
+    """Has the compilers write what they make of the next programs, if ``ELLWAND_LOWERED`` names a folder.
+
+    JAX writes the lowered text of each program, inductor its graphs and the code that it generates. ``names`` name the folder
+    below: workload, case and implementation.
+    """
+    folder = os.environ.get(LOWERED)
+    if not folder:
+        return
+    path = os.path.join(os.path.abspath(folder), *(re.sub(r"[^\w.,=+-]+", "_", name) for name in names))
+    os.makedirs(path, exist_ok=True)
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        jax.config.update("jax_dump_ir_to", path)
+    if "torch" in sys.modules:
+        from torch._dynamo import config as dynamo
+        from torch._inductor import config as inductor
+
+        dynamo.debug_dir_root = path
+        inductor.trace.enabled = True
+        # A graph from the cache is not compiled, and has no text.
+        inductor.force_disable_caches = True

@@ -1,0 +1,111 @@
+"""What compilers of frameworks do is counted, timed and kept as text."""
+
+import os
+
+import numpy as np
+import pytest
+from conftest import needs_compiler, needs_jax, needs_torch
+
+import ellwand
+from ellwand._compile import Watch
+
+
+@needs_jax
+def test_a_change_of_shape_compiles_again_in_jax():
+    import jax
+
+    jitted, watch = jax.jit(lambda x: 3 * x), Watch()
+    assert watch.readings() == []
+    jitted(np.ones(3, np.float32)), jitted(np.zeros(3, np.float32))
+    assert watch.programs == 1
+    jitted(np.ones(4, np.float32))
+    assert watch.programs == 2
+    found = {reading["id"]: reading["value"] for reading in watch.readings()}
+    assert found["compiled-graphs"] == 2 and found["compile-time"] > 0
+    assert Watch().programs == 0
+
+
+@needs_torch
+def test_a_change_of_shape_compiles_again_in_pytorch():
+    import torch
+
+    # The compiler of dynamo's graphs does not matter for their count.
+    compiled, watch = torch.compile(lambda x: 3 * x, backend="eager", dynamic=False), Watch()
+    compiled(torch.ones(3)), compiled(torch.zeros(3))
+    assert watch.programs == 1
+    compiled(torch.ones(4))
+    assert watch.programs == 2 and watch.readings()[1]["value"] > 0
+
+
+JITTED = """
+import jax
+
+@ellwand.implementation("total", "{name}", threads=1)
+def {name}(case, inputs):
+    jitted = jax.jit(lambda x: x.cumsum())
+    x = inputs["x"].astype(np.float32)
+    def run():
+        {body}
+    return run
+"""
+
+
+@needs_jax
+def test_readings_show_how_often_an_implementation_is_compiled(loaded):
+    body = JITTED.format(name="one", body="return jitted(x)")
+    body += JITTED.format(name="two", body="jitted(x[:7]); return jitted(x)")
+    rows, done = loaded(body.replace("cumsum()", "cumsum() + 1e-7"), "-i", "numpy,one,two")
+    found = {name: {reading["id"]: reading["value"] for reading in row["readings"]} for name, row in rows.items()}
+    assert (found["one"]["compiled-graphs"], found["two"]["compiled-graphs"]) == (1, 2), done.err
+    assert 0 < found["one"]["compile-time"] and "compile-time" not in found["numpy"]
+
+
+@needs_jax
+def test_a_function_that_is_compiled_in_every_call_is_seen(script):
+    body = """
+import ellwand, jax
+import numpy as np
+
+def fresh(x):
+    return jax.jit(lambda y: 2 * y)(x)
+
+if __name__ == "__main__":
+    found = ellwand.bench(fresh, np.ones(3, np.float32))
+    print(found.readings["compiled-graphs"] > 3, found.readings["compile-time"] > 0)
+"""
+    assert script(body).out == "True True\n"
+
+
+@needs_jax
+def test_built_in_rows_of_jax_have_their_compile_time_threads_and_text(run, tmp_path):
+    words = ["run", "gelu", "-i", "jax", "--size", "tiny", "--form", "exact", "--effort", "quick", "--no-ceilings", "--no-plot", "-o", "out"]
+    done = run(*words, env={"ELLWAND_LOWERED": "text"})
+    row = ellwand.read(tmp_path / "out")[0]
+    assert row.readings["compiled-graphs"] == 1 and 0 < row.readings["compile-time"] < row.prepare_s, done.err
+    assert row.what_ran.endswith(f", XLA's pool of {len(os.sched_getaffinity(0))} threads")
+    texts = list((tmp_path / "text/gelu").glob("*/jax/*.mlir"))
+    assert len(texts) == 1 and "stablehlo" in texts[0].read_text()
+
+
+@needs_torch
+@needs_compiler
+def test_built_in_rows_of_pytorch_have_their_compile_time_and_code(run, tmp_path):
+    words = ["run", "gelu", "-i", "torch-compile", "--form", "exact", "--size", "tiny", "--effort", "quick", "--no-ceilings", "--no-plot"]
+    done = run(*words, "-o", "out", env={"ELLWAND_LOWERED": "text"})
+    row = ellwand.read(tmp_path / "out")[0]
+    assert row.readings["compiled-graphs"] == 1 and 0 < row.readings["compile-time"] < row.prepare_s, done.err
+    assert any("async_compile" in path.read_text() for path in (tmp_path / "text").rglob("output_code.py"))
+
+
+@needs_jax
+@pytest.mark.parametrize("threads", [1, 3])
+def test_declared_threads_bound_the_pool_of_xla(script, threads):
+    body = f"""
+import numpy as np
+from ellwand import _threads
+_threads.limit({threads})
+import jax
+jax.numpy.ones(3).block_until_ready()
+print(_threads.of_xla())
+"""
+    assert script(body).out == f"{threads}\n"
