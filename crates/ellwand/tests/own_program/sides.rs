@@ -238,7 +238,13 @@ pub(crate) fn records_suggest_and_never_decide() {
     let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
     let other = record("other", "twin", &[], &same);
     for (base, candidate, more, code, part) in [
-        (&plain, &slower, &[][..], 0, "suggests slower: 1.100x the time (processes 1.100 to 1.100)"),
+        (
+            &plain,
+            &slower,
+            &[][..],
+            0,
+            "suggests slower: 1.100x the time (processes 1.100 to 1.100), 2.20 ms against 2.00 ms",
+        ),
         (&slower, &plain, &[], 0, "suggests faster: 0.909x the time"),
         (&plain, &slower, &["--rope", "20"], 0, "suggests no difference beyond 20 %"),
         (&plain, &again, &[], 0, "suggests no difference beyond 1 %: 1.000x the time"),
