@@ -41,6 +41,7 @@ const TESTS: &[Test] = &[
     ("an_arm_that_ends_badly_late_has_no_verdict", ends::an_arm_that_ends_badly_late_has_no_verdict),
     ("a_thousand_times_slower_is_measured_or_out_of_time", ends::a_thousand_times_slower_is_measured_or_out_of_time),
     ("finished_cases_are_reported_at_once", ends::finished_cases_are_reported_at_once),
+    ("fixed_counts_of_a_run", ends::fixed_counts_of_a_run),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),

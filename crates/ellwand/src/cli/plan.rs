@@ -63,6 +63,7 @@ pub(super) fn of_any_machine(
     how: &Measuring,
     parts: bool,
 ) -> Result<(Plan, Option<Tensors>), InputError> {
+    how.check()?;
     let selection = how.chosen.selection();
     let mut plan = expand(registry, &selection)?;
     if parts && how.input.is_empty() {

@@ -120,3 +120,44 @@ pub(crate) fn finished_cases_are_reported_at_once() {
     assert!(broken.stdout.starts_with("double/n=1 and 3 more: no verdict"), "{}", broken.stdout);
     assert!(broken.stderr.contains("double/n=3: no verdict (3 of 4 cases)"), "{}", broken.stderr);
 }
+
+/// `--warm-up` and `--iterations` reach the workers, the record and the table.
+pub(crate) fn fixed_counts_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let run = |more: &[&str]| {
+        let fixed = ["run", "double", "-i", "plain,slower", "--effort", "quick", "--no-plot", "--no-ceilings"];
+        tell(&[&fixed[..], &["-o", out.to_str().unwrap()], more].concat())
+    };
+    let ran = run(&["--warm-up", "2", "--iterations", "3"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let note = "fixed counts: 3 timed iterations a slot, after 2 untimed ones";
+    assert!(ran.stdout.contains(note), "{}", ran.stdout);
+    let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
+    let lines: Vec<Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["settings"]["counts"], serde_json::json!({ "warm_up": 2, "iterations": 3 }));
+    for row in &lines[1..] {
+        let column = |name: &str| row["samples"][name].as_array().unwrap().clone();
+        assert!(column("iterations").iter().all(|count| *count == 3), "{row}");
+        assert!(column("block").iter().any(|block| *block == 2), "every process has them: {row}");
+    }
+    let other = run(&["--iterations", "4", "--resume"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(
+        other.stderr.contains(
+            "the record was made with --warm-up 2 --iterations 3, this command has --warm-up 10 --iterations 4"
+        ),
+        "{}",
+        other.stderr
+    );
+    for (args, part) in [
+        (&["--warm-up", "2"][..], "--iterations"),
+        (&["--iterations", "0"], "--iterations"),
+        (&["--iterations", "4", "--caches", "cold"], "a slot from cold caches holds one iteration"),
+        (&["--iterations", "4", "--once"], "--once"),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
+    }
+}
