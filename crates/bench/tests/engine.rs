@@ -132,7 +132,7 @@ fn a_failure_is_a_row_and_never_the_end() {
     assert_eq!(told["panics-late"].0, "failed");
     assert_eq!(told["broken"], ("failed", "it panicked in prepare: no luck in prepare".to_string()));
     assert_eq!(told["picky"], ("unsupported", "the moon is not full".to_string()));
-    assert!(told["elsewhere"].0 == "unsupported" && told["elsewhere"].1.contains("no cuda device"));
+    assert!(told["elsewhere"].0 == "unsupported" && told["elsewhere"].1.contains("no CUDA device"));
     assert_eq!(told["steady"].0, "measured");
 }
 

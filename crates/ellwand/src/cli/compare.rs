@@ -25,7 +25,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         return records::compare(args, [&baseline, &candidate]);
     }
     if args.command && args.cases.seed.is_some() {
-        return Err(unheeded("--seed", "shell commands are compared", "what they work on is theirs").into());
+        return Err(unheeded("--seed", "shell commands are compared", "the commands choose their own inputs").into());
     }
     // Terms cannot fail later on when they do not fail now.
     rows::terms(args.rope, args.blocks, args.limit.limits())?;
@@ -53,7 +53,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         );
     }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {
-        output::note("note: what the commands print was not compared; --same-output does that");
+        output::note("note: the output of the commands was not compared; --same-output compares it");
     }
     if let Some(keeper) = keeper {
         keeper.end()?;
@@ -70,7 +70,7 @@ fn refuse_cold(args: &CompareArgs) -> Result<(), InputError> {
     if args.caches.is_warm() {
         return Ok(());
     }
-    let problem = "verdicts are for warm caches: the self-check that bounds how often they are wrong was taken so";
+    let problem = "verdicts are for warm caches only, as is the self-check that bounds their error rate";
     let help =
         "`run --caches cold` measures the same implementations out of cold caches, with intervals and no verdict";
     Err(InputError::new("--caches", problem, "--caches warm").help(help))
@@ -102,9 +102,9 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
 
 /// Refuses what only a measurement heeds, when two records are compared.
 fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
-    args.refuse_cases("two records hold the cases that they hold")?;
+    args.refuse_cases("the cases are those of the two records")?;
     if args.session.output.is_some() {
-        return Err(unheeded("-o", "two records are compared", "nothing is measured that could be kept"));
+        return Err(unheeded("-o", "two records are compared", "nothing is measured, so there is nothing to save"));
     }
     match args.flag_of_measuring() {
         Some(flag) => Err(unheeded(flag, "two records are compared", "nothing is measured, and nothing is decided")),

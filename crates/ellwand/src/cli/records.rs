@@ -43,7 +43,7 @@ pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
     if machines[0] != machines[1] && !args.across_machines {
         let [one, other] = [&baseline, &candidate].map(|record| record.run.environment.cpu.clone());
         let problem = format!("the records were made on different machines ({one}; {other})");
-        let help = "--across-machines compares them all the same: then the machines differ, and perhaps the code";
+        let help = "--across-machines compares them anyway; a difference may then come from the machines";
         return Err(InputError::new("CANDIDATE", problem, "two records of one machine").help(help).into());
     }
     let pairs = pairs(&baseline, &candidate);
@@ -64,7 +64,7 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
         output::note(&format!("note: {}: {warning}", path.display()));
     }
     if !record.checked {
-        let why = "it was written before records had checksums, so a changed digit would go unnoticed";
+        let why = "it is older than the checksums of records, so damage to it can go unnoticed";
         output::note(&format!("note: {}: {why}", path.display()));
     }
     Ok(record)
@@ -123,7 +123,7 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
             seconds = median(&before).zip(median(&after)).map(|(before, after)| [before, after]);
             (ratios(&before, &after), "a time is zero")
         }
-        (Some(_), Some(_)) => (None, "one process each shows nothing about others; run with --blocks"),
+        (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
         _ => (None, "it was not measured in both"),
     };
     Pair { cell: after.cell.clone(), ratio, seconds: seconds.filter(|_| ratio.is_some()), why_not, common: true }
@@ -191,7 +191,7 @@ fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
     }
     let end = if pairs.iter().any(|pair| pair.common) {
-        "no verdict: the two were not measured in turns; `compare WORKLOAD:A WORKLOAD:B` or --baseline is"
+        "no verdict: the two were not measured in turns; for one use `compare WORKLOAD:A WORKLOAD:B` or --baseline"
     } else {
         "the records have no case and implementation in common"
     };

@@ -101,7 +101,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             both(decision)
         ),
         Said::OneOfMany => format!(
-            "undecided: {takes}, {cost}; among so many cases one such is no surprise: compare this one alone, or --blocks {}",
+            "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use --blocks {}",
             2 * decision.blocks.len()
         ),
         Said::BelowResolution(seconds) => format!(

@@ -90,7 +90,7 @@ pub(crate) fn commands_that_end_badly_say_so() {
     // Whatever a machine does meanwhile, two blocks decide nothing; that there is a line with both names is what counts.
     let fine = compare("true", "exit 0", &["--blocks", "2"]);
     assert_eq!(fine.code, Some(0), "{}", fine.stderr);
-    assert!(fine.stderr.contains("--same-output does that"), "{}", fine.stderr);
+    assert!(fine.stderr.contains("--same-output compares it"), "{}", fine.stderr);
     assert!(fine.stdout.contains("'exit 0'") && fine.stdout.contains("'true'"), "{}", fine.stdout);
 }
 
