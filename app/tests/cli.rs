@@ -184,7 +184,7 @@ fn list_shows_what_there_is() {
     assert!(at("  lattice-encode ") < at("calibration") && at("  null ") > at("calibration"), "{ran}");
     assert!(at("  cpu ") > at("devices") && ran.lines().count() <= 80, "{ran}");
     let detail = here.ok(&["list", "lattice-encode"]).stdout;
-    for text in ["--batch", "--M", "--size", "tiny", "simd", "devices", "unavailable: no cuda device"] {
+    for text in ["--batch", "--M", "--size", "tiny", "simd", "devices", "unavailable: no CUDA device"] {
         assert!(!(text.starts_with("--") && ran.contains(text)), "{text}\n{ran}");
         assert!(detail.contains(text), "{text}\n{detail}");
     }
@@ -315,7 +315,7 @@ fn the_same_run_twice_counts_once() {
     let once = here.ok(&["report", "out", "--format", "json"]);
     let twice = here.ok(&["report", "out", "out/record.jsonl", "--format", "json"]);
     assert_eq!(once.stdout, twice.stdout);
-    assert!(twice.stderr.contains("which was given already; left out"), "{}", twice.stderr);
+    assert!(twice.stderr.contains("note: skipped "), "{}", twice.stderr);
     // Of a copy that was made earlier and the record itself, the record holds, in whichever order they come.
     let whole = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
     let cut: String = whole.lines().take(3).map(|line| format!("{line}\n")).collect();

@@ -63,10 +63,7 @@ fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(
-        stderr.contains("stopping as soon as what is under way ends; cells that are finished are kept"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("stopping after the current step; finished cells are saved"), "{stderr}");
     assert!(stderr.contains("interrupted; the same command with --resume goes on from here"), "{stderr}");
     let rows = kept(&here);
     assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{rows}");
@@ -252,7 +249,7 @@ fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(!here.path("ellwand-out").exists(), "an empty directory is left");
-    assert!(stderr.contains("what is measured so far is not kept") && !stderr.contains("--resume"), "{stderr}");
+    assert!(stderr.contains("nothing measured so far is saved") && !stderr.contains("--resume"), "{stderr}");
 }
 
 #[test]
@@ -299,8 +296,8 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
     let batches: Vec<String> = (1..=5000).map(|batch| batch.to_string()).collect();
     let once = ["run", "lattice-encode", "-i", "scalar,simd", "--batch", &batches.join(","), "--once"];
     for (args, words) in [
-        (&["machine"][..], "what is measured so far is not kept"),
-        (&once[..], "rows that are judged are printed, and nothing else is kept"),
+        (&["machine"][..], "nothing measured so far is saved"),
+        (&once[..], "finished rows are printed, and nothing is saved"),
     ] {
         let here = Box::default();
         let child = here.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -309,10 +306,7 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(130), "{args:?} {stderr}");
-        assert!(
-            stderr.contains(&format!("stopping as soon as what is under way ends; {words} (")),
-            "{args:?} {stderr}"
-        );
+        assert!(stderr.contains(&format!("stopping after the current step; {words} (")), "{args:?} {stderr}");
         assert!(!here.path("cache/ellwand").exists() && !here.path("ellwand-out").exists());
     }
 }
@@ -370,8 +364,8 @@ fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
         stdout.contains("selfcheck-chain") && stdout.contains("of 100000 planned decisions were taken"),
         "{stdout}"
     );
-    assert!(rest.contains("not kept"), "{rest}");
-    assert!(!here.path("cache/ellwand").exists(), "a partial certificate is kept");
+    assert!(rest.contains("not saved"), "{rest}");
+    assert!(!here.path("cache/ellwand").exists(), "a partial certificate is saved");
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub fn settings() -> Settings {
         case_budget_ns: SLOT_NS * ROUNDS.1,
         warm_up_ns: WARM_UP_NS,
         caches: Caches::Warm,
+        counts: None,
     }
 }
 

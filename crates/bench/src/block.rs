@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ellwand_core::record::{Outcome, Sample, Settling};
+use ellwand_core::record::{Counts, Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -177,6 +177,17 @@ impl<'a> Block<'a> {
             self.shape(arm, slot);
         }
         Ok(learnt)
+    }
+
+    /// Gives the slots of all arms the user's counts instead of those of a settling curve.
+    pub fn count(&mut self, specs: &[Spec], known: &mut Known, counts: Counts) {
+        for (arm, spec) in specs.iter().enumerate() {
+            let Ok(opened) = &self.arms[arm].state else { continue };
+            let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
+            let slot = opened.slot.counted(counts, most, opened.finest_part_ns);
+            known.slots.insert(spec.key(), slot);
+            self.shape(arm, slot);
+        }
     }
 
     /// Changes the slot shape of an arm.

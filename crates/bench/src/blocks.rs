@@ -132,7 +132,11 @@ impl Blocks<'_> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
         let mut on_arm = |arm: usize| on_event(Event::Checking(&cell.implementations[taking[arm]].name));
         let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt, &mut on_arm)?;
-        open.settle(&specs, known, coin, self.instrument.settings.slot_min_ns)?;
+        let settings = &self.instrument.settings;
+        match settings.counts {
+            Some(counts) => open.count(&specs, known, counts),
+            None => drop(open.settle(&specs, known, coin, settings.slot_min_ns)?),
+        }
         let shares: Vec<Option<u32>> = (0..taking.len())
             .map(|arm| {
                 let opened = open.state(arm).ok()?;
@@ -173,7 +177,7 @@ impl Blocks<'_> {
                     row.opened.get_or_insert_with(|| opened.clone());
                     row.settling = known.settling.get(&specs[arm].key()).cloned();
                     row.unsettled = judged.unsettled;
-                    if judged.unsettled {
+                    if judged.unsettled && settings.counts.is_none() {
                         known.slots.insert(specs[arm].key(), settle::longer(opened.slot));
                     }
                     if let Some(settling) = &mut row.settling {
@@ -253,6 +257,8 @@ impl Blocks<'_> {
             measurement.readings.extend(judged.readings);
             measurement.warnings.extend(judged.warnings);
         }
+        let counts = self.instrument.settings.counts;
+        measurement.warnings.extend(counts.map(|counts| crate::sample::counted(counts, &row.samples)));
         measurement.warnings.extend(crate::sample::remarks(&row.samples));
         measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
         if row.processes < self.blocks {

@@ -2,7 +2,8 @@
 //!
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
 //! counts, because disturbances only ever make a process slower. Every run must exit successfully. The output is
-//! compared only on request, in separate runs before and after the timed ones.
+//! compared only on request, in separate runs before and after the timed ones. The time budget begins with the first run
+//! of all; a run that lasts until its end is killed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -27,6 +28,8 @@ const RUNS: f64 = 5.0;
 /// Blocks that fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
 
+const NOTHING_PRINTED: &str = "it prints nothing to stdout, so --same-output has nothing to compare";
+
 /// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
 ///
 /// # Errors
@@ -41,33 +44,31 @@ pub fn compare(
     let arms = [commands[0], commands[1], commands[0]];
     // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
-    let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt };
-    let run_s = runner.judged(commands, same_output)?;
-    let begin = Instant::now();
-    let runs = (terms.budget_s / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS) as u32;
-    let decision = over_blocks(terms, on_block, &mut |coin, ask| {
+    let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt, begin: Instant::now() };
+    let run_s = runner.judged(commands, same_output, terms.budget_s)?;
+    // The outputs are compared once more after the timed runs.
+    let last_s = if same_output { 2.0 * run_s } else { 0.0 };
+    let terms = &terms.clone().within((terms.budget_s - last_s).max(0.0));
+    let runs = ((terms.budget_s - runner.gone_s()) / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS) as u32;
+    let decision = over_blocks(terms, on_block, &mut |coin, _| {
         let start = Instant::now();
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..runs {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
-                if start.elapsed().as_secs_f64() > ask.left_s {
-                    return Err(NoDecision::OutOfTime(None));
-                }
-                let sample = runner.timed(arms[arm]);
-                check(interrupt)?;
-                let sample = sample.map_err(|error| failed(arm, error))?;
+                let sample = runner.timed(arm, arms[arm], terms.budget_s)?;
                 samples[arm].push(Sample { round, position: position as u32, ..sample });
             }
         }
-        let [rounds_s, gone_s] = [start.elapsed(), begin.elapsed()].map(|time| time.as_secs_f64());
         // The shortest runs of a block count as one round.
-        let spent = Spent { start_s: 0.0, rounds_s, gone_s, usual: 1.0 };
+        let rounds_s = start.elapsed().as_secs_f64();
+        let spent = Spent { start_s: 0.0, rounds_s, gone_s: runner.gone_s(), usual: 1.0 };
         Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     })?;
     if same_output {
-        runner.judged(commands, same_output)?;
+        // A decision is not thrown away because its last two runs are somewhat slower than the first two.
+        runner.judged(commands, same_output, (runner.gone_s() + 4.0 * last_s).max(terms.budget_s))?;
     }
     Ok(decision)
 }
@@ -75,22 +76,28 @@ pub fn compare(
 /// What all runs of a comparison share.
 struct Runner<'a> {
     guard: &'a Guard,
+    /// Most time for a run, however much the budget has left.
     limit: Duration,
     interrupt: &'a AtomicBool,
+    begin: Instant,
 }
 
 impl Runner<'_> {
-    /// Runs each command once before the timed runs: this loads its files into the page cache, reports a command that
-    /// cannot work and, on request, compares the outputs. Returns the mean time of the two, in seconds.
-    fn judged(&self, commands: [&str; 2], same_output: bool) -> Result<f64, NoDecision> {
+    /// Seconds since the comparison began.
+    fn gone_s(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Runs each command once outside the timed runs, until `end_s` at most: this loads its files into the page cache,
+    /// reports a command that cannot work and, on request, compares the outputs. Returns the mean time of the two, in
+    /// seconds.
+    fn judged(&self, commands: [&str; 2], same_output: bool, end_s: f64) -> Result<f64, NoDecision> {
         let begin = Instant::now();
         let mut printed = [Vec::new(), Vec::new()];
         for (arm, printed) in printed.iter_mut().enumerate() {
-            let output = self.warm_up(commands[arm]);
-            check(self.interrupt)?;
-            *printed = output.map_err(|error| failed(arm, error))?;
+            *printed = self.warm_up(arm, commands[arm], end_s)?;
             if same_output && printed.is_empty() {
-                return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
+                return Err(failed(arm, NOTHING_PRINTED.into()));
             }
         }
         let run_s = begin.elapsed().as_secs_f64() / printed.len() as f64;
@@ -105,38 +112,47 @@ impl Runner<'_> {
     }
 
     /// Runs a command and returns its stdout.
-    fn warm_up(&self, command: &str) -> Result<Vec<u8>, String> {
-        let output = self.run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    fn warm_up(&self, arm: usize, command: &str, end_s: f64) -> Result<Vec<u8>, NoDecision> {
+        let output = self.run(arm, shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()), end_s)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
         let text = plain(&output.stderr);
         let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
-        Err(if words.is_empty() {
-            end(output.status)
-        } else {
-            format!("{}; its last words: {words}", end(output.status))
-        })
+        let end = end(output.status);
+        Err(failed(arm, if words.is_empty() { end } else { format!("{end}; its last words: {words}") }))
     }
 
     /// Wall time of one process, with the CPU time of it and its children.
-    fn timed(&self, command: &str) -> Result<Sample, String> {
-        let mut ended = Err("it was not started".to_string());
+    fn timed(&self, arm: usize, command: &str, end_s: f64) -> Result<Sample, NoDecision> {
+        let mut ended = Err(NoDecision::OutOfTime(None));
         let before = children_cpu_ns();
         let timing = Cpu::default().time(CpuScope::Process, &mut || {
-            ended = self.run(shell(command).stdout(Stdio::null()).stderr(Stdio::null()));
+            ended = self.run(arm, shell(command).stdout(Stdio::null()).stderr(Stdio::null()), end_s);
         });
         let after = children_cpu_ns();
         let status = ended?.status;
         if !status.success() {
-            return Err(end(status));
+            return Err(failed(arm, end(status)));
         }
         let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
         Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
     }
 
-    fn run(&self, command: &mut Command) -> Result<Output, String> {
-        run(command, self.guard, self.limit, self.interrupt)
+    /// Runs a command to its end, within its own limit and `end_s` seconds after the comparison began.
+    fn run(&self, arm: usize, command: &mut Command, end_s: f64) -> Result<Output, NoDecision> {
+        // No budget is an infinite one, which no duration holds.
+        let left = Duration::try_from_secs_f64((end_s - self.gone_s()).max(0.0)).unwrap_or(Duration::MAX);
+        if left.is_zero() {
+            return Err(NoDecision::OutOfTime(None));
+        }
+        let output = watched(command, self.guard, left.min(self.limit), self.interrupt);
+        check(self.interrupt)?;
+        match output.map_err(|error| failed(arm, error))? {
+            Some(output) => Ok(output),
+            None if left < self.limit => Err(NoDecision::OutOfTime(None)),
+            None => Err(failed(arm, late(self.limit))),
+        }
     }
 }
 
@@ -192,6 +208,20 @@ fn end(status: ExitStatus) -> String {
 /// # Errors
 /// If the command cannot be started, or was killed.
 pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
+    watched(command, guard, limit, interrupt)?.ok_or_else(|| late(limit))
+}
+
+fn late(limit: Duration) -> String {
+    format!("it did not end within {} s and was killed", limit.as_secs_f64())
+}
+
+/// As [`run`]; `None` if the command was killed at the time limit or by the user.
+fn watched(
+    command: &mut Command,
+    guard: &Guard,
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> Result<Option<Output>, String> {
     let child = command.process_group(guard.group()).spawn();
     let child =
         child.map_err(|error| format!("{} could not be started: {error}", command.get_program().to_string_lossy()))?;
@@ -215,16 +245,47 @@ pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &At
         let output = child.wait_with_output().map_err(|error| format!("it could not be waited for: {error}"));
         drop(done);
         match watch.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(true)) => Err(format!("it did not end within {} s and was killed", limit.as_secs_f64())),
+            Ok(Ok(true)) => Ok(None),
             Err(error) => Err(format!("it was killed because no thread can watch over it: {error}")),
-            Ok(_) => output,
+            Ok(_) => output.map(Some),
         }
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
+    use super::*;
+    use crate::worker::Limits;
+
+    fn ended(commands: [&str; 2], same_output: bool, budget_s: f64) -> NoDecision {
+        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(budget_s);
+        compare(commands, same_output, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err()
+    }
+
+    #[test]
+    fn the_first_run_is_within_the_time_too() {
+        // Without the limit each command would end, and with a failure.
+        let slow = "sleep 2; exit 7";
+        assert_eq!(ended([slow, slow], false, 0.2), NoDecision::OutOfTime(None));
+        assert_eq!(ended(["echo", slow], true, 0.2), NoDecision::OutOfTime(None));
+    }
+
+    #[test]
+    fn a_timed_run_is_killed_when_the_time_is_up() {
+        // Quick in its first run, which leaves a file, and then slow.
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ran").display().to_string();
+        let later = format!("test -e '{file}' || {{ touch '{file}'; exit 0; }}; sleep 2; exit 7");
+        assert_eq!(ended(["true", &later], false, 0.5), NoDecision::OutOfTime(None));
+    }
+
+    #[test]
+    fn its_own_limit_is_a_failure_and_no_lack_of_time() {
+        let limits = Limits { open: Duration::from_millis(200), ..Limits::default() };
+        let terms = Terms::new(0.01, 0.01, None, limits, 1).unwrap();
+        let said = compare(["sleep 2", "true"], false, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
+        assert_eq!(said, failed(0, "it did not end within 0.2 s and was killed".into()));
+    }
 
     #[test]
     fn the_first_line_that_differs_is_told() {

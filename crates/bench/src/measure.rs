@@ -198,6 +198,16 @@ impl Instrument<'_> {
 
     /// Measures how long each implementation takes to settle next to the others, and shapes its slots accordingly.
     fn settle(&self, runners: &mut [Runner], coin: &mut ChaCha8Rng) -> Result<(), Interrupted> {
+        if let Some(counts) = self.settings.counts {
+            for runner in runners {
+                runner.with(|one| {
+                    let (most, finest) = (one.arm.most_iterations(), one.opened.finest_part_ns);
+                    one.arm.slot = one.arm.slot.counted(counts, most, finest);
+                    Ok(())
+                });
+            }
+            return Ok(());
+        }
         let settles = |runner: &Runner| runner.alive().filter(|one| one.opened.settles).map(|one| one.arm.slot);
         let shapes: Vec<Option<Slot>> = runners.iter().map(settles).collect();
         let learnt = settle::rehearse(runners.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
@@ -270,6 +280,7 @@ impl Instrument<'_> {
         match arm.again(self.probes) {
             Err(outcome) => measurement.outcome = outcome,
             Ok(judged) => {
+                measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));
                 measurement.warnings.extend(sample::remarks(&samples));
                 measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
                 measurement.warnings.extend(judged.warnings);

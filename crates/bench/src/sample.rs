@@ -2,7 +2,7 @@
 
 use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
-use ellwand_core::record::{Sample, Settings, SlotState};
+use ellwand_core::record::{Counts, Sample, Settings, SlotState};
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, Effort};
@@ -89,6 +89,20 @@ pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
     stood_still(samples).into_iter().chain(slowed_down(samples)).collect()
 }
 
+/// What a row says of slots whose counts the user fixed.
+pub(crate) fn counted(counts: Counts, samples: &[Sample]) -> String {
+    let held = samples.iter().map(|sample| sample.iterations).max().unwrap_or(counts.iterations);
+    let most = if held < counts.iterations {
+        format!(", the most that one slot can hold of {}", counts.iterations)
+    } else {
+        String::new()
+    };
+    format!(
+        "fixed counts: {held} timed iterations a slot{most}, after {} untimed ones, whether they had settled or not",
+        counts.warm_up
+    )
+}
+
 /// A warning if the device throttled during some slots.
 pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
@@ -154,6 +168,17 @@ impl Slot {
     /// Expected time of an iteration, in nanoseconds.
     pub(crate) fn iteration_ns(&self) -> f64 {
         self.cost_ns as f64 / self.iterations.max(1) as f64
+    }
+
+    /// A slot with the user's counts and the iterations of the same length as this one's. It holds at most `most`
+    /// iterations, and has as many equal parts as the clock can time and the count allows.
+    #[must_use]
+    pub fn counted(self, counts: Counts, most: u64, finest_part_ns: Option<u64>) -> Self {
+        let iterations = counts.iterations.clamp(1, most.max(1));
+        let cost_ns = (iterations as f64 * self.iteration_ns()) as u64;
+        let longest = finest_part_ns.map_or(1, |finest| (cost_ns / finest.max(1)).clamp(1, MOST_PARTS));
+        let parts = (1..=longest).rev().find(|parts| iterations.is_multiple_of(*parts)).unwrap_or(1);
+        Self { iterations, parts, cost_ns, lead: counts.warm_up, ..self }
     }
 
     /// This slot cut into as many equal parts as the clock can time, with the iterations rounded up to a multiple.
@@ -240,6 +265,19 @@ mod tests {
             let taken = slot(&crate::Cpu::default(), CpuScope::Thread, &mut counted, shape).unwrap();
             assert_eq!((counted.loaded, counted.left, taken.parts_ns.len()), (loaded, 0, 4), "{most}");
         }
+    }
+
+    #[test]
+    fn counted_slots_hold_exactly_what_was_asked_for() {
+        let found = Slot { lead: 40, ..Slot::whole(500, 500_000) };
+        let of = |warm_up, iterations, most| found.counted(Counts { warm_up, iterations }, most, Some(10_000));
+        let slot = |lead, iterations, parts| Slot { lead, parts, ..Slot::whole(iterations, iterations * 1000) };
+        assert_eq!(of(10, 100, 1000), slot(10, 100, 5));
+        // Parts are equal, and no shorter than the clock can time.
+        assert_eq!(of(0, 98, 1000), slot(0, 98, 2));
+        assert_eq!(of(3, 101, 1000), slot(3, 101, 1));
+        assert_eq!(of(3, 20, 1000), slot(3, 20, 2));
+        assert_eq!(of(3, 100, 64), slot(3, 64, 4));
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Effort {
             case_budget_ns: case_budget_ms * 1_000_000,
             warm_up_ns: warm_up_ms * 1_000_000,
             caches: Caches::Warm,
+            counts: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use common::{Act, Bench};
-use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::record::{Counts, Outcome, Sample};
 use ellwand_core::{DeviceKind, Implementation, PrepareError};
 
 #[test]
@@ -49,6 +49,30 @@ fn a_slow_implementation_gets_its_share_of_the_time_and_no_more() {
     assert_eq!(rounds(0), (0..5).collect::<Vec<_>>(), "10 us hold five slots of 1 us, each after a head of 1 us");
     assert_eq!(rounds(1), [0, 2, 4], "and two of 2.5 us, spread over the five rounds");
     assert_eq!(rounds(2), [0, 2, 4], "the fewest samples, however slow");
+}
+
+#[test]
+fn fixed_counts_are_kept_by_every_slot() {
+    let mut bench = Bench::default();
+    let runs = bench.add("steady", |_| Act::Right(250));
+    bench.add("slower", |_| Act::Right(500));
+    let never = AtomicBool::new(false);
+    let mut instrument = bench.instrument(&never);
+    let free = instrument.measure(&bench.cell(), &mut |_| {}).unwrap();
+    let before = runs.load(SeqCst);
+    assert!(free.iter().all(|m| m.samples[0].iterations != 3 && m.warnings.is_empty()), "{free:?}");
+    instrument.settings.counts = Some(Counts { warm_up: 5, iterations: 3 });
+    let fixed = instrument.measure(&bench.cell(), &mut |_| {}).unwrap();
+    for (m, each) in fixed.iter().zip([250, 500]) {
+        assert!(m.samples.iter().all(|s| (s.iterations, s.wall_ns) == (3, 3 * each)), "{m:?}");
+        // 10 us hold five turns of 2 us, or two of 4 us.
+        assert_eq!(m.samples.len(), if each == 250 { 5 } else { 3 });
+        let said = "fixed counts: 3 timed iterations a slot, after 5 untimed ones, whether they had settled or not";
+        assert_eq!((&m.warnings[..], &m.settling), (&[said.to_string()][..], &None));
+    }
+    // Five slots of eight runs each, besides those of finding the length of an iteration and of judging.
+    let slots = fixed[0].samples.len() as u64 * 8;
+    assert!(runs.load(SeqCst) - before >= slots + 2, "the untimed iterations ran as well");
 }
 
 #[test]
@@ -108,7 +132,7 @@ fn a_failure_is_a_row_and_never_the_end() {
     assert_eq!(told["panics-late"].0, "failed");
     assert_eq!(told["broken"], ("failed", "it panicked in prepare: no luck in prepare".to_string()));
     assert_eq!(told["picky"], ("unsupported", "the moon is not full".to_string()));
-    assert!(told["elsewhere"].0 == "unsupported" && told["elsewhere"].1.contains("no cuda device"));
+    assert!(told["elsewhere"].0 == "unsupported" && told["elsewhere"].1.contains("no CUDA device"));
     assert_eq!(told["steady"].0, "measured");
 }
 

@@ -85,7 +85,7 @@ fn what_cannot_run_here_is_left_out_with_its_reason_unless_it_is_asked_for() {
     let all = Selection { workloads: vec!["add-one".into()], ..Selection::default() };
     let (kept, left) = names(&all);
     assert_eq!(kept, "steady steady-fast");
-    let why = "no cuda device: no driver is installed".to_string();
+    let why = "no CUDA device (no driver is installed)".to_string();
     assert_eq!(left, [(vec!["cuda".to_string()], why)]);
     for asked in [
         Selection { devices: vec!["cuda".into()], ..all.clone() },

@@ -36,6 +36,15 @@ impl DeviceKind {
             DeviceKind::Wgpu => "wgpu",
         }
     }
+
+    /// Name in sentences: that of a product is written as its makers write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            DeviceKind::Cpu => "CPU",
+            DeviceKind::Cuda => "CUDA",
+            DeviceKind::Wgpu => "wgpu",
+        }
+    }
 }
 
 impl fmt::Display for DeviceKind {

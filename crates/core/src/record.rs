@@ -91,6 +91,19 @@ pub struct Settings {
     /// State of the caches when a slot starts; warm in records older than the field.
     #[serde(default, skip_serializing_if = "Caches::is_warm")]
     pub caches: Caches,
+    /// Iterations of each slot that the user fixed; `None` if they follow from the settling curves, and in records older
+    /// than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+/// Iterations of each slot, as fixed by the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Untimed iterations before the timed ones.
+    pub warm_up: u64,
+    /// Timed iterations, at least 1.
+    pub iterations: u64,
 }
 
 /// The machine at the start of a run. A value that could not be read is empty.

@@ -113,8 +113,8 @@ impl Registry {
     pub fn device_for(&self, implementation: &Implementation) -> Result<&Arc<dyn Device>, String> {
         let needs = implementation.needs;
         self.devices.iter().find(|device| device.kind() == needs).ok_or_else(|| {
-            let why = self.absences().find(|(kind, _)| *kind == needs).map(|(_, why)| format!(": {why}"));
-            format!("no {needs} device{}", why.unwrap_or_default())
+            let why = self.absences().find(|(kind, _)| *kind == needs).map(|(_, why)| format!(" ({why})"));
+            format!("no {} device{}", needs.title(), why.unwrap_or_default())
         })
     }
 

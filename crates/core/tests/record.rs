@@ -126,7 +126,10 @@ fn comparisons_and_the_certificate_are_read_and_written_the_same() {
     );
     let before = record::parse(&before).unwrap().run.certificate.unwrap();
     assert_eq!(Certificate { slow_modes: certificate.slow_modes.clone(), ..before.clone() }, *certificate);
-    assert!(before.slow_modes.is_empty());
+    assert!(before.slow_modes.is_empty() && before.unjudged.is_empty());
+    let unjudged = Certificate { unjudged: vec!["dram".into()], ..before };
+    let text = serde_json::to_string(&unjudged).unwrap();
+    assert_eq!(serde_json::from_str::<Certificate>(&text).unwrap(), unjudged);
     let verdicts: Vec<&str> = record.comparisons.iter().map(|comparison| comparison.verdict.as_str()).collect();
     assert_eq!(verdicts, ["slower", "faster", "none"]);
     let mut text = record::line(&record.run).unwrap() + "\n";

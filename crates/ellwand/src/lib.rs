@@ -1,8 +1,9 @@
 //! Ellwand: a workbench for measuring numerical code. *Always measure, never guess.*
 //!
 //! This crate is the facade that a program adds to its `Cargo.toml`, and the command line: [`run`] takes arguments and a
-//! registry, so that a user's own program with its own workloads has every command that `ellwand` has. [`measure`] returns
-//! rows, samples and findings as values.
+//! registry, so that a user's own program with its own workloads has every command that `ellwand` has. [`measure()`] returns
+//! rows, samples and findings as values; [`benchmark_function`], [`identify_bottleneck`] and [`measure_memory_usage`] do so
+//! for a single function.
 //!
 //! ```no_run
 //! let mut registry = ellwand::devices();
@@ -16,6 +17,7 @@ pub mod arrays;
 #[path = "arrays/without.rs"]
 pub mod arrays;
 mod cli;
+mod lab;
 pub mod suite;
 
 pub use cli::{Measure, MeasureError, Results, measure, run, run_recorded};
@@ -23,6 +25,7 @@ pub use ellwand_bench::settings::Effort;
 pub use ellwand_core::{Axis, Case, Registry, Size, Work};
 pub use ellwand_profile as profile;
 pub use ellwand_report::{Finding, Report, Row};
+pub use lab::{BenchmarkOptions, Bottleneck, Timing, benchmark_function, identify_bottleneck, measure_memory_usage};
 pub use rand;
 pub use std::hint::black_box;
 pub use suite::suite;

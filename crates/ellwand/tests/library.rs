@@ -1,7 +1,11 @@
 //! Results as values.
 #![allow(clippy::unwrap_used)]
 
-use ellwand::{Axis, Effort, suite};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ellwand::{
+    Axis, BenchmarkOptions, Effort, benchmark_function, black_box, identify_bottleneck, measure_memory_usage, suite,
+};
 
 fn sums() -> ellwand::Registry {
     let sums = suite("sum")
@@ -48,4 +52,52 @@ fn names_select_and_unknown_ones_are_refused() {
     assert!(refused(ellwand::measure(sums()).workloads(["sun"])).contains("'sun' matches no workload"));
     assert!(refused(ellwand::measure(sums()).axis("m", 3)).contains("--m"));
     assert!(refused(ellwand::measure(sums()).implementations(["lop"])).contains("did you mean loop?"));
+}
+
+const QUICK: BenchmarkOptions = BenchmarkOptions { effort: Effort::Quick, calls: None };
+
+#[test]
+fn a_function_is_timed_with_the_counts_asked_for_and_its_answers_are_judged() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let counted = || {
+        CALLS.fetch_add(1, Relaxed);
+        (0..500_u64).map(black_box).sum::<u64>()
+    };
+    let timing = benchmark_function("sum", counted, BenchmarkOptions { calls: Some([2, 7]), ..QUICK }).unwrap();
+    let row = timing.row().unwrap();
+    let samples = timing.results.samples(row);
+    assert!(timing.seconds > 0.0 && Some(timing.seconds) == row.median("time"));
+    assert!(!samples.is_empty() && samples.iter().all(|sample| sample.iterations == 7));
+    assert!(CALLS.load(Relaxed) >= 9 * samples.len() as u64, "two untimed and seven timed calls a slot");
+    // Otherwise a slot holds as many as fill it.
+    let usual = benchmark_function("sum", || (0..500_u64).map(black_box).sum::<u64>(), QUICK).unwrap();
+    assert!(usual.results.samples(usual.row().unwrap()).iter().all(|sample| sample.iterations > 7));
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let said = |result: Result<ellwand::Timing, ellwand::MeasureError>| result.unwrap_err().to_string();
+    let fickle = said(benchmark_function("fickle", || NEXT.fetch_add(1, Relaxed), QUICK));
+    assert!(fickle.starts_with("fickle was not measured: wrong: "), "{fickle}");
+    let broken = said(benchmark_function("broken", || -> u64 { panic!("no luck") }, QUICK));
+    assert!(broken.contains("broken was not measured: failed: ") && broken.contains("no luck"), "{broken}");
+    let none = said(benchmark_function("none", || 1, BenchmarkOptions { calls: Some([1, 0]), ..QUICK }));
+    assert!(none.contains("at least 1 timed iteration"), "{none}");
+}
+
+#[test]
+fn the_bottleneck_is_the_longest_of_the_fastest_rows() {
+    let results = ellwand::measure(sums()).axis("n", "500,2000,900000").effort(Effort::Quick).run().unwrap();
+    let found = identify_bottleneck(&results).unwrap();
+    assert_eq!(found.row.number("n"), Some(900_000.0));
+    let same_case = results.rows().filter(|row| row.case == found.row.case).filter_map(|row| row.median("time"));
+    assert_eq!(found.seconds, same_case.fold(f64::INFINITY, f64::min));
+    assert!((0.5..1.0).contains(&found.share), "{}", found.share);
+    let wrong = ellwand::measure(sums()).implementations(["wrong"]).effort(Effort::Quick).run().unwrap();
+    assert!(identify_bottleneck(&wrong).is_none());
+}
+
+#[test]
+fn memory_without_the_allocator_is_unavailable_with_the_reason() {
+    let mut called = false;
+    let said = measure_memory_usage(|| called = true).unwrap_err().to_string();
+    assert!(said.contains("counting allocator is not installed") && said.contains("#[global_allocator]"), "{said}");
+    assert!(!called);
 }

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+#[path = "own_program/ends.rs"]
+mod ends;
 #[path = "own_program/gates.rs"]
 mod gates;
 #[path = "own_program/sides.rs"]
@@ -36,6 +38,10 @@ const TESTS: &[Test] = &[
     ),
     ("a_regression_since_a_revision_fails_in_every_format", sides::a_regression_since_a_revision_fails_in_every_format),
     ("records_suggest_and_never_decide", sides::records_suggest_and_never_decide),
+    ("an_arm_that_ends_badly_late_has_no_verdict", ends::an_arm_that_ends_badly_late_has_no_verdict),
+    ("a_thousand_times_slower_is_measured_or_out_of_time", ends::a_thousand_times_slower_is_measured_or_out_of_time),
+    ("finished_cases_are_reported_at_once", ends::finished_cases_are_reported_at_once),
+    ("fixed_counts_of_a_run", ends::fixed_counts_of_a_run),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),
@@ -210,11 +216,12 @@ fn registry() -> Registry {
     registry.device(Arc::new(Fake(clock.clone())));
     registry.workload(Double(vec![Axis::int("n", "the number", 1, 100, 3)]));
     let plain: Cost = if std::env::var_os(FASTER).is_some() { |_| 1_000_000 } else { |_| 2_000_000 };
-    let costs: [(&str, Cost); 7] = [
+    let costs: [(&str, Cost); 8] = [
         ("plain", plain),
         ("twin", |_| 2_004_000),
         ("slower", |_| 2_200_000),
         ("faster", |_| 1_000_000),
+        ("sluggish", |_| 2_000_000_000),
         // Slow in one of the six slots of each process, whether the first one found the shape of the slots or not.
         ("moody", |runs| if matches!(runs, 8 | 9) { 6_000_000 } else { 2_000_000 }),
         ("instant", |_| 1),
@@ -227,7 +234,7 @@ fn registry() -> Registry {
             Ok(Box::new(Toy { clock: clock.clone(), cost, runs: 0, answer: 2.0 * inputs.scalar("x")?, y: 0.0 }))
         }));
     }
-    let late = clock.clone();
+    let [late, ends] = [clock.clone(), clock.clone()];
     registry.implementation(Implementation::cpu("double", "wrong", "a toy", move |_, _, _| {
         Ok(Box::new(Toy { clock: clock.clone(), cost: |_| 1, runs: 0, answer: 0.5, y: 0.0 }))
     }));
@@ -236,6 +243,14 @@ fn registry() -> Registry {
         let answer = 2.0 * inputs.scalar("x")?;
         Ok(Box::new(Fickle(Toy { clock: late.clone(), cost: |_| 2_000_000, runs: 0, answer, y: 0.0 })))
     }));
+    for how in ["mortal", "turncoat"] {
+        let clock = ends.clone();
+        registry.implementation(Implementation::cpu("double", how, "a toy", move |case, inputs, _| {
+            let answer = 2.0 * inputs.scalar("x")?;
+            let toy = Toy { clock: clock.clone(), cost: |_| 2_200_000, runs: 0, answer, y: 0.0 };
+            Ok(Box::new(ends::Late::new(how, case, toy)))
+        }));
+    }
     registry.implementation(Implementation::cpu("double", "picky", "a toy", |_, _, _| {
         Err(PrepareError::Unsupported("the moon is not full".into()))
     }));

@@ -163,6 +163,16 @@ fn sample(shard: &Shard, live: u64) {
     }
 }
 
+/// Calls a function and returns its result with what the calling thread allocated meanwhile.
+///
+/// # Errors
+/// The function, not called, if [`Counting`] is not this program's allocator or the thread shares its counters.
+pub fn during<T, F: FnOnce() -> T>(f: F) -> Result<(T, MemoryUse), F> {
+    let Some(mark) = Mark::set() else { return Err(f) };
+    let result = f();
+    Ok((result, mark.finish()))
+}
+
 /// The counters of this thread at the start of a span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {

@@ -35,7 +35,7 @@ use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap
 pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     // SAFETY: loads the driver's library, which runs only NVIDIA's initialisers.
     if !unsafe { sys::is_culib_present() } {
-        return Err("no CUDA driver is installed (the library libcuda was not found)".into());
+        return Err("libcuda not found".into());
     }
     // If the driver lacks a function, the binding panics at the first call of it.
     let found = catch_unwind(|| {

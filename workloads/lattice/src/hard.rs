@@ -3,6 +3,7 @@
 
 use ellwand_core::{Case, HardSet, InputError, Tensor};
 
+use super::Isa;
 use super::workload as shared;
 
 /// Vectors of a set.
@@ -39,7 +40,8 @@ pub(super) fn sets(
         let mut x = shared::normal(spec.batch, spec.params.lattice.dimension(), spec.spread, seed)?;
         let beta = spec.params.beta;
         x.f32_mut()?.iter_mut().enumerate().for_each(|(at, x)| *x = value(at, *x, beta));
-        Ok(HardSet::new(*name, case.clone(), complete(&case, x)?))
+        let set = HardSet::new(*name, case.clone(), complete(&case, x)?);
+        Ok(HardSet { also: Isa::others(&case), ..set })
     });
     made.collect()
 }

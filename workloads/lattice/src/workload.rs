@@ -1,6 +1,7 @@
 //! Shared parts of the lattice workloads: axes, the code of a case, and its data.
 
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Tensor, Tensors, Value};
+use ellwand_simd::isa::Isa;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -63,6 +64,7 @@ pub(super) fn axes() -> Vec<Axis> {
             &["matched", "seed"],
             "matched",
         ),
+        Isa::axis(),
     ]);
     axes
 }

@@ -78,6 +78,7 @@ impl Workload for Code {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
+        Isa::of(case)?;
         shared::check(case)
     }
 

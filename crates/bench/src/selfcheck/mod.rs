@@ -120,6 +120,24 @@ pub struct Row {
     pub cpu_s: Option<f64>,
 }
 
+/// What a self-check saw of one kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Seen {
+    /// The smallest planted difference of which at least 95 % was found.
+    From {
+        /// Its extra work, in per cent.
+        percent: i64,
+        /// Median seconds of a decision.
+        seconds: f64,
+        /// Comparisons that found it, and all that were begun.
+        found: [u64; 2],
+    },
+    /// It missed more of every planted difference.
+    NotReliably,
+    /// No comparison with a planted difference came to a decision.
+    NotJudged,
+}
+
 /// The result of a self-check, as stored on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
@@ -174,17 +192,22 @@ impl Certificate {
         found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
     }
 
-    /// What this machine sees of each kernel: the smallest planted difference of which at least 95 % was found, with the
-    /// median seconds of a decision; `None` if it missed more of every one. Kernels without decisions are left out.
-    pub fn sight(&self) -> Vec<(String, Option<(i64, f64)>)> {
-        let planted = |row: &&Row| row.candidate == SLOWED && row.decisions > 0;
-        // What ended without a decision was not seen.
-        let mut sight: BTreeMap<String, Option<(i64, f64)>> = BTreeMap::new();
-        for row in self.rows.iter().filter(planted) {
-            let best = sight.entry(row.workload.clone()).or_default();
+    /// What this machine sees of each kernel in which a difference was planted, by the name of the kernel.
+    pub fn sight(&self) -> Vec<(String, Seen)> {
+        let mut sight: BTreeMap<String, Seen> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.candidate == SLOWED) {
+            let best = sight.entry(row.workload.clone()).or_insert(Seen::NotJudged);
+            if row.decisions == 0 {
+                continue;
+            }
+            // What ended without a decision was not seen.
             let seen = row.slower as f64 >= 0.95 * row.tried() as f64;
-            if seen && best.is_none_or(|(percent, _)| row.percent < percent) {
-                *best = Some((row.percent, row.seconds[0]));
+            let finer = !matches!(best, Seen::From { percent, .. } if *percent <= row.percent);
+            if seen && finer {
+                let found = [row.slower, row.tried()];
+                *best = Seen::From { percent: row.percent, seconds: row.seconds[0], found };
+            } else if *best == Seen::NotJudged {
+                *best = Seen::NotReliably;
             }
         }
         sight.into_iter().collect()
@@ -325,9 +348,25 @@ mod tests {
             rows: vec![Row { failed, ..found.clone() }],
             planned: None,
         };
-        assert_eq!(certificate(0).sight(), [("selfcheck-chain".to_string(), Some((5, 1.0)))]);
+        let sight =
+            |certificate: &Certificate| certificate.sight().into_iter().map(|(_, seen)| seen).collect::<Vec<_>>();
+        assert_eq!(sight(&certificate(0)), [Seen::From { percent: 5, seconds: 1.0, found: [19, 19] }]);
         let late = certificate(5);
-        assert_eq!((late.sight(), late.decisions(), late.failed()), (vec![("selfcheck-chain".into(), None)], 24, 5));
+        assert_eq!((sight(&late), late.decisions(), late.failed()), (vec![Seen::NotReliably], 24, 5));
+        // A kernel whose comparisons all ended without a decision is still named, as is one that was never begun.
+        for failed in [0, 4] {
+            let none = Row { workload: "selfcheck-l3".into(), decisions: 0, slower: 0, failed, ..found.clone() };
+            let rows = vec![none.clone(), found.clone(), Row { percent: 2, ..none }];
+            let of_two = Certificate { rows, ..certificate(0) };
+            let chain = Seen::From { percent: 5, seconds: 1.0, found: [19, 19] };
+            assert_eq!(of_two.sight(), [("selfcheck-chain".into(), chain), ("selfcheck-l3".into(), Seen::NotJudged)]);
+        }
+        // The smaller difference counts, in whatever order they come.
+        let finer = Row { percent: 2, slower: 1, decisions: 1, ..found.clone() };
+        for rows in [[finer.clone(), found.clone()], [found.clone(), finer]] {
+            let both = Certificate { rows: rows.to_vec(), ..certificate(0) };
+            assert_eq!(sight(&both), [Seen::From { percent: 2, seconds: 1.0, found: [1, 1] }]);
+        }
         assert!(late.rows[0].power().unwrap().0 < 0.8);
         assert_eq!(late.coverage().1, 19, "without an interval none can hold the ratio");
     }

@@ -223,5 +223,6 @@ pub fn settings() -> Settings {
         case_budget_ns: 10_000,
         warm_up_ns: 2_000,
         caches: Caches::Warm,
+        counts: None,
     }
 }

@@ -31,6 +31,10 @@ pub struct Certificate {
     /// Planted slow modes, one entry per kind; empty in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_modes: Vec<SlowMode>,
+    /// Kernels of the self-check (`l3`, `dram`) of which no planted difference was decided, so that nothing is known of
+    /// the verdicts on code like them; empty in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unjudged: Vec<String>,
 }
 
 /// Decisions on a planted slow-down of one size, over all kernels of the self-check.
@@ -94,6 +98,7 @@ mod tests {
             false_alarms: 0,
             planted: vec![Planted { percent: 2, decisions: 60, slower: 60 }],
             slow_modes: Vec::new(),
+            unjudged: Vec::new(),
         };
         // Upper bound for 0 of 400: 1 - 0.05^(1/400).
         assert!((certificate.bound().unwrap() - (1.0 - 0.05_f64.powf(1.0 / 400.0))).abs() < 1e-9);

@@ -1,6 +1,6 @@
 //! The last self-check of this machine, as runs embed it.
 
-use ellwand_bench::selfcheck::{Certificate as Full, MODES, SLOWED, TAIL};
+use ellwand_bench::selfcheck::{Certificate as Full, MODES, SLOWED, Seen, TAIL};
 use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Planted, SlowMode};
 
@@ -38,6 +38,7 @@ fn short(full: &Full) -> Certificate {
         let decisions = rows().map(|row| row.decisions).sum();
         (decisions > 0).then(|| SlowMode { kind: kind.into(), decisions, slower })
     });
+    let unjudged = full.sight().into_iter().filter(|(_, seen)| *seen == Seen::NotJudged);
     Certificate {
         ellwand: full.ellwand.clone(),
         revision: full.revision.clone(),
@@ -49,6 +50,7 @@ fn short(full: &Full) -> Certificate {
         false_alarms,
         planted,
         slow_modes: slow_modes.collect(),
+        unjudged: unjudged.map(|(kernel, _)| kernel.trim_start_matches("selfcheck-").to_string()).collect(),
     }
 }
 
@@ -78,12 +80,18 @@ mod tests {
         let full = json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
             "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows });
         let full: Full = serde_json::from_value(full).unwrap();
-        assert_eq!(full.sight(), [("w".to_string(), Some((2, 0.0)))]);
+        assert_eq!(full.sight(), [("w".to_string(), Seen::From { percent: 2, seconds: 0.0, found: [29, 30] })]);
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
         let planted: Vec<_> = short.planted.iter().map(|p| (p.percent, p.decisions, p.slower)).collect();
         assert_eq!(planted, [(2, 60, 57), (5, 30, 30)]);
         assert_eq!(short.slow_modes, [SlowMode { kind: "tail".into(), decisions: 60, slower: 58 }]);
+        assert!(short.unjudged.is_empty());
+        let mut late = full.clone();
+        for row in late.rows.iter_mut().filter(|row| row.candidate == SLOWED) {
+            (row.workload, row.decisions, row.failed) = ("selfcheck-dram".into(), 0, 3);
+        }
+        assert_eq!(super::short(&late).unjudged, ["dram"]);
         // A certificate that was kept before revisions were noted is still read.
         let old = serde_json::to_string(&full).unwrap().replace(r#""revision":"abc","#, "");
         assert_eq!(serde_json::from_str::<Full>(&old).unwrap().revision, None);

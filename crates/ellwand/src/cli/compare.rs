@@ -12,6 +12,7 @@ use super::budgets::{self, Budgets, Verdict};
 use super::contests::{Candidate, Contest, What, contests};
 use super::exit::{Exit, Failure, Outcome};
 use super::keeping::Keeper;
+use super::lines::Lines;
 use super::progress::Progress;
 use super::rows::{self, Decided, Row, Said};
 use super::time::{self, Clock};
@@ -24,7 +25,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         return records::compare(args, [&baseline, &candidate]);
     }
     if args.command && args.cases.seed.is_some() {
-        return Err(unheeded("--seed", "shell commands are compared", "what they work on is theirs").into());
+        return Err(unheeded("--seed", "shell commands are compared", "the commands choose their own inputs").into());
     }
     // Terms cannot fail later on when they do not fail now.
     rows::terms(args.rope, args.blocks, args.limit.limits())?;
@@ -37,13 +38,14 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     let program = contests.iter().find_map(|contest| Some(contest.candidate.as_ref()?.program.clone()));
     let mut keeper = Keeper::begin(registry, args, line)?;
     let resolution = resolutions(registry, &Effort::Quick.settings()).into_values().fold(f64::NAN, f64::max);
-    let mut rows = measure(args, contests, limits.as_ref(), resolution, keeper.as_mut())?;
+    let mut lines = Lines::new(args.format, args.rope, planned);
+    let mut rows = measure(args, contests, limits.as_ref(), resolution, keeper.as_mut(), &mut lines)?;
     rows::take_back(&mut rows)?;
     let (judged, unmatched) = match &limits {
         Some(limits) => verdicts(limits, program.as_deref(), &rows),
         None => (Vec::new(), Vec::new()),
     };
-    let printed = print(args, &rows, &judged, &unmatched);
+    let printed = print(args, &rows, &judged, &unmatched, lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if certificate::kept(&ellwand_bench::environment::detect()).is_none() {
         output::note(
@@ -51,7 +53,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         );
     }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {
-        output::note("note: what the commands print was not compared; --same-output does that");
+        output::note("note: the output of the commands was not compared; --same-output compares it");
     }
     if let Some(keeper) = keeper {
         keeper.end()?;
@@ -68,7 +70,7 @@ fn refuse_cold(args: &CompareArgs) -> Result<(), InputError> {
     if args.caches.is_warm() {
         return Ok(());
     }
-    let problem = "verdicts are for warm caches: the self-check that bounds how often they are wrong was taken so";
+    let problem = "verdicts are for warm caches only, as is the self-check that bounds their error rate";
     let help =
         "`run --caches cold` measures the same implementations out of cold caches, with intervals and no verdict";
     Err(InputError::new("--caches", problem, "--caches warm").help(help))
@@ -100,9 +102,9 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
 
 /// Refuses what only a measurement heeds, when two records are compared.
 fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
-    args.refuse_cases("two records hold the cases that they hold")?;
+    args.refuse_cases("the cases are those of the two records")?;
     if args.session.output.is_some() {
-        return Err(unheeded("-o", "two records are compared", "nothing is measured that could be kept"));
+        return Err(unheeded("-o", "two records are compared", "nothing is measured, so there is nothing to save"));
     }
     match args.flag_of_measuring() {
         Some(flag) => Err(unheeded(flag, "two records are compared", "nothing is measured, and nothing is decided")),
@@ -117,6 +119,7 @@ fn measure(
     limits: Option<&Budgets>,
     resolution_ns: f64,
     mut keeper: Option<&mut Keeper>,
+    lines: &mut Lines,
 ) -> Result<Vec<Row>, Failure> {
     let interrupt = signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
@@ -142,7 +145,11 @@ fn measure(
             Err(NoDecision::Ended { arm, outcome }) => Err((arm, outcome)),
             Err(NoDecision::Interrupted) => break,
             Err(NoDecision::OutOfTime(needed_s)) => {
-                Err(("the comparison", Fate::Unsupported { why: time::too_little(terms.budget_s, needed_s) }))
+                let why = match &contest.what {
+                    What::Workers(_) => time::too_little(terms.budget_s, needed_s),
+                    What::Commands(_) => time::too_little_for_commands(terms.budget_s, needed_s),
+                };
+                Err((verdict::COMPARISON, Fate::Unsupported { why }))
             }
             Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
         };
@@ -151,6 +158,7 @@ fn measure(
             keeper.keep(&row, &terms)?;
         }
         rows.push(row);
+        lines.follow(&rows, &mut progress);
     }
     progress.finish();
     Ok(rows)
@@ -207,13 +215,22 @@ fn verdicts(limits: &Budgets, program: Option<&Path>, rows: &[Row]) -> (Vec<Verd
     (judged, unmatched)
 }
 
-fn print(args: &CompareArgs, rows: &[Row], judged: &[Verdict], unmatched: &[Verdict]) -> Result<(), Failure> {
+fn print(
+    args: &CompareArgs,
+    rows: &[Row],
+    judged: &[Verdict],
+    unmatched: &[Verdict],
+    mut lines: Lines,
+) -> Result<(), Failure> {
+    if args.format == Form::Table {
+        lines.end(rows)?;
+    }
     let gated: Vec<Verdict> = judged.iter().chain(unmatched).cloned().collect();
     let rope = args.rope;
     output::result(|out| match args.format {
         Form::Json => verdict::write_json(rows, judged, rope, out),
         Form::Junit => ci::write_suite("ellwand compare", &ci::of_rows(rows, &gated, rope), out),
         Form::Github => ci::write_github(rows, &gated, rope, out),
-        Form::Table => output::prose(out, |out| verdict::write_lines(rows, judged, rope, out)),
+        Form::Table => output::prose(out, |out| verdict::write_budgets(judged, out)),
     })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::{Instrument, Plan, Selection, resolutions};
-use ellwand_core::record::{Measurement, Record, Run, Sample};
+use ellwand_core::record::{Counts, Measurement, Record, Run, Sample, Settings};
 use ellwand_core::{InputError, Registry};
 use ellwand_report::{Finding, Options, Report, ReportError, Row, format};
 
@@ -17,6 +17,7 @@ pub struct Measure {
     registry: Registry,
     selection: Selection,
     effort: Effort,
+    counts: Option<Counts>,
     seed: u64,
 }
 
@@ -38,7 +39,7 @@ pub struct Measure {
 /// ```
 pub fn measure(registry: impl Into<Registry>) -> Measure {
     let selection = Selection { workloads: vec!["*".into()], ..Selection::default() };
-    Measure { registry: registry.into(), selection, effort: Effort::Normal, seed: 42 }
+    Measure { registry: registry.into(), selection, effort: Effort::Normal, counts: None, seed: 42 }
 }
 
 impl Measure {
@@ -77,6 +78,12 @@ impl Measure {
         self
     }
 
+    /// Fixes the untimed and timed iterations of each slot, instead of as many as settle and fill it.
+    pub(crate) fn counts(mut self, counts: Counts) -> Self {
+        self.counts = Some(counts);
+        self
+    }
+
     /// Sets the seed of the inputs and of the order of rounds.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -90,12 +97,16 @@ impl Measure {
     /// If a name, axis or value is unknown, or nothing is left to measure.
     pub fn run(self) -> Result<Results, MeasureError> {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        let Self { registry, selection, effort, seed } = self;
+        let Self { registry, selection, effort, counts, seed } = self;
+        if counts.is_some_and(|counts| counts.iterations == 0) {
+            return Err(InputError::new("iterations", "0 is too small", "at least 1 timed iteration").into());
+        }
         let plan = Plan::expand(&registry, &selection)?;
         let mut here = ceilings::environment(&registry);
         here.ceilings = ceilings::kept(&here).unwrap_or_default();
         let command = std::env::args().collect();
-        let run = recording::first_line(here, effort.settings(), seed, output::unix_ms(), command);
+        let run =
+            recording::first_line(here, Settings { counts, ..effort.settings() }, seed, output::unix_ms(), command);
         let run = Run { views: registry.views_of(plan.cells.iter().map(|cell| cell.workload.name())), ..run };
         let settings = run.settings.clone();
         let resolutions = resolutions(&registry, &settings);
@@ -132,6 +143,8 @@ pub enum MeasureError {
     Input(InputError),
     /// The measurements make no report.
     Report(ReportError),
+    /// A function or its memory could not be measured, with the reason.
+    Unmeasured(String),
 }
 
 impl std::fmt::Display for MeasureError {
@@ -139,6 +152,7 @@ impl std::fmt::Display for MeasureError {
         match self {
             MeasureError::Input(error) => error.fmt(f),
             MeasureError::Report(error) => error.fmt(f),
+            MeasureError::Unmeasured(why) => f.write_str(why),
         }
     }
 }

@@ -76,7 +76,7 @@ fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
 /// Why an implementation cannot run here at all; `None` when it can be tried.
 fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
     let absent = registry.device_for(implementation).is_err();
-    absent.then(|| format!("unavailable: no {} device was found here", implementation.needs))
+    absent.then(|| format!("unavailable: no {} device", implementation.needs.title()))
 }
 
 /// Column in which the words about a flag, an implementation or a device begin.

@@ -36,7 +36,7 @@ pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     }
     print(args, &here, &spans, &all)?;
     if let Some(path) = ceilings::path(&here) {
-        output::note(&format!("kept in {}; runs state their share of these ceilings", path.display()));
+        output::note(&format!("saved in {}; `run` reports the share of these ceilings", path.display()));
     }
     Ok(Exit::Ok)
 }
@@ -86,7 +86,7 @@ fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::
         ns(Some(spans.empty_ns)),
         spans.clock.word()
     )?;
-    writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))
+    writeln!(out, "instrument: {} a slot, outside the timed part\n", ns(here.slot_cost_ns))
 }
 
 fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {

@@ -21,6 +21,7 @@ mod given;
 mod history;
 mod keeping;
 mod library;
+mod lines;
 mod list;
 mod machine;
 mod output;

@@ -160,7 +160,7 @@ pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::S
         .and_then(|()| std::fs::write(&partial, text))
         .and_then(|()| std::fs::rename(&partial, &path));
     if let Err(error) = kept {
-        note(&format!("note: the {kind} could not be kept in {} ({error})", path.display()));
+        note(&format!("note: the {kind} could not be saved in {} ({error})", path.display()));
     }
 }
 

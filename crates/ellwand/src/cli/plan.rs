@@ -25,9 +25,8 @@ pub(super) fn preferring(registry: &Registry, devices: &[String]) -> Registry {
 pub(super) fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
     let plan = Plan::expand(registry, selection)?;
     for (axis, workloads) in plan.left_alone(selection) {
-        let (has, is) =
-            if workloads.len() == 1 { ("has", "is what it always is") } else { ("have", "are what they always are") };
-        output::note(&format!("note: {} {has} no --{axis}, and {is}", workloads.join(", ")));
+        let (has, keeps) = if workloads.len() == 1 { ("has", "keeps its") } else { ("have", "keep their") };
+        output::note(&format!("note: {} {has} no axis --{axis} and {keeps} usual cases", workloads.join(", ")));
     }
     Ok(plan)
 }
@@ -51,7 +50,8 @@ pub(super) fn of_machine(
 ) -> Result<(Plan, Option<Tensors>), InputError> {
     let (plan, given) = of_any_machine(registry, how, parts)?;
     for (names, why) in left_out(registry, &plan, &how.chosen.selection()) {
-        output::note(&format!("left out {}: {why}", names.join(", ")));
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        output::note(&format!("skipped {}: {why}", names.join(", ")));
     }
     ceilings::check_memory(&plan.cells, processes, how.caches)?;
     Ok((plan, given))
@@ -63,6 +63,7 @@ pub(super) fn of_any_machine(
     how: &Measuring,
     parts: bool,
 ) -> Result<(Plan, Option<Tensors>), InputError> {
+    how.check()?;
     let selection = how.chosen.selection();
     let mut plan = expand(registry, &selection)?;
     if parts && how.input.is_empty() {
@@ -110,7 +111,7 @@ fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Res
 }
 
 /// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
-/// user did not ask for, the cases that the arrays are too small for are left out.
+/// user did not ask for, the cases that the arrays are too small for are skipped.
 fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<(), InputError> {
     let digest = format!("{:016x}", given.digest());
     let (mut adopted, mut refused) = (Vec::new(), None);
@@ -124,7 +125,7 @@ fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> R
     }
     match refused {
         Some((_, error)) if adopted.is_empty() => return Err(error),
-        Some((case, error)) => output::note(&format!("note: left out {case}: {}", error.problem)),
+        Some((case, error)) => output::note(&format!("note: skipped {case}: {}", error.problem)),
         None => {}
     }
     plan.cells = adopted;

@@ -28,6 +28,8 @@ pub(super) struct Progress {
 const WAITING: Duration = Duration::from_secs(5);
 /// Longest time without a line where no bar is drawn.
 const SILENCE: Duration = Duration::from_secs(10);
+/// A prediction may overflow a duration; a day is as good as for ever.
+const DAY_S: f64 = 86_400.0;
 /// Steps of the bar.
 const PARTS: u64 = 1000;
 
@@ -76,8 +78,8 @@ impl Progress {
             self.eta.done(before, since.elapsed().as_secs_f64());
         }
         self.now = Some((index, Instant::now()));
-        let left = self.eta.left(index).clamp(0.0, 86_400.0);
-        self.heartbeat(index, &format!("about {} to go", HumanDuration(Duration::from_secs_f64(left.ceil()))));
+        let left = self.eta.left(index);
+        self.heartbeat(index, &format!("about {} to go", human(left)));
         self.show(left);
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
@@ -92,8 +94,7 @@ impl Progress {
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
             self.last = Instant::now();
-            let (label, left) = (self.label(index), self.eta.left(index + 1).clamp(0.0, 86_400.0));
-            let left = HumanDuration(Duration::from_secs_f64(left.ceil()));
+            let (label, left) = (self.label(index), human(self.eta.left(index + 1)));
             super::output::note(&format!("{label}: {}; about {left} to go", times(measurements)));
         }
     }
@@ -116,24 +117,36 @@ impl Progress {
 
     /// Where no bar is drawn, a line now and then shows that a long cell goes on.
     fn heartbeat(&mut self, index: usize, what: &str) {
-        if self.bar.is_hidden() && self.last.elapsed() >= SILENCE {
+        if self.bar.is_hidden() {
+            self.line(&self.label(index), what);
+        }
+    }
+
+    fn line(&mut self, name: &str, what: &str) {
+        if self.last.elapsed() >= SILENCE {
             self.last = Instant::now();
             let gone = HumanDuration(Duration::from_secs(self.begin.elapsed().as_secs()));
-            super::output::note(&format!("{}: {what}, {gone} gone", self.label(index)));
+            super::output::note(&format!("{name}: {what}, {gone} gone"));
         }
+    }
+
+    /// The user has just got a line, so that the next one may wait.
+    pub(super) fn spoke(&mut self) {
+        self.last = Instant::now();
     }
 
     fn show(&self, left: f64) {
         let gone = self.begin.elapsed().as_secs_f64();
-        // A prediction may overflow a duration; a day is as good as for ever.
-        let left = left.clamp(0.0, 86_400.0);
-        self.bar.set_prefix(format!("{} to go", HumanDuration(Duration::from_secs_f64(left.ceil()))));
+        let left = left.clamp(0.0, DAY_S);
+        self.bar.set_prefix(format!("{} to go", human(left)));
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
     /// Shows how far something is; its caller predicts the rest, in seconds.
     pub(super) fn ahead(&mut self, message: &str, left: f64) {
-        if self.last.elapsed() >= Duration::from_millis(500) {
+        if self.bar.is_hidden() {
+            self.line(message, &format!("about {} to go", human(left)));
+        } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
             self.bar.set_message(message.to_string());
             self.show(left);
@@ -154,6 +167,11 @@ impl Progress {
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Seconds to go, in words.
+fn human(left: f64) -> HumanDuration {
+    HumanDuration(Duration::from_secs_f64(left.clamp(0.0, DAY_S).ceil()))
 }
 
 /// Median times of the implementations of a cell.

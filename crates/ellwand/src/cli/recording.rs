@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ellwand_bench::{Cell, Effort, Instrument, Writer};
-use ellwand_core::record::{Measurement, Run, Settings, Spans, VERSION};
+use ellwand_core::record::{Counts, Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
 use super::exit::Failure;
@@ -123,6 +123,8 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
         ("--seed", known.seed.to_string(), run.seed.to_string()),
         ("--caches", known.settings.caches.word().to_string(), run.settings.caches.word().to_string()),
         ("--effort", effort(&known.settings), effort(&run.settings)),
+        ("--warm-up", count(known, |counts| counts.warm_up), count(run, |counts| counts.warm_up)),
+        ("--iterations", count(known, |counts| counts.iterations), count(run, |counts| counts.iterations)),
     ];
     let other: Vec<&(&str, String, String)> = pairs.iter().filter(|(_, there, now)| there != now).collect();
     if !other.is_empty() {
@@ -136,9 +138,14 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     Ok(())
 }
 
-/// The name of the preset with these settings, in any state of the caches.
+/// A count that the user fixed.
+fn count(run: &Run, of: fn(&Counts) -> u64) -> String {
+    run.settings.counts.as_ref().map_or_else(|| "unset".into(), |counts| of(counts).to_string())
+}
+
+/// The name of the preset with these settings, in any state of the caches and with any counts.
 fn effort(settings: &Settings) -> String {
-    let of = |effort: Effort| Settings { caches: settings.caches, ..effort.settings() };
+    let of = |effort: Effort| Settings { caches: settings.caches, counts: settings.counts, ..effort.settings() };
     let known = Effort::NAMES.iter().find(|(_, effort)| of(*effort) == *settings);
     known.map_or_else(|| "of another version".to_string(), |(name, _)| (*name).to_string())
 }

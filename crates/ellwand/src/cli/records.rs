@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::args::{CompareArgs, Form};
 use super::exit::{Exit, Failure, Outcome};
-use super::verdict::{digits, percent};
+use super::verdict::{against, digits, percent};
 use super::{ci, output};
 
 /// The record that a side names: a file, or a directory as `run` writes it.
@@ -29,6 +29,8 @@ struct Pair {
     cell: String,
     /// Fastest and slowest process over process, and the ratio of the middles.
     ratio: Option<[f64; 3]>,
+    /// Seconds of an iteration in the middle process: baseline, candidate; `None` if there is no ratio.
+    seconds: Option<[f64; 2]>,
     why_not: &'static str,
     /// Whether both records hold it.
     common: bool,
@@ -41,7 +43,7 @@ pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
     if machines[0] != machines[1] && !args.across_machines {
         let [one, other] = [&baseline, &candidate].map(|record| record.run.environment.cpu.clone());
         let problem = format!("the records were made on different machines ({one}; {other})");
-        let help = "--across-machines compares them all the same: then the machines differ, and perhaps the code";
+        let help = "--across-machines compares them anyway; a difference may then come from the machines";
         return Err(InputError::new("CANDIDATE", problem, "two records of one machine").help(help).into());
     }
     let pairs = pairs(&baseline, &candidate);
@@ -62,7 +64,7 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
         output::note(&format!("note: {}: {warning}", path.display()));
     }
     if !record.checked {
-        let why = "it was written before records had checksums, so a changed digit would go unnoticed";
+        let why = "it is older than the checksums of records, so damage to it can go unnoticed";
         output::note(&format!("note: {}: {why}", path.display()));
     }
     Ok(record)
@@ -100,7 +102,7 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
         all.iter().enumerate().map(|(at, side)| (side.cell.clone(), at)).collect()
     };
     let (known, measured) = (by_cell(&before), by_cell(&after));
-    let alone = |cell: &str, why_not| Pair { cell: cell.into(), ratio: None, why_not, common: false };
+    let alone = |cell: &str, why_not| Pair { cell: cell.into(), ratio: None, seconds: None, why_not, common: false };
     let mut pairs: Vec<Pair> = after
         .iter()
         .map(|side| match known.get(&side.cell) {
@@ -114,15 +116,17 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 }
 
 fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
+    let mut seconds = None;
     let (ratio, why_not) = match (before.samples.and_then(processes), after.samples.and_then(processes)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
+            seconds = median(&before).zip(median(&after)).map(|(before, after)| [before, after]);
             (ratios(&before, &after), "a time is zero")
         }
-        (Some(_), Some(_)) => (None, "one process each shows nothing about others; run with --blocks"),
+        (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
         _ => (None, "it was not measured in both"),
     };
-    Pair { cell: after.cell.clone(), ratio, why_not, common: true }
+    Pair { cell: after.cell.clone(), ratio, seconds: seconds.filter(|_| ratio.is_some()), why_not, common: true }
 }
 
 /// What each process took: the median of its slots' fastest parts.
@@ -163,16 +167,12 @@ impl Pair {
 
     fn sentence(&self, rope: f64) -> String {
         let Some([low, middle, high]) = self.ratio else { return format!("suggests nothing: {}", self.why_not) };
-        let range = |low: f64, high: f64| format!("processes {} to {}", digits(low), digits(high));
+        let both = self.seconds.map_or_else(String::new, |seconds| format!(", {}", against(seconds)));
+        let takes = format!("{}x the time (processes {} to {}){both}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
-            word @ ("slower" | "faster") => {
-                format!("suggests {word}: {}x the time ({})", digits(middle), range(low, high))
-            }
-            "same" => {
-                let within = percent(rope);
-                format!("suggests no difference beyond {within}: {}x the time ({})", digits(middle), range(low, high))
-            }
-            _ => format!("suggests nothing: {}x the time ({})", digits(middle), range(low, high)),
+            word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),
+            "same" => format!("suggests no difference beyond {}: {takes}", percent(rope)),
+            _ => format!("suggests nothing: {takes}"),
         }
     }
 }
@@ -191,7 +191,7 @@ fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
     }
     let end = if pairs.iter().any(|pair| pair.common) {
-        "no verdict: the two were not measured in turns; `compare WORKLOAD:A WORKLOAD:B` or --baseline is"
+        "no verdict: the two were not measured in turns; for one use `compare WORKLOAD:A WORKLOAD:B` or --baseline"
     } else {
         "the records have no case and implementation in common"
     };
@@ -202,7 +202,14 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
     let rows: Vec<Value> = pairs
         .iter()
         .map(|pair| match pair.ratio {
-            Some(ratios) => json!({ "cell": pair.cell, "suggests": suggestion(ratios, rope), "ratio": ratios[1], "low": ratios[0], "high": ratios[2] }),
+            Some(ratios) => json!({
+                "cell": pair.cell,
+                "suggests": suggestion(ratios, rope),
+                "ratio": ratios[1],
+                "low": ratios[0],
+                "high": ratios[2],
+                "seconds": pair.seconds,
+            }),
             None => json!({ "cell": pair.cell, "suggests": "nothing", "reason": pair.why_not }),
         })
         .collect();

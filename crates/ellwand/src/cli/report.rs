@@ -61,10 +61,10 @@ fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
             let run = &record.run.id;
             let path = path.display();
             if lines(&record) > lines(known) {
-                output::note(&format!("note: {path} is run {run} again with more in it; the shorter one is left out"));
+                output::note(&format!("note: {path} is a longer record of run {run}; skipped the shorter one"));
                 *known = record;
             } else {
-                output::note(&format!("note: {path} is run {run}, which was given already; left out"));
+                output::note(&format!("note: skipped {path}: run {run} is given twice"));
             }
         }
     }

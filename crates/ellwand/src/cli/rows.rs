@@ -96,6 +96,16 @@ pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// True if [`take_back`] leaves this row as it is, whatever the later ones of `cases` hold.
+pub(super) fn is_final(row: &Row, cases: usize) -> bool {
+    let needed = if cases > 1 { cases as f64 / ALPHA } else { 0.0 };
+    match (row.said, &row.result) {
+        (Said::Call(Call::As(Difference::Slower | Difference::Faster)), Ok(decision)) => decision.evidence >= needed,
+        (Said::Call(Call::SlowerBeside(_)), Ok(decision)) => decision.side_evidence >= 2.0 * needed,
+        _ => true,
+    }
+}
+
 /// True if a slow-down beyond the region of equivalence is excluded although nothing is decided.
 pub(super) fn bounded(row: &Row, rope: f64) -> bool {
     let open = matches!(row.said, Said::Call(Call::As(Difference::Undecided { .. })) | Said::OneOfMany);
@@ -128,5 +138,64 @@ pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn
         Exit::Undecided
     } else {
         Exit::Ok
+    }
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    use ellwand_bench::compare::{BlockValue, End};
+    use ellwand_core::stats::Change;
+
+    use super::*;
+
+    /// A row with this call: 2.2 ms against 2 ms, and two copies of the baseline that differ by 7 %.
+    pub(in crate::cli) fn row(call: Call, evidence: f64) -> Row {
+        let change = |ratio: f64| Change {
+            ratio,
+            low: ratio - 0.02,
+            high: ratio + 0.02,
+            difference: Difference::Undecided { blocks_needed: None },
+        };
+        let block = BlockValue { main: 0.1, control: 0.07, median: 0.1, p90: 0.1, mean: 0.1, weight: 1.0, bet: 1.0 };
+        let decision = Decision {
+            call,
+            change: change(1.1),
+            control: change(1.07),
+            sides: Vec::new(),
+            basis: Basis::Wall,
+            seconds: [2e-3, 2.2e-3],
+            evidence,
+            side_evidence: evidence,
+            grain: 0.0,
+            blocks: vec![block; 8],
+            disturbed: 0.0,
+            what_ran: Default::default(),
+            readings: Default::default(),
+            settling: Default::default(),
+            samples: Default::default(),
+            elapsed_s: 1.5,
+            end: End::Planned,
+            needed_s: None,
+        };
+        let names = ["plain".into(), "slower".into()];
+        let (case, result) = ("w/n=1".into(), Ok(decision));
+        Row { case, names, result, said: Said::Call(call), budgets: Vec::new(), remarks: Vec::new(), measured: None }
+    }
+
+    #[test]
+    fn a_final_row_is_never_taken_back() {
+        // The others show nothing, the worst that can come.
+        let sweep = |first: f64| {
+            let others = (0..3).map(|_| row(Call::As(Difference::Same), 0.0));
+            let mut rows: Vec<Row> = std::iter::once(row(Call::As(Difference::Slower), first)).chain(others).collect();
+            let final_now = is_final(&rows[0], rows.len());
+            take_back(&mut rows).unwrap();
+            (final_now, rows[0].said == Said::OneOfMany)
+        };
+        assert_eq!(sweep(401.0), (true, false));
+        assert_eq!(sweep(399.0), (false, true));
+        assert!(is_final(&row(Call::As(Difference::Slower), 1.0), 1), "a single case is not taken back");
+        assert!(!is_final(&row(Call::SlowerBeside("mean"), 799.0), 4));
+        assert!(is_final(&row(Call::SlowerBeside("mean"), 801.0), 4));
     }
 }

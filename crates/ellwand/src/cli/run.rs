@@ -105,7 +105,7 @@ fn directory_of(args: &RunArgs) -> Option<PathBuf> {
 fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budgets>, InputError> {
     let budgets = budgets::find(registry, args.session.config.as_deref())?;
     if budgets.is_some() && !args.how.caches.is_warm() {
-        output::note("note: budgets are for warm caches and are not held against this run");
+        output::note("note: budgets apply to warm caches; this run is not checked against them");
     }
     Ok(budgets.filter(|_| args.how.caches.is_warm() && !args.spans))
 }

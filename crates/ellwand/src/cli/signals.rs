@@ -10,15 +10,15 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 
 /// What becomes of what was done when Ctrl-C comes.
-pub(super) const NOTHING_KEPT: &str = "what is measured so far is not kept";
-pub(super) const CELLS_KEPT: &str = "cells that are finished are kept";
+pub(super) const NOTHING_KEPT: &str = "nothing measured so far is saved";
+pub(super) const CELLS_KEPT: &str = "finished cells are saved";
 #[cfg(feature = "sweep")]
-pub(super) const SHARD_LOST: &str = "nothing of this shard is kept";
+pub(super) const SHARD_LOST: &str = "nothing of this shard is saved";
 #[cfg(feature = "sweep")]
-pub(super) const TASKS_GO_ON: &str = "tasks go on without this command";
-pub(super) const ROWS_PRINTED: &str = "rows that are judged are printed, and nothing else is kept";
-pub(super) const DECIDED_KEPT: &str = "decisions made so far are printed, and kept where -o says so";
-pub(super) const NO_CERTIFICATE: &str = "decisions made so far are printed, and no certificate is kept";
+pub(super) const TASKS_GO_ON: &str = "tasks continue without this command";
+pub(super) const ROWS_PRINTED: &str = "finished rows are printed, and nothing is saved";
+pub(super) const DECIDED_KEPT: &str = "decisions so far are printed (and saved with -o)";
+pub(super) const NO_CERTIFICATE: &str = "decisions so far are printed, and no certificate is saved";
 
 /// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once; the
 /// first one says what `becomes` of what was done, which holds until this is called again.
@@ -42,7 +42,7 @@ fn install() {
             std::process::exit(Exit::Interrupted.code());
         }
         let becomes = *BECOMES.lock().unwrap_or_else(PoisonError::into_inner);
-        note(&format!("\nstopping as soon as what is under way ends; {becomes} (Ctrl-C again to end at once)"));
+        note(&format!("\nstopping after the current step; {becomes} (Ctrl-C again to end at once)"));
     });
     if let Err(error) = installed {
         // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.

@@ -12,13 +12,13 @@ use super::budgets::Verdict;
 use super::rows::{Row, Said};
 use super::time;
 
-/// One line a case, with its notes below; then one a budget.
-pub(super) fn write_lines(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+/// One line a case, with its notes below. Cases are `named` if there are several.
+pub(super) fn write_rows(rows: &[Row], named: bool, rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let mut left = rows;
     while let Some(row) = left.first() {
         let alike = failed_alike(left);
         left = &left[alike..];
-        if rows.len() > 1 {
+        if named {
             let more = if alike > 1 { format!(" and {} more", alike - 1) } else { String::new() };
             write!(out, "{}{more}: ", row.case)?;
         }
@@ -29,8 +29,16 @@ pub(super) fn write_lines(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mu
             }
         }
     }
+    Ok(())
+}
+
+/// One line a budget.
+pub(super) fn write_budgets(budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     budgets.iter().try_for_each(|budget| writeln!(out, "budget {}: {}", budget.judged.state.word(), budget.line()))
 }
+
+/// Named instead of an arm if neither side is the reason why there is no decision.
+pub(super) const COMPARISON: &str = "the comparison";
 
 /// From this many equal failures in a row on, they get one line.
 const ALIKE: usize = 4;
@@ -47,6 +55,7 @@ fn failed_alike(rows: &[Row]) -> usize {
 pub(super) fn sentence(row: &Row, rope: f64) -> String {
     match &row.result {
         Ok(decision) => line(row, decision, rope),
+        Err((COMPARISON, fate)) => format!("no verdict: {}", fate.reason().unwrap_or("")),
         Err((arm, fate)) => format!("no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or("")),
     }
 }
@@ -86,12 +95,13 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             percent(rope),
         ),
         Said::Call(Call::Withheld) => format!(
-            "no verdict: two copies of {baseline} differ by {} ({}), so that this machine does not hold still enough now, {cost}",
+            "no verdict: this machine is not steady enough now: one copy of {baseline} takes {} the time of another ({}); {candidate} took {}, {cost}",
             times(decision.control.ratio),
-            bounds(&decision.control)
+            bounds(&decision.control),
+            both(decision)
         ),
         Said::OneOfMany => format!(
-            "undecided: {takes}, {cost}; among so many cases one such is no surprise: compare this one alone, or --blocks {}",
+            "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use --blocks {}",
             2 * decision.blocks.len()
         ),
         Said::BelowResolution(seconds) => format!(
@@ -128,7 +138,12 @@ fn side_change(decision: &Decision, name: &str) -> Change {
 
 /// The times of both sides, candidate first.
 fn both(decision: &Decision) -> String {
-    let [baseline, candidate] = decision.seconds.map(|seconds| units::human(seconds, "s"));
+    against(decision.seconds)
+}
+
+/// The seconds of baseline and candidate, candidate first.
+pub(super) fn against(seconds: [f64; 2]) -> String {
+    let [baseline, candidate] = seconds.map(|seconds| units::human(seconds, "s"));
     format!("{candidate} against {baseline}")
 }
 
@@ -176,13 +191,20 @@ fn times(ratio: f64) -> String {
 
 /// A ratio with as many digits as mean something.
 pub(super) fn digits(ratio: f64) -> String {
-    if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
+    match ratio {
+        r if r >= 10.0 => format!("{r:.1}"),
+        r if r >= 0.1 || r <= 0.0 => format!("{r:.3}"),
+        // Three significant digits.
+        r => format!("{r:.*}", (2.0 - r.log10().floor()).min(12.0) as usize),
+    }
 }
 
-/// The 99 % interval of a ratio. Beyond a factor of 100 its ends say only that too little was measured.
+/// The 99 % interval of a ratio. More than a factor of 100 away from it the ends say only that too little was measured.
 pub(super) fn bounds(change: &Change) -> String {
-    let end = |ratio: f64, open: &str| if (0.01..=100.0).contains(&ratio) { digits(ratio) } else { open.into() };
-    format!("99 % interval {} to {}", end(change.low, "below 0.01"), end(change.high, "above 100"))
+    let (least, most) = (change.ratio / 100.0, change.ratio * 100.0);
+    let low = if change.low < least { format!("below {}", digits(least)) } else { digits(change.low) };
+    let high = if change.high > most { format!("above {}", digits(most)) } else { digits(change.high) };
+    format!("99 % interval {low} to {high}")
 }
 
 /// A share in per cent without needless zeros.
@@ -274,5 +296,31 @@ pub(super) fn said(said: Said) -> &'static str {
         Said::Call(Call::Unsettled(_)) | Said::OneOfMany => "undecided",
         Said::BelowResolution(_) => "below-resolution",
         Said::Nothing => "none",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::rows::samples::row;
+
+    #[test]
+    fn the_interval_of_a_large_ratio_holds_it() {
+        let of = |ratio: f64, low: f64, high: f64| {
+            bounds(&Change { ratio, low, high, difference: Difference::Undecided { blocks_needed: None } })
+        };
+        assert_eq!(of(1000.0, 998.0, 1002.0), "99 % interval 998.0 to 1002.0");
+        assert_eq!(of(0.001, 0.000_998, 0.001_002), "99 % interval 0.000998 to 0.00100");
+        assert_eq!(of(1.1, 1.0, 1.2), "99 % interval 1.000 to 1.200");
+        assert_eq!(of(1.1, 0.0, f64::INFINITY), "99 % interval below 0.0110 to above 110.0");
+    }
+
+    #[test]
+    fn no_verdict_by_the_control_states_both_times() {
+        assert_eq!(
+            sentence(&row(Call::Withheld, 0.0), 0.01),
+            "no verdict: this machine is not steady enough now: one copy of plain takes 1.070x the time of another \
+             (99 % interval 1.050 to 1.090); slower took 2.20 ms against 2.00 ms, 8 blocks, 1.5 s, elapsed time judged"
+        );
     }
 }

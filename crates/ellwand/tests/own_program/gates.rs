@@ -182,7 +182,11 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     };
     let unasked = compare("echo 1", "echo 2", &[]);
     assert_eq!(unasked.code, Some(0), "{}", unasked.stderr);
-    assert!(unasked.stderr.contains("what the commands print was not compared; --same-output"), "{}", unasked.stderr);
+    assert!(
+        unasked.stderr.contains("the output of the commands was not compared; --same-output"),
+        "{}",
+        unasked.stderr
+    );
     let same = compare("echo 1", "printf '1\\n'", &["--same-output"]);
     assert_eq!(same.code, Some(0), "{}{}", same.stdout, same.stderr);
     let other = compare("echo 1", "echo 2", &["--same-output"]);

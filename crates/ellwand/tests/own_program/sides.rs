@@ -90,7 +90,7 @@ pub(crate) fn commands_that_end_badly_say_so() {
     // Whatever a machine does meanwhile, two blocks decide nothing; that there is a line with both names is what counts.
     let fine = compare("true", "exit 0", &["--blocks", "2"]);
     assert_eq!(fine.code, Some(0), "{}", fine.stderr);
-    assert!(fine.stderr.contains("--same-output does that"), "{}", fine.stderr);
+    assert!(fine.stderr.contains("--same-output compares it"), "{}", fine.stderr);
     assert!(fine.stdout.contains("'exit 0'") && fine.stdout.contains("'true'"), "{}", fine.stdout);
 }
 
@@ -238,7 +238,13 @@ pub(crate) fn records_suggest_and_never_decide() {
     let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
     let other = record("other", "twin", &[], &same);
     for (base, candidate, more, code, part) in [
-        (&plain, &slower, &[][..], 0, "suggests slower: 1.100x the time (processes 1.100 to 1.100)"),
+        (
+            &plain,
+            &slower,
+            &[][..],
+            0,
+            "suggests slower: 1.100x the time (processes 1.100 to 1.100), 2.20 ms against 2.00 ms",
+        ),
         (&slower, &plain, &[], 0, "suggests faster: 0.909x the time"),
         (&plain, &slower, &["--rope", "20"], 0, "suggests no difference beyond 20 %"),
         (&plain, &again, &[], 0, "suggests no difference beyond 1 %: 1.000x the time"),

@@ -56,6 +56,7 @@ impl Fake {
                 case_budget_ns: 1,
                 warm_up_ns: 1,
                 caches: Caches::Warm,
+                counts: None,
             },
             revision: self.commit.as_ref().map(|(commit, committed_unix_ms)| Revision {
                 commit: commit.clone(),

@@ -90,6 +90,7 @@ mod tests {
                 SlowMode { kind: "modes".into(), decisions: 40, slower: 40 },
                 SlowMode { kind: "tail".into(), decisions: 40, slower: 39 },
             ],
+            unjudged: Vec::new(),
         };
         assert_eq!(
             line(Some(&certificate), 1_000_000 + 3 * HOUR_MS),

@@ -71,6 +71,7 @@ pub fn run() -> Run {
             case_budget_ns: 300_000_000,
             warm_up_ns: 50_000_000,
             caches: ellwand_core::Caches::Warm,
+            counts: None,
         },
         revision: None,
         certificate: None,

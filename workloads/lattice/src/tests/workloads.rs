@@ -12,6 +12,28 @@ fn registry() -> Registry {
 }
 
 #[test]
+fn hard_sets_are_for_every_instruction_set_and_the_code_heeds_it() {
+    let registry = registry();
+    for name in ["lattice-encode", "lattice-decode", "lattice-quantize"] {
+        let workload = registry.find(name).unwrap();
+        let usual = case(&registry, name, &[]);
+        for set in workload.hard_sets(&usual, 3).unwrap() {
+            let named: Vec<&str> = set.also.iter().map(|case| case.text("isa").unwrap()).collect();
+            let others: Vec<&str> = Isa::available()[1..].iter().map(|isa| isa.name()).collect();
+            assert_eq!(named, others, "{name}: {}", set.name);
+        }
+        let inputs = workload.inputs(&usual, 3).unwrap();
+        let rows = registry.implementations(name);
+        let simd = rows.iter().find(|row| row.name == "simd").unwrap();
+        for isa in Isa::available() {
+            let on = case(&registry, name, &[("isa", isa.name().into())]);
+            let ran = (simd.prepare)(&on, &inputs, &Here).unwrap().what_ran();
+            assert!(ran.starts_with(isa.name()), "{ran}");
+        }
+    }
+}
+
+#[test]
 fn every_implementation_passes_and_poison_fails() {
     let registry = registry();
     let mut passed = 0;

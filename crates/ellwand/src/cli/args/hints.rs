@@ -6,8 +6,8 @@ use ellwand_core::error::nearest;
 /// Flags of other tools, with what does the same here.
 const ELSEWHERE: [(&[&str], &str); 4] = [
     (
-        &["--iterations", "--iters", "--repeat", "--repeats", "--runs", "--num-runs", "--warmup", "--warm-up"],
-        "iterations and warm-up follow from the samples; --effort and --time set how long a case is measured",
+        &["--iters", "--repeat", "--repeats", "--runs", "--num-runs", "--warmup", "--iterations", "--warm-up"],
+        "iterations follow from the samples; --effort and --time set how long a case is measured, and `run` takes --iterations N --warm-up N for fixed counts",
     ),
     (&["--threads", "--jobs"], "the implementation decides: `list` shows which ones use all threads; choose with -i"),
     (&["--verbose"], "--full prints every column, case, reading and finding"),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::Args;
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
-use ellwand_core::Caches;
-use ellwand_core::record::Settings;
+use ellwand_core::record::{Counts, Settings};
+use ellwand_core::{Caches, InputError};
 use serde::{Deserialize, Serialize};
 
 use super::shared::{Chosen, Reports, Session, TimeLimit};
@@ -31,10 +31,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "overwrite")]
     pub(crate) resume: bool,
     /// Run each implementation once, untimed and unrecorded, for perf, nsys or ncu
-    #[arg(long, conflicts_with_all = ["output", "resume", "overwrite", "time", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["output", "resume", "overwrite", "time", "time_limit", "iterations"])]
     pub(crate) once: bool,
     /// Show the spans inside each implementation and write traces; takes no headline times
-    #[arg(long, conflicts_with_all = ["once", "baseline", "blocks", "time", "time_limit"])]
+    #[arg(long, conflicts_with_all = ["once", "baseline", "blocks", "time", "time_limit", "iterations"])]
     pub(crate) spans: bool,
     #[command(flatten)]
     pub(crate) how: Measuring,
@@ -46,6 +46,9 @@ impl RunArgs {
         self.how.blocks().filter(|_| !self.spans)
     }
 }
+
+/// Untimed iterations if only the timed ones are given: what scripts around PyTorch commonly do.
+const WARM_UP: u64 = 10;
 
 // What is measured and how: the same for `run` and for the shards of a sweep, whose plan holds it.
 #[derive(Args, Clone, Serialize, Deserialize)]
@@ -60,6 +63,12 @@ pub(crate) struct Measuring {
     /// cold: flush the caches of the device before every slot of one iteration
     #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,
+    /// Time exactly N iterations in each slot instead of as many as settle and fill it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    iterations: Option<u64>,
+    /// Run exactly N untimed iterations before those of --iterations [default: 10]
+    #[arg(long, value_name = "N", requires = "iterations", value_parser = clap::value_parser!(u64).range(0..=1 << 32))]
+    warm_up: Option<u64>,
     /// Fresh processes for each implementation [default: 3 quick, 4 normal, 8 thorough]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
@@ -85,7 +94,21 @@ impl Measuring {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        Settings { caches: self.caches, ..self.effort.settings() }
+        Settings { caches: self.caches, counts: self.counts(), ..self.effort.settings() }
+    }
+
+    /// The iterations of a slot, if the user fixed them.
+    fn counts(&self) -> Option<Counts> {
+        Some(Counts { warm_up: self.warm_up.unwrap_or(WARM_UP), iterations: self.iterations? })
+    }
+
+    /// Refuses counts for slots that hold one iteration in any case.
+    pub(crate) fn check(&self) -> Result<(), InputError> {
+        if self.iterations.is_none() || self.caches.is_warm() {
+            return Ok(());
+        }
+        let problem = "a slot from cold caches holds one iteration: a second one would find the data of the first";
+        Err(InputError::new("--iterations", problem, "either --iterations or --caches cold"))
     }
 }
 

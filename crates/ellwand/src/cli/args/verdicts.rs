@@ -114,7 +114,7 @@ pub(crate) struct SelfcheckArgs {
     /// Decisions of each trial; save no certificate
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) decisions: Option<u32>,
-    /// Stop after SECONDS and report the decisions made so far [default: 450, --quick: 120, --decisions: no limit]
+    /// Stop after SECONDS and report the decisions so far [default: 450, --quick: 120, --decisions: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) budget: Option<u64>,
     /// Test the diagnosis instead, on workloads with a known limit; exit with code 1 if one is wrong

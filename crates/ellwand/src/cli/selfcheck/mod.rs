@@ -122,7 +122,7 @@ fn find_floor(certificate: &mut Certificate, launch: &Launch, interrupt: &Atomic
     match selfcheck::floor(launch, certificate.started_unix_ms, interrupt) {
         Ok(floor) => certificate.floor = Some(floor),
         Err(NoDecision::Interrupted) => return,
-        Err(error) => output::note(&format!("the floor was not found: {error}")),
+        Err(error) => output::note(&format!("the timer resolution could not be measured: {error}")),
     }
     let mut cpu = Registry::new();
     cpu.device(std::sync::Arc::new(Cpu::default()));
@@ -143,7 +143,7 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &Certificate, int
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
     if interrupted {
-        output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not kept"));
+        output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
     } else if let Some(planned) = certificate.planned {
         let kept = if chosen { "not kept: it is about a choice of trials" } else { "kept for what was decided" };
         output::note(&format!(

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ellwand_bench::selfcheck::{self, Certificate};
+use ellwand_bench::selfcheck::{self, Certificate, Seen};
 use ellwand_report::units;
 
 use crate::cli::verdict::percent;
@@ -58,12 +58,19 @@ fn took(decisions: u64, [median, p90]: [f64; 2]) -> String {
     if decisions > 0 { format!("{median:>6.2} {p90:>7.2}") } else { String::new() }
 }
 
+/// Fewer comparisons than this say little, so that their number is printed.
+const FEW: u64 = 3;
+
 /// What is seen of a kernel, in words.
-fn seen((workload, found): &(String, Option<(i64, f64)>)) -> String {
+fn seen((workload, seen): &(String, Seen)) -> String {
     let kernel = workload.trim_start_matches("selfcheck-");
-    match found {
-        Some((percent, seconds)) => format!("{kernel} +{percent} % in {seconds:.1} s"),
-        None => format!("{kernel} not reliably"),
+    match seen {
+        Seen::From { percent, seconds, found: [found, tried] } if *tried < FEW => {
+            format!("{kernel} +{percent} % in {seconds:.1} s ({found} of {tried})")
+        }
+        Seen::From { percent, seconds, .. } => format!("{kernel} +{percent} % in {seconds:.1} s"),
+        Seen::NotReliably => format!("{kernel} not reliably"),
+        Seen::NotJudged => format!("{kernel} not judged"),
     }
 }
 
@@ -75,7 +82,7 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
     if trials > 0 {
         writeln!(
             out,
-            "{alarms} false alarms in {trials} decisions on equal things: their share is at most {} (95 % bound); region of equivalence {}",
+            "{alarms} false alarms in {trials} decisions on equal code: the false-positive rate is at most {} (95 % bound); region of equivalence {}",
             bound.map_or_else(unknown, percent),
             percent(certificate.rope)
         )?;
@@ -85,16 +92,19 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
         let of = certificate.decisions();
         writeln!(
             out,
-            "{failed} of {of} comparisons ended without a decision: too slow here for their time, or failed"
+            "{failed} of {of} comparisons ended without a decision: they failed, or were too slow for their time limit"
         )?;
     }
     let sight = certificate.sight();
     if !sight.is_empty() {
-        writeln!(out, "this machine sees: {}", sight.iter().map(seen).collect::<Vec<String>>().join("; "))?;
+        writeln!(out, "this machine detects: {}", sight.iter().map(seen).collect::<Vec<String>>().join("; "))?;
     }
     let (found, planted) = certificate.slow_modes();
     if planted > 0 {
-        writeln!(out, "{found} of {planted} planted tails and second modes found, which a fastest time does not see")?;
+        writeln!(
+            out,
+            "{found} of {planted} planted tails and second modes found, which the fastest time does not show"
+        )?;
     }
     let (covered, known, share) = certificate.coverage();
     if known > 0 {
@@ -106,7 +116,7 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
         )?;
     }
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
-    writeln!(out, "the instrument takes {cost} a slot beside what runs, outside of its times")?;
+    writeln!(out, "the instrument takes {cost} a slot, outside the timed part")?;
     if let Some(floor) = &certificate.floor {
         let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
         writeln!(
@@ -127,7 +137,7 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
     if let Some(spent) = spent.filter(|spent| !spent.is_empty()) {
         let decisions = certificate.rows.iter().map(|row| row.decisions).sum::<u64>();
         let mean = spent.iter().sum::<f64>() / decisions as f64;
-        writeln!(out, "a decision takes {mean:.2} s of processor time in the mean")?;
+        writeln!(out, "a decision takes {mean:.2} s of CPU time on average")?;
     }
     if let Some(planned) = certificate.planned {
         writeln!(out, "partial: {} of {planned} planned decisions were taken", certificate.decisions())?;
@@ -138,12 +148,15 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
 
 #[cfg(test)]
 mod tests {
-    use super::{seen, took};
+    use super::{Seen, seen, took};
 
     #[test]
     fn a_kernel_that_is_not_judged_is_named() {
-        assert_eq!(seen(&("selfcheck-l2".into(), Some((2, 0.31)))), "l2 +2 % in 0.3 s");
-        assert_eq!(seen(&("selfcheck-dram".into(), None)), "dram not reliably");
+        let found = |found: u64, tried: u64| Seen::From { percent: 2, seconds: 0.31, found: [found, tried] };
+        assert_eq!(seen(&("selfcheck-l2".into(), found(4, 4))), "l2 +2 % in 0.3 s");
+        assert_eq!(seen(&("selfcheck-l3".into(), found(1, 1))), "l3 +2 % in 0.3 s (1 of 1)");
+        assert_eq!(seen(&("selfcheck-dram".into(), Seen::NotReliably)), "dram not reliably");
+        assert_eq!(seen(&("selfcheck-dram".into(), Seen::NotJudged)), "dram not judged");
     }
 
     #[test]

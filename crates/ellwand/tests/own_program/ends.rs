@@ -1,0 +1,163 @@
+//! Comparisons that end without a verdict, or after a long time.
+
+use std::io::Write;
+use std::path::Path;
+
+use ellwand::internals::core::{Case, Poison, Prepared, Tensors};
+use serde_json::Value;
+
+use super::{Ran, Toy, asked, ran, tell};
+
+/// Directory in which the processes of a late sinner are counted, case by case.
+const COUNT: &str = "OWN_PROGRAM_COUNT";
+
+/// A toy that is good in its first processes of a case. A comparison starts one in each block.
+pub(crate) struct Late {
+    toy: Toy,
+    dies: bool,
+    turns: bool,
+}
+
+impl Late {
+    /// `mortal` ends its seventh process at n = 2; `turncoat` answers something else in its ninth there.
+    pub(crate) fn new(how: &str, case: &Case, toy: Toy) -> Self {
+        let mut process = 0;
+        if let Some(dir) = std::env::var_os(COUNT).filter(|_| case.float("n") == Some(2.0)) {
+            let file = Path::new(&dir).join(how);
+            let mut open = std::fs::OpenOptions::new().create(true).append(true).open(&file).unwrap();
+            open.write_all(b"x").unwrap();
+            process = std::fs::metadata(&file).unwrap().len();
+        }
+        Self { toy, dies: how == "mortal" && process == 7, turns: how == "turncoat" && process == 9 }
+    }
+}
+
+impl Prepared for Late {
+    fn run(&mut self) {
+        self.toy.run();
+        // Not before the answer was judged.
+        if self.toy.runs > 4 {
+            if self.dies {
+                std::process::abort();
+            }
+            self.toy.y += f64::from(u8::from(self.turns));
+        }
+    }
+    fn poison(&mut self, poison: Poison) {
+        self.toy.poison(poison);
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.toy.output()
+    }
+}
+
+pub(crate) fn an_arm_that_ends_badly_late_has_no_verdict() {
+    for (candidate, code, part) in [
+        ("mortal", 1, "no verdict: the candidate failed: it was killed by signal 6 (SIGABRT)"),
+        ("turncoat", 5, "no verdict: the candidate answers wrong: "),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let side = format!("double:{candidate}");
+        let mut line = asked(&["compare", "double:plain", &side, "--n", "1,2,3", "--format", "json", "-o"]);
+        let late = ran(line.arg(&out).env(COUNT, dir.path()).output().unwrap());
+        assert_eq!(late.code, Some(code), "{candidate}: {}{}", late.stdout, late.stderr);
+        // The processes before were good, and theirs is no verdict either.
+        let counted = std::fs::read(dir.path().join(candidate)).unwrap().len();
+        assert_eq!(counted, if candidate == "mortal" { 7 } else { 9 });
+        let rows: Value = serde_json::from_str(&late.stdout).unwrap();
+        let verdicts: Vec<&str> = (0..3).map(|row| rows[row]["verdict"].as_str().unwrap()).collect();
+        assert_eq!(verdicts, ["slower", "none", "slower"], "{candidate}");
+        // The record holds the cases around it, and why this one has ended.
+        let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
+        let lines: Vec<Value> = record.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kept: Vec<bool> = lines.iter().map(|line| line["arms"][1]["samples"]["wall_ns"].is_array()).collect();
+        assert_eq!(kept, [true, false, true], "{candidate}");
+        assert!(lines[1]["ended"].is_object(), "{}", lines[1]);
+        let report = tell(&["report", out.to_str().unwrap()]);
+        assert!(report.stdout.contains("1.100x"), "{}", report.stdout);
+        let again = tempfile::tempdir().unwrap();
+        let mut line = asked(&["compare", "double:plain", &side, "--n", "1,2,3"]);
+        let table = ran(line.env(COUNT, again.path()).output().unwrap());
+        assert_eq!(table.code, Some(code), "{candidate}: {}{}", table.stdout, table.stderr);
+        assert!(table.stdout.contains(&format!("double/n=2: {part}")), "{candidate}: {}", table.stdout);
+    }
+}
+
+pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
+    let fake = super::compare("sluggish", &[]);
+    assert_eq!(fake.code, Some(3), "{}{}", fake.stdout, fake.stderr);
+    assert!(fake.stdout.contains("slower: sluggish takes 1000.0x the time of plain"), "{}", fake.stdout);
+    assert!(fake.stdout.contains("2.00 s against 2.00 ms"), "{}", fake.stdout);
+    // Without the limit of what is left, the sleeper would fail.
+    let command = |sides: [&str; 2], more: &[&str]| -> Ran {
+        tell(&[&["compare", "--command"], &sides[..], &["--time", "1s"], more].concat())
+    };
+    for sides in [["true", "sleep 5; exit 7"], ["sleep 5; exit 7", "true"], ["sleep 5; exit 7", "sleep 5; exit 7"]] {
+        let late = command(sides, &[]);
+        assert_eq!(late.code, Some(6), "{}{}", late.stdout, late.stderr);
+        assert!(late.stdout.starts_with("no verdict: out of time after 1.0 s: the commands take"), "{}", late.stdout);
+        assert!(late.stdout.contains("give them --time 9.6s or more"), "{}", late.stdout);
+    }
+    let json: Value =
+        serde_json::from_str(&command(["true", "sleep 5; exit 7"], &["--format", "json"]).stdout).unwrap();
+    assert_eq!((&json[0]["verdict"], &json[0]["outcome"]), (&"none".into(), &"unsupported".into()));
+}
+
+pub(crate) fn finished_cases_are_reported_at_once() {
+    // In the table a line that no later case can change goes to stdout, and stderr is silent about it.
+    let table = super::compare("slower", &["--n", "1,2"]);
+    assert!(!table.stderr.contains("of 2 cases)"), "{}", table.stderr);
+    // Other forms are whole documents, so that stderr follows the cases.
+    let json = super::compare("slower", &["--n", "1,2", "--format", "json"]);
+    for part in ["double/n=1: slower (1 of 2 cases)", "double/n=2: slower (2 of 2 cases)"] {
+        assert!(json.stderr.contains(part), "{}", json.stderr);
+    }
+    assert!(serde_json::from_str::<Value>(&json.stdout).is_ok());
+    // Failures share a line, which is therefore the last.
+    let broken = super::compare("broken", &["--n", "1,2,3,4"]);
+    assert_eq!(broken.stdout.lines().count(), 1, "{}", broken.stdout);
+    assert!(broken.stdout.starts_with("double/n=1 and 3 more: no verdict"), "{}", broken.stdout);
+    assert!(broken.stderr.contains("double/n=3: no verdict (3 of 4 cases)"), "{}", broken.stderr);
+}
+
+/// `--warm-up` and `--iterations` reach the workers, the record and the table.
+pub(crate) fn fixed_counts_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let run = |more: &[&str]| {
+        let fixed = ["run", "double", "-i", "plain,slower", "--effort", "quick", "--no-plot", "--no-ceilings"];
+        tell(&[&fixed[..], &["-o", out.to_str().unwrap()], more].concat())
+    };
+    let ran = run(&["--warm-up", "2", "--iterations", "3"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let note = "fixed counts: 3 timed iterations a slot, after 2 untimed ones";
+    assert!(ran.stdout.contains(note), "{}", ran.stdout);
+    let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
+    let lines: Vec<Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["settings"]["counts"], serde_json::json!({ "warm_up": 2, "iterations": 3 }));
+    for row in &lines[1..] {
+        let column = |name: &str| row["samples"][name].as_array().unwrap().clone();
+        assert!(column("iterations").iter().all(|count| *count == 3), "{row}");
+        assert!(column("block").iter().any(|block| *block == 2), "every process has them: {row}");
+    }
+    let other = run(&["--iterations", "4", "--resume"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(
+        other.stderr.contains(
+            "the record was made with --warm-up 2 --iterations 3, this command has --warm-up 10 --iterations 4"
+        ),
+        "{}",
+        other.stderr
+    );
+    for (args, part) in [
+        (&["--warm-up", "2"][..], "--iterations"),
+        (&["--iterations", "0"], "--iterations"),
+        (&["--iterations", "4", "--caches", "cold"], "a slot from cold caches holds one iteration"),
+        (&["--iterations", "4", "--once"], "--once"),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
+    }
+}
