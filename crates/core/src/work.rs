@@ -33,6 +33,9 @@ pub struct Work {
     /// load waits for the latency of its cache level.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_order: bool,
+    /// True if the arrays already hold 16-bit numbers, so that narrower storage is no advice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub narrow: bool,
 }
 
 impl Work {
@@ -49,6 +52,7 @@ impl Work {
             bf16: false,
             dependent: false,
             in_order: false,
+            narrow: false,
         }
     }
 
@@ -84,6 +88,13 @@ impl Work {
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
+        self
+    }
+
+    /// Declares that the arrays hold 16-bit numbers.
+    #[must_use]
+    pub fn narrow(mut self, narrow: bool) -> Self {
+        self.narrow = narrow;
         self
     }
 

@@ -64,7 +64,7 @@ proptest! {
         let (base, own) = (row(&report, "reference"), row(&report, names));
         let (t0, t1) = (base.median("time").unwrap(), own.median("time").unwrap());
         if let Some(ratio) = own.speedup.ratio {
-            prop_assert_eq!(ratio, t0 / t1);
+            prop_assert!((ratio * t1 / t0 - 1.0).abs() < 1e-12, "{}", ratio);
             if let (Some(low), Some(high)) = (own.speedup.low, own.speedup.high) {
                 prop_assert!(low <= ratio && ratio <= high);
             }
@@ -79,6 +79,19 @@ proptest! {
             let used = [Limit::Compute, Limit::Memory].map(|limit| row.utilisation(limit).unwrap());
             let roof = row.roof.as_ref().unwrap();
             prop_assert!((used[0].max(used[1]) * time / roof.limit_s - 1.0).abs() < 1e-9, "{:?}", used);
+        }
+        // Rates are of the printed time too.
+        for (row, time) in [(base, t0), (own, t1)] {
+            for (id, amount) in [
+                ("throughput", row.work.items as f64),
+                ("bandwidth", row.work.bytes_total() as f64),
+                ("compute", row.work.flops),
+                ("roofline-fraction", row.roof.as_ref().unwrap().limit_s),
+            ] {
+                if let Some(rate) = row.median(id) {
+                    prop_assert!((rate * time / amount - 1.0).abs() < 1e-9, "{}", id);
+                }
+            }
         }
         // Each format prints these numbers and no others.
         let table = text(&report, "table");

@@ -6,10 +6,13 @@ use super::Finding;
 /// Fewest findings of one rule with the same statement that are merged.
 const SEVERAL: usize = 2;
 
-/// Merges findings that differ only in their place. Input is sorted by importance, so the first of each group
-/// represents it.
+/// Merges findings that differ only in their place and their numbers. Input is sorted by importance, so the first of each
+/// group represents it.
 pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
-    let same = |a: &Finding, b: &Finding| (a.run, &a.rule, a.class, &a.title) == (b.run, &b.rule, b.class, &b.title);
+    let same = |a: &Finding, b: &Finding| {
+        let of = |finding: &Finding| (finding.run, finding.rule.clone(), finding.class);
+        of(a) == of(b) && statement(&a.title) == statement(&b.title) && a.next_experiment == b.next_experiment
+    };
     let often: Vec<bool> = findings.iter().map(|a| findings.iter().filter(|b| same(a, b)).count() >= SEVERAL).collect();
     let mut merged: Vec<Finding> = Vec::new();
     for (finding, often) in findings.into_iter().zip(often) {
@@ -22,4 +25,9 @@ pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     merged
+}
+
+/// A title without its numbers: "at 43 % of the bandwidth" and "at 47 % of the bandwidth" state the same.
+fn statement(title: &str) -> String {
+    title.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect()
 }

@@ -92,7 +92,7 @@ pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
             title: "the first run costs much more than the steady state".into(),
             evidence: vec![
                 evidence("first run", hit.row.first_run_s?, "s"),
-                evidence("steady state", hit.row.median("wall-time")?, "s"),
+                evidence("steady state", hit.row.first_run_s? / hit.value, "s"),
                 evidence("ratio", hit.value, "x"),
             ],
             next_experiment: "if your program calls it once, the first run is the cost that you pay: warm up early (touch the memory, start the threads), or keep buffers and threads alive between calls".into(),

@@ -10,7 +10,7 @@ use crate::units::{UNAVAILABLE, clean, human};
 /// Readings from the resident set of a process ..
 const METERED: [&str; 2] = ["peak-memory", "peak-working-memory"];
 /// .. which changes by this much with where the allocator, the stacks and the code happen to lie.
-const METER_BYTES: f64 = 1_048_576.0;
+pub(super) const METER_BYTES: f64 = 1_048_576.0;
 
 /// Readings of one kind: a table of those that vary and a line of those that do not.
 #[derive(Default)]

@@ -12,6 +12,7 @@ use ellwand_core::view::JsonForm;
 use ellwand_core::{Compared, View};
 use serde::Serialize;
 
+use super::readings::METER_BYTES;
 use crate::ReportError;
 use crate::model::{Report, Row, Section};
 
@@ -74,7 +75,7 @@ fn seed_row<'a>(
         run: (report.runs.len() > 1).then_some(row.run + 1),
         axes: axes(section, row, form),
         time_ms: seconds * 1e3,
-        memory_mb: row.reading("peak-memory").map(|bytes| bytes / 1e6),
+        memory_mb: row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES).map(|bytes| bytes / 1e6),
         inference_speed: 1.0 / seconds,
         gpu_efficiency: row.median("roofline-fraction").map(|share| share * 100.0),
         throughput_gbps: row.median("bandwidth").map(|rate| rate / 1e9),

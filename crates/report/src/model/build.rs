@@ -224,7 +224,9 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     let seconds = |ns: u64| ns as f64 / 1e9;
     let below_resolution = m.outcome.is_measured() && m.below_resolution();
     let metrics = stats::metrics(m, environment);
-    let steady = metrics.iter().find(|metric| metric.id == "wall-time").and_then(|metric| metric.stats);
+    // On a device the time of the tables leaves out the host, which a first run includes.
+    let steady_id = if m.device == "cpu" { "time" } else { "wall-time" };
+    let steady = metrics.iter().find(|metric| metric.id == steady_id).and_then(|metric| metric.stats);
     // If the clock did not move, the run was shorter than one clock step; 0 would be wrong.
     let first_run_s = m.first_run_ns.filter(|ns| *ns > 0).map(seconds);
     let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);

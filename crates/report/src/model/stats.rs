@@ -42,6 +42,22 @@ pub struct Stats {
     pub high: Option<f64>,
 }
 
+impl Stats {
+    /// The statistics of `amount` over a time with these statistics.
+    fn rate(self, amount: f64) -> Self {
+        Self {
+            count: self.count,
+            min: amount / self.max,
+            p10: amount / self.p90,
+            median: amount / self.median,
+            p90: amount / self.p10,
+            max: amount / self.min,
+            low: self.high.map(|high| amount / high),
+            high: self.low.map(|low| amount / low),
+        }
+    }
+}
+
 impl From<Summary> for Stats {
     fn from(s: Summary) -> Self {
         Self {
@@ -80,9 +96,30 @@ pub(super) fn info() -> Vec<MetricInfo> {
     METRICS.iter().map(one).collect()
 }
 
-/// All metrics of a measurement, in table order.
+/// All metrics of a measurement, in table order. A rate is an amount over the time, and so are its quantiles: the median
+/// over an even number of slots would not be the amount over the printed time.
 pub(super) fn metrics(measurement: &Measurement, environment: &Environment) -> Vec<MetricValue> {
-    METRICS.iter().map(|metric| value(metric, measurement, environment)).collect()
+    let of = |metric| value(metric, measurement, environment);
+    let time = METRICS.iter().find(|metric| metric.id == "time").and_then(|metric| of(metric).stats);
+    let rate = |metric: &Metric, value: MetricValue| {
+        let amounts = measurement
+            .samples
+            .iter()
+            .filter_map(|sample| Some((metric.of)(measurement, sample, environment)? * measurement.seconds(sample)));
+        match (value.stats, time, amount(amounts)) {
+            (Some(stats), Some(time), Some(amount)) if stats.count == time.count => {
+                MetricValue { stats: Some(time.rate(amount)), ..value }
+            }
+            _ => value,
+        }
+    };
+    METRICS.iter().map(|metric| rate(metric, of(metric))).collect()
+}
+
+/// The product of rate and time, if it is the same for all samples.
+fn amount(mut products: impl Iterator<Item = f64>) -> Option<f64> {
+    let first = products.next()?;
+    products.all(|product| (product / first - 1.0).abs() < 1e-9).then_some(first)
 }
 
 fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) -> MetricValue {

@@ -151,7 +151,8 @@ impl Workload for Layer {
         let op = self.op.of(case);
         let (read, written) = traffic(op, &shape);
         let n = shape.elements() as u64;
-        Work::items("elements", n).in_order().flops(op.flops() * n as f64).bytes(read, written)
+        let narrow = precision(case) == Precision::Bf16;
+        Work::items("elements", n).in_order().flops(op.flops() * n as f64).bytes(read, written).narrow(narrow)
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {

@@ -96,7 +96,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
             );
             add(
                 Lever::Precision,
-                if d.level.as_deref() == Some("DRAM") && !m.work.bf16 { memory / 2.0 } else { 0.0 },
+                if d.level.as_deref() == Some("DRAM") && !m.work.bf16 && !m.work.narrow { memory / 2.0 } else { 0.0 },
                 "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
             );
             add(
