@@ -25,6 +25,7 @@ mod read;
 mod revision;
 mod samples;
 mod seal;
+mod settings;
 mod settling;
 mod shard;
 mod spans;
@@ -35,6 +36,7 @@ pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;
+pub use settings::{Counts, Settings};
 pub use settling::Settling;
 pub use shard::Shard;
 pub use spans::{SpanCost, SpanNode, Spans};
@@ -73,37 +75,6 @@ pub struct Run {
     /// The part of a sweep that the run measured, if it was one; older records have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-}
-
-/// The timing settings of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// Shortest slot (iterations timed together), in nanoseconds.
-    pub slot_min_ns: u64,
-    /// Fewest samples per implementation, however slow it is.
-    pub samples_min: u32,
-    /// Most interleaved rounds per case.
-    pub rounds_max: u32,
-    /// Sampling time of one implementation at one case, in nanoseconds.
-    pub case_budget_ns: u64,
-    /// Warm-up time of one implementation, in nanoseconds.
-    pub warm_up_ns: u64,
-    /// State of the caches when a slot starts; warm in records older than the field.
-    #[serde(default, skip_serializing_if = "Caches::is_warm")]
-    pub caches: Caches,
-    /// Iterations of each slot that the user fixed; `None` if they follow from the settling curves, and in records older
-    /// than the field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Counts>,
-}
-
-/// Iterations of each slot, as fixed by the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Untimed iterations before the timed ones.
-    pub warm_up: u64,
-    /// Timed iterations, at least 1.
-    pub iterations: u64,
 }
 
 /// The machine at the start of a run. A value that could not be read is empty.
