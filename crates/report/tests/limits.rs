@@ -263,6 +263,16 @@ fn words_fit_the_share() {
 }
 
 #[test]
+fn arrays_of_16_bit_numbers_get_no_advice_to_store_them() {
+    use ellwand_report::Lever;
+    let advised = |m: &Measurement| placed(m).changes.iter().any(|change| change.lever == Lever::Precision);
+    let mut half = stream(20e9);
+    assert!(advised(&half));
+    half.work.narrow = true;
+    assert!(!advised(&half));
+}
+
+#[test]
 fn what_no_cost_explains_is_classed_by_instructions_per_cycle() {
     use ellwand_core::{Better, Reading};
     use ellwand_report::Limit;
