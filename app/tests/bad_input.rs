@@ -239,7 +239,7 @@ fn records_that_are_damaged() {
     here.refused(&["report", "flipped.jsonl"], &differs);
     here.write("old.jsonl", include_bytes!("../../testdata/records/v1.jsonl"));
     let old = here.ok(&["report", "old.jsonl"]);
-    assert!(old.stderr.contains("old.jsonl: it was written before records had checksums"), "{}", old.stderr);
+    assert!(old.stderr.contains("old.jsonl: this old record has no checksums"), "{}", old.stderr);
     assert!(!here.ok(&["report", "out"]).stderr.contains("checksums"));
     here.write("empty.jsonl", b"");
     here.refused(&["report", "empty.jsonl"], &["empty"]);

@@ -50,5 +50,5 @@ fn budgets_are_not_held_against_cold_caches() {
     let six = ["--blocks", "6"];
     assert_eq!(here.run(&[&COPY[..], &six, &["-o", "warm"]].concat()).code, Some(3), "broken");
     let cold = here.ok(&[&COPY[..], &["--caches", "cold", "-o", "cold"]].concat());
-    assert!(cold.stderr.contains("budgets are for warm caches"), "{}", cold.stderr);
+    assert!(cold.stderr.contains("budgets apply to warm caches"), "{}", cold.stderr);
 }

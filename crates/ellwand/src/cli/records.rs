@@ -64,7 +64,7 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
         output::note(&format!("note: {}: {warning}", path.display()));
     }
     if !record.checked {
-        let why = "it is older than the checksums of records, so damage to it can go unnoticed";
+        let why = "this old record has no checksums, so damage to it can go unnoticed";
         output::note(&format!("note: {}: {why}", path.display()));
     }
     Ok(record)
