@@ -37,7 +37,7 @@ fn pip(python: &Path) -> Command {
     pip
 }
 
-/// The check.
+/// Installs the package into a virtual environment, checks its types and runs its tests.
 pub(crate) fn check() -> Result<()> {
     let (python, package) = (python()?, root()?.join("python"));
     let tool = |name: &str| {
