@@ -163,7 +163,7 @@ bounded() {
     return "$code"
 }
 
-# Looks for a GPU that responds: `absent` is the program's reason if there is none, else empty.
+# Looks for a GPU that responds: `absent` is the program's reason if no GPU does, else empty.
 ask() { # SECONDS
     if bounded "$1" "$out/list.txt" bin/ellwand list null; then
         absent=$(sed -n 's/^  cuda  *unavailable: //p' "$out/list.txt" | tail -n 1)

@@ -40,7 +40,7 @@ fn pip(python: &Path) -> Command {
 /// Largest wheel that a user may be asked to download, in bytes.
 const WHEEL_BYTES: u64 = 10_000_000;
 
-/// The check.
+/// Checks types, builds the wheel, and tests it in two virtual environments: with NumPy alone and with the frameworks.
 pub(crate) fn check() -> Result<()> {
     let (python, package) = (python()?, root()?.join("python"));
     let tool = |name: &str| {

@@ -16,9 +16,7 @@ use ellwand_core::workload::Workload;
 /// A workload at a case, with its inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
-    /// The workload.
     pub(crate) workload: &'a dyn Workload,
-    /// The case.
     pub(crate) case: &'a Case,
     /// The inputs of the case.
     pub(crate) inputs: &'a Tensors,

@@ -61,9 +61,9 @@ impl Selection {
 
 /// One case with the implementations to interleave: the unit that is written, resumed or lost as a whole.
 pub struct Cell {
-    /// The workload.
+    /// Gives the inputs, the reference and the judge.
     pub workload: Arc<dyn Workload>,
-    /// The case.
+    /// A value for every axis of the workload.
     pub case: Case,
     /// The implementations to measure.
     pub implementations: Vec<Implementation>,
@@ -222,11 +222,7 @@ fn check_size_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
     } else {
         format!("one of {}", unique(&sizes).join(", "))
     };
-    let error = InputError::new("--size", format!("'{name}' is unknown"), expected);
-    Err(match nearest(name, sizes) {
-        Some(near) => error.help(format!("did you mean {near}?")),
-        None => error,
-    })
+    Err(InputError::new("--size", format!("'{name}' is unknown"), expected).near(name, sizes))
 }
 
 fn check_implementations_known(
@@ -241,15 +237,9 @@ fn check_implementations_known(
         .collect();
     for pattern in &selection.implementations {
         if !known.iter().any(|name| matches(pattern, name)) {
-            let error = InputError::new(
-                "--implementation",
-                format!("'{pattern}' is unknown"),
-                format!("one of {}", unique(&known).join(", ")),
-            );
-            return Err(match nearest(pattern, known) {
-                Some(near) => error.help(format!("did you mean {near}?")),
-                None => error,
-            });
+            let expected = format!("one of {}", unique(&known).join(", "));
+            let error = InputError::new("--implementation", format!("'{pattern}' is unknown"), expected);
+            return Err(error.near(pattern, known));
         }
     }
     for (pattern, named) in selection.parts() {
@@ -261,10 +251,7 @@ fn check_implementations_known(
             let given = format!("{pattern}:{named}");
             let expected = format!("one of {}", sides.join(", "));
             let error = InputError::new("WORKLOAD", format!("{pattern} has no implementation '{named}'"), expected);
-            return Err(match nearest(&given, sides.iter().map(String::as_str)) {
-                Some(near) => error.help(format!("did you mean {near}?")),
-                None => error,
-            });
+            return Err(error.near(&given, sides.iter().map(String::as_str)));
         }
     }
     check_devices_known(registry, &selection.devices)

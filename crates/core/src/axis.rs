@@ -3,7 +3,7 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use crate::case::Value;
-use crate::error::{InputError, nearest};
+use crate::error::InputError;
 
 /// The values that an axis accepts.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,13 +136,7 @@ impl Axis {
             }
             Domain::Choice(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(text)) {
                 Some(word) => Ok(Value::Text((*word).to_string())),
-                None => {
-                    let error = bad(format!("'{text}' is unknown"));
-                    Err(match nearest(text, words.iter().copied()) {
-                        Some(word) => error.help(format!("did you mean {word}?")),
-                        None => error,
-                    })
-                }
+                None => Err(bad(format!("'{text}' is unknown")).near(text, words.iter().copied())),
             },
             Domain::Switch => match text.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" => Ok(Value::Flag(true)),

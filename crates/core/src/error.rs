@@ -27,6 +27,15 @@ impl InputError {
         self.help = Some(help.into());
         self
     }
+
+    /// Suggests the known name nearest to `given`, if one is near enough to be a typing error; else the hint stays.
+    #[must_use]
+    pub fn near<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match nearest(given, known) {
+            Some(name) => self.help(format!("did you mean {name}?")),
+            None => self,
+        }
+    }
 }
 
 impl fmt::Display for InputError {
@@ -77,6 +86,13 @@ mod tests {
     fn message_names_argument_problem_expectation_and_hint() {
         let error = InputError::new("--q", "0 is not allowed", "an integer from 2 to 256").help("try --q 4");
         assert_eq!(error.to_string(), "--q: 0 is not allowed; expected an integer from 2 to 256\n  hint: try --q 4");
+    }
+
+    #[test]
+    fn a_typing_error_gets_a_hint_and_an_unrelated_name_keeps_the_one_it_had() {
+        let error = InputError::new("--lattice", "'d5' is unknown", "a lattice").help("see `list`");
+        assert_eq!(error.clone().near("d5", ["Z2", "D4"]).help.as_deref(), Some("did you mean D4?"));
+        assert_eq!(error.near("zebra-crossing", ["Z2", "D4"]).help.as_deref(), Some("see `list`"));
     }
 
     #[test]

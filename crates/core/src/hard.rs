@@ -13,7 +13,7 @@ pub struct HardSet {
     pub case: Case,
     /// Further cases that compute the same outputs from these inputs, such as one for each instruction set.
     pub also: Vec<Case>,
-    /// The inputs.
+    /// Arrays under the names of the workload's inputs.
     pub inputs: Tensors,
     /// Replaces the judge of the workload where that one would allow more than these inputs need.
     pub tolerance: Option<Tolerance>,

@@ -192,11 +192,11 @@ pub struct Param {
 pub enum ParamValue {
     /// A switch, as a JSON boolean.
     Flag(bool),
-    /// An integer.
+    /// A count or size, as a JSON number without a fraction.
     Int(i64),
     /// A real number.
     Float(f64),
-    /// A choice.
+    /// One of the words of an axis, as a JSON string.
     Text(String),
 }
 

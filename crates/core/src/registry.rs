@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::case::Case;
 use crate::ceiling::CeilingCase;
 use crate::device::{Device, DeviceKind};
-use crate::error::{InputError, nearest};
+use crate::error::InputError;
 use crate::implementation::Implementation;
 use crate::view::View;
 use crate::workload::Workload;
@@ -175,15 +175,12 @@ impl Registry {
     fn unknown(&self, pattern: &str) -> InputError {
         let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
         names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
-        let error = InputError::new(
+        InputError::new(
             "WORKLOAD",
             format!("'{pattern}' matches no workload and no group"),
             "a name that `list` shows, a group, or a pattern such as 'lattice-*'",
-        );
-        match nearest(pattern, names) {
-            Some(name) => error.help(format!("did you mean {name}?")),
-            None => error,
-        }
+        )
+        .near(pattern, names)
     }
 }
 

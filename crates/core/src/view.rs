@@ -139,7 +139,7 @@ pub struct Targets {
     pub targets: Vec<Target>,
 }
 
-/// One target.
+/// A limit on a metric of the rows that it selects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// What is asked for, in a few words with the limit (`at least 100 k vectors/s`).

@@ -26,9 +26,9 @@ pub enum StoreError {
         rebuild(place)
     )]
     Newer {
-        /// The index.
+        /// Path of the database file, or its URL without a password.
         place: String,
-        /// Its version.
+        /// Schema version in the index.
         found: i64,
         /// The version of this program.
         known: i64,
@@ -36,7 +36,7 @@ pub enum StoreError {
     /// The index is no database, or is damaged.
     #[error("{place}: {problem}{}", rebuild(place))]
     Damaged {
-        /// The index.
+        /// Path of the database file, or its URL without a password.
         place: String,
         /// Message of the database.
         problem: String,

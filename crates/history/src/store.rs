@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ellwand_core::InputError;
-use ellwand_core::error::nearest;
 use ellwand_core::record::Record;
 
 use crate::error::StoreError;
@@ -192,10 +191,9 @@ impl Store {
         let run = match (exact, matching.next(), matching.next()) {
             (Some(run), ..) | (None, Some(run), None) => run.clone(),
             (None, None, _) => {
-                let near = nearest(id, runs.iter().map(|run| run.id.as_str()));
                 let expected = "the id of a run, as `history list` prints it";
                 let error = InputError::new("ID", format!("no run has the id {id}"), expected);
-                return Err(InputError { help: near.map(|near| format!("did you mean {near}?")), ..error }.into());
+                return Err(error.near(id, runs.iter().map(|run| run.id.as_str())).into());
             }
             (None, Some(_), Some(_)) => {
                 let problem = format!("{} runs have an id that begins with {id}", 2 + matching.count());

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ellwand_core::InputError;
-use ellwand_core::error::nearest;
 use ellwand_core::stats::{change_points, mean_interval};
 use serde::Serialize;
 
@@ -190,9 +189,8 @@ fn unknown(argument: &str, problem: &str, given: &str, known: &[String]) -> Stor
     let some: Vec<&str> = known.iter().take(12).map(String::as_str).collect();
     let more = if known.len() > some.len() { ", .." } else { "" };
     let expected = if some.is_empty() { "another axis".into() } else { format!("one of {}{more}", some.join(", ")) };
-    let near = nearest(given, known.iter().map(String::as_str));
     let error = InputError::new(argument, format!("{problem} {given}"), expected);
-    InputError { help: near.map(|near| format!("did you mean {near}?")), ..error }.into()
+    error.near(given, known.iter().map(String::as_str)).into()
 }
 
 /// A point, and the name of its reference, or why it has no ratio.

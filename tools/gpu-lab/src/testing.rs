@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use ellwand_core::{Case, CpuScope, Device, DeviceKind, Implementation, Registry, Tensors, Timing, Value};
+use ellwand_core::{
+    Case, CpuScope, Device, DeviceKind, Implementation, PrepareError, Prepared, Registry, Tensors, Timing, Value,
+};
 
 /// The CPU as a device to prepare implementations on; it times nothing.
 pub struct Here;
@@ -29,6 +31,17 @@ impl Device for Here {
 /// The CPU implementations of `workload`.
 pub fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
     registry.implementations(workload).into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
+}
+
+/// Prepares `row` on the processor; `None` if it refuses a precision other than f32 and names the one it has.
+pub fn prepared(row: &Implementation, case: &Case, inputs: &Tensors) -> Option<Box<dyn Prepared>> {
+    match (row.prepare)(case, inputs, &Here) {
+        Err(PrepareError::Unsupported(why)) if case.text("precision") != Some("f32") => {
+            assert!(why.contains("--precision f32"), "{row:?} does not say which precision it has: {why}");
+            None
+        }
+        ready => Some(ready.unwrap_or_else(|error| panic!("{row:?} {case}: {error}"))),
+    }
 }
 
 /// Runs the WGSL implementations twice, with poisoned outputs in between, and judges them. Without an adapter it only

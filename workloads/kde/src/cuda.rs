@@ -16,7 +16,6 @@ use super::{cuda_local, cuda_small, local};
 use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, files, gpu, whole};
 use ellwand_simd::isa::Isa;
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "kde.cu",
     text: files!("../../../devices/gpu/src/tensor.cuh", "common.cuh", "kde.cu", "predict.cu", "small.cu"),

@@ -8,7 +8,6 @@ use super::cuda_small;
 use super::model::{ClusterlessDecoder, log_norm};
 use ellwand_gpu::{Arg, Grid, Source, files, whole};
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "local.cu",
     text: files!("../../../devices/gpu/src/tensor.cuh", "common.cuh", "local.cu", "local_small.cu"),

@@ -16,7 +16,6 @@ use ellwand_gpu::products::{Place, Products, Then, word};
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
 use ellwand_simd::isa::Isa;
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "kde.wgsl",
     text: concat!(

@@ -10,7 +10,6 @@ use super::rows::Marked;
 use ellwand_gpu::products::word;
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source};
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "local.wgsl",
     text: concat!(

@@ -292,8 +292,8 @@ __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* q
 }
 
 // The same where an index is a byte, a row a number of 16 bytes, a word whole vectors, the query's integers are bytes and no sum
-// of integers leaves 31 bits. Points lie in shared memory as often as it takes for every lane to have banks of its own. Each of the
-// four indices of a word has a sum of its own, so that the weight of its level is applied once at the end; `query` holds, for the
+// of integers leaves 31 bits. Points lie in shared memory as often as it takes for every lane to have separate banks. Each of the
+// four indices of a word has a separate sum, so that the weight of its level is applied once at the end; `query` holds, for the
 // index f of word w of the 16 bytes c of a row, its vector's integers at (4 w + f) * chunks + c.
 template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const uint4* packed, const u32* query, const u32* table, float* scores, u32 rows, u32 chunks, double unit, u32 q, u32 levels) {
     constexpr u32 part = D / 4, copies = 32 / part, together = 4;

@@ -10,8 +10,14 @@ pub(crate) fn plain(sources: &Sources) -> Vec<String> {
     let turns: Vec<(&str, &str)> =
         TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(|row| row.split_once(" => ")).collect();
     let mut broken = Vec::new();
-    for (name, text) in sources.ending(&[".rs", ".md"]) {
-        let prose = if name.ends_with(".rs") { prose(text) } else { text.to_string() }.to_lowercase();
+    for (name, text) in sources.ending(&[".rs", ".md", ".py", ".sh", ".js", ".cu", ".cuh", ".wgsl"]) {
+        let prose = match name.rsplit_once('.') {
+            Some((_, "rs")) => prose(text),
+            Some((_, "md")) => text.to_string(),
+            Some((_, "py" | "sh")) => comments(text, "#"),
+            _ => comments(text, "//"),
+        }
+        .to_lowercase();
         for (index, (line, original)) in prose.lines().zip(text.lines()).enumerate() {
             if let Some((turn, better)) = turns.iter().find(|(turn, _)| has(line, turn)) {
                 let (turn, original) = (turn.trim_end_matches('|'), original.trim());
@@ -30,6 +36,16 @@ fn has(line: &str, turn: &str) -> bool {
         let next = if last { after.trim_start_matches(' ') } else { after };
         !before.ends_with(char::is_alphanumeric) && !next.starts_with(char::is_alphanumeric)
     })
+}
+
+/// The comments that `mark` begins, at the start of a line or after a space; lines keep their numbers. What looks like
+/// a comment within a string is checked as one.
+fn comments(text: &str, mark: &str) -> String {
+    let comment = |line: &str| {
+        let begins = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+        line.match_indices(mark).find(|(at, _)| begins(*at)).map_or(String::new(), |(at, _)| line[at..].to_string())
+    };
+    text.lines().map(|line| comment(line) + "\n").collect()
 }
 
 /// The comments and string literals of a Rust file; all other characters become spaces, so lines keep their numbers.
@@ -83,7 +99,18 @@ mod tests {
         assert!(!has("untold", banned) && has(&format!("it is {banned}."), banned));
         assert!(has("a core of its, too", "of its|") && !has("a core of its cache", "of its|"));
         let file = |name: &str| Sources { files: vec![(name.into(), format!("// {banned}\n"))] };
-        let broken = plain(&file("crates/core/src/a.rs"));
-        assert!(broken.len() == 1 && broken[0].contains("crates/core/src/a.rs:1: // "), "{broken:?}");
+        for name in ["crates/core/src/a.rs", "workloads/nn/src/a.cu", "crates/page/web/js/a.js"] {
+            let broken = plain(&file(name));
+            assert!(broken.len() == 1 && broken[0].contains(&format!("{name}:1: // ")), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn scripts_and_kernels_are_read_for_comments_only() {
+        let banned = concat!("to", "ld");
+        let broken = |name: &str, text: String| plain(&Sources { files: vec![(name.into(), text)] }).len();
+        assert_eq!(broken("a.py", format!("{banned} = 1\nx = 2  # {banned}\n# {banned}\n")), 2);
+        assert_eq!(broken("a.sh", format!("{banned}() {{ echo \"${{1#{banned}}}\"; }}\n")), 0);
+        assert_eq!(broken("a.js", format!("const {banned} = 'http://{banned}';\n")), 0);
     }
 }

@@ -87,9 +87,9 @@ pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error
 pub enum Entry<'a> {
     /// The first line, or the start of a resumed run.
     Run(&'a Run),
-    /// A measurement.
+    /// One implementation at one case, with its raw samples.
     Measurement(&'a Measurement),
-    /// A comparison.
+    /// The blocks of a baseline and a candidate at one case.
     Comparison(&'a Comparison),
     /// Spans of an implementation.
     Spans(&'a Spans),

@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Read};
 
-use ellwand_core::error::{InputError, nearest};
+use ellwand_core::error::InputError;
 use ellwand_core::tensor::Tensor;
 use zip::ZipArchive;
 
@@ -54,13 +54,7 @@ pub(super) fn missing(argument: &str, member: &str, names: &[String]) -> InputEr
     let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
     let more =
         if names.len() > shown.len() { format!(" and {} more", names.len() - shown.len()) } else { String::new() };
-    let error = InputError::new(
-        argument,
-        format!("there is no array {member} in it"),
-        format!("one of {}{more}", shown.join(", ")),
-    );
-    match nearest(member, names.iter().map(String::as_str)) {
-        Some(name) => error.help(format!("did you mean {name}?")),
-        None => error,
-    }
+    let expected = format!("one of {}{more}", shown.join(", "));
+    InputError::new(argument, format!("there is no array {member} in it"), expected)
+        .near(member, names.iter().map(String::as_str))
 }

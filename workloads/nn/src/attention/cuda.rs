@@ -9,7 +9,6 @@ use crate::layers;
 use ellwand_gpu::products::{Place, Products};
 use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, files, whole};
 
-/// The kernels.
 pub(crate) static SOURCE: Source =
     Source { name: "attention.cu", text: files!("../layers/rows.cuh", "attention.cu"), options: &[] };
 

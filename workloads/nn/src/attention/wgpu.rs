@@ -7,7 +7,6 @@ use crate::layers;
 use ellwand_gpu::products::{Place, Products, Sees, Then, word};
 use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source};
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "attention.wgsl",
     text: concat!(

@@ -10,7 +10,7 @@ use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 use ellwand_simd::pool;
 use ellwand_simd::precision::widened;
 
-/// The inputs.
+/// The inputs that hold bf16 bits as u16.
 pub(super) const INPUTS: [&str; 2] = ["a", "b"];
 
 /// Tolerance of a sum of `k` products before it is rounded to bf16, beyond `in_f32`, which allows for rounding to

@@ -3,7 +3,6 @@
 use super::gpu::{Kernels, Losses};
 use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, files, whole};
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source { name: "layers.cu", text: files!("rows.cuh", "layers.cu"), options: &[] };
 
 const THREADS: u32 = 256;

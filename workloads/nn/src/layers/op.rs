@@ -34,7 +34,7 @@ pub(super) enum Step {
 }
 
 impl Op {
-    /// The workloads.
+    /// In the order of their registration.
     pub(super) const ALL: [Op; 9] = [
         Op::LayerNorm,
         Op::Gelu,

@@ -5,7 +5,6 @@ use ellwand_core::DeviceKind;
 use super::gpu::{Kernels, Losses};
 use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, whole};
 
-/// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "layers.wgsl",
     text: concat!(

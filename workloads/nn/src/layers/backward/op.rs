@@ -29,7 +29,7 @@ pub(super) enum Upstream {
 }
 
 impl Op {
-    /// The workloads.
+    /// In the order of their registration.
     pub(super) const ALL: [Op; 5] = [Op::LayerNorm, Op::Gelu, Op::Swish, Op::MseLoss, Op::CrossEntropyLoss];
 
     /// What a case of this workload computes.

@@ -14,7 +14,6 @@ use crate::layers::{hard, labels};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
-/// One operation.
 pub(super) struct Backward {
     op: Op,
     axes: Vec<Axis>,
