@@ -226,7 +226,11 @@ impl Arms<'_> {
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
             Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
-            Rounds::About(rounds) => ((rounds as u64).max(FEWEST), FEWEST, Duration::MAX),
+            Rounds::About(rounds) => {
+                // A block that ages needs rounds before and after it.
+                let fewest = if self.blocks < AGED_BLOCKS && self.age_ns > 0.0 { LONG_ROUNDS } else { FEWEST };
+                ((rounds as u64).max(fewest), fewest, Duration::MAX)
+            }
         };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let aged_before = (YOUNG * rounds as f64).ceil() as u64;

@@ -466,7 +466,7 @@ mod tests {
         match super::find() {
             Ok(devices) => assert!(!devices.is_empty(), "an empty list must be an error with its reason"),
             Err(why) => {
-                assert!(why.contains("CUDA") || why.starts_with("cuda:"), "{why}");
+                assert!(["CUDA", "cuda"].iter().any(|word| why.contains(word)), "{why}");
                 assert_eq!(super::super::find_cuda().err(), Some(why));
             }
         }

@@ -139,7 +139,7 @@ pub(crate) fn a_comparison_keeps_its_record() {
     let looks = line["looks"].as_array().unwrap();
     assert_eq!(
         (&line["kind"], looks.first(), looks.last()),
-        (&"comparison".into(), Some(&6.into()), Some(&256.into()))
+        (&"comparison".into(), Some(&6.into()), Some(&512.into()))
     );
     for arm in line["arms"].as_array().unwrap() {
         let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
