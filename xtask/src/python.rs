@@ -86,7 +86,7 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     let archive = only(&dist, "tar.gz")?;
     run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(&archive).arg("-C").arg(&fresh))?;
     mirror(&fresh, &sdist)?;
-    maturin(&sdist, &["build", "--release"])?;
+    maturin(&sdist, &["build", "--release", "--compression-level", "9"])?;
     let wheel = only(&dist, "whl")?;
     let bytes = wheel.metadata()?.len();
     println!("wheel from the sdist: {:.1} MB", bytes as f64 / 1e6);
