@@ -158,11 +158,16 @@ thread = threading.Thread(target=other, daemon=True)
 thread.start()
 kernels = {"gelu": lambda: nn.gelu(x), "softmax": lambda: nn.softmax(x), "loss": lambda: nn.mse_loss(x, x),
            "attention": lambda: nn.attention(q, q, q), "encode": lambda: lattice.encode(x),
-           "held": lambda: sum(range(10**6))}
-for name, kernel in kernels.items():
+           "held": lambda: sum(range(10**5))}
+
+def ran_beside(kernel):
     before = count
     kernel()
-    print(name, count > before)
+    return count > before
+
+# On a busy machine the other thread may have no processor during one call.
+for name, kernel in kernels.items():
+    print(name, any(ran_beside(kernel) for _ in range(200)))
 stop = True
 """
     assert script(body).out.split() == [
