@@ -9,7 +9,6 @@ threads from NPROC before JAX is imported.
 import json
 import os
 import sys
-import time
 
 op, (batch, sequence, dimension, threads), seconds = sys.argv[1], map(int, sys.argv[2:6]), float(sys.argv[6])
 os.environ["NPROC"] = str(threads)
@@ -17,6 +16,7 @@ os.environ["NPROC"] = str(threads)
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sampling import sample
 
 rng = np.random.default_rng(1)
 normal = lambda *shape: jnp.asarray(rng.standard_normal(shape, np.float32))
@@ -71,19 +71,5 @@ else:
 
 jitted = jax.jit(function)
 
-
-def timed(calls):
-    begin = time.perf_counter_ns()
-    for _ in range(calls):
-        jitted(*arrays).block_until_ready()
-    return time.perf_counter_ns() - begin
-
-
-timed(3)
-# Samples of 20 ms, back to back: threads stay awake.
-calls = max(1, int(20e6 / max(1, timed(3) / 3)))
-timed(calls)
-samples, end = [], time.monotonic() + seconds
-while time.monotonic() < end or len(samples) < 3:
-    samples.append(timed(calls) / calls)
+samples = sample(lambda: jitted(*arrays).block_until_ready(), seconds)
 print(json.dumps({"jax": jax.__version__, "samples": samples}))

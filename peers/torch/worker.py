@@ -8,9 +8,9 @@ which saves PyTorch a pass that ellwand's times include.
 
 import json
 import sys
-import time
 
 import torch
+from sampling import sample
 from torch.nn import functional as F
 
 op, (batch, sequence, dimension, threads), seconds = sys.argv[1], map(int, sys.argv[2:6]), float(sys.argv[6])
@@ -59,20 +59,6 @@ elif op.startswith("attention-"):
 else:
     sys.exit(f"{op} is unknown")
 
-
-def timed(calls):
-    begin = time.perf_counter_ns()
-    for _ in range(calls):
-        call()
-    return time.perf_counter_ns() - begin
-
-
 with torch.inference_mode():
-    timed(3)
-    # Samples of 20 ms, back to back: threads stay awake.
-    calls = max(1, int(20e6 / max(1, timed(3) / 3)))
-    timed(calls)
-    samples, end = [], time.monotonic() + seconds
-    while time.monotonic() < end or len(samples) < 3:
-        samples.append(timed(calls) / calls)
+    samples = sample(call, seconds)
 print(json.dumps({"torch": torch.__version__, "samples": samples}))
