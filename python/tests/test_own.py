@@ -147,7 +147,8 @@ def test_verdicts_on_ones_own_implementations(loaded, run):
     slow = "def run():\n    for _ in range(20):\n        y = np.cumsum(inputs['x'])\n    return y\nreturn run"
     loaded(add(slow), "-i", "numpy")
     done = run("compare", "total:numpy", "total:mine", "--load", "mine.py", "--n", "100000", "--format", "json")
-    assert done.json[0]["verdict"] == "slower", done.err
+    # On a busy machine the mean may be decided before the typical time is.
+    assert done.json[0]["verdict"] in ("slower", "slower-beside"), done.err
 
 
 def test_declared_threads_bound_the_pools_of_libraries(script):
