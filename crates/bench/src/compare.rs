@@ -272,17 +272,15 @@ pub(crate) struct Spent {
 pub(crate) enum Choice {
     /// In advance, for the main question and for the side questions.
     Fixed(Basis, Basis),
-    /// From all samples so far, for sides with this parallelism. All arms get the same choice, so the sign of a block
-    /// stays a fair coin.
+    /// From the samples of the blocks up to the first look, for sides with this parallelism. All arms get the same choice.
     BySamples([Parallelism; 2]),
 }
 
 impl Choice {
-    fn of(self, samples: &[Vec<Sample>; 3]) -> (Basis, Basis) {
-        let arms = samples.each_ref().map(Vec::as_slice);
+    fn of(self, blocks: &[[&[Sample]; 3]]) -> (Basis, Basis) {
         match self {
             Choice::Fixed(basis, beside) => (basis, beside),
-            Choice::BySamples(sides) => (Basis::of(&arms, &sides), Basis::of_whole_slots(&arms, &sides)),
+            Choice::BySamples(sides) => (Basis::among(blocks, &sides), Basis::of_whole_slots(blocks, &sides)),
         }
     }
 }

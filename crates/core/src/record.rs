@@ -452,7 +452,7 @@ impl Measurement {
 
     /// Stores the samples and chooses the basis of their times.
     pub fn sampled(&mut self, samples: Vec<Sample>) {
-        self.basis = Some(Basis::of(&[&samples], &[self.parallelism]).of_slots());
+        self.basis = Some(Basis::of(&samples, self.parallelism).of_slots());
         self.samples = samples;
     }
 

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    Ask, BASELINE, BlockValue, CANDIDATE, CONTROL, Decision, End, NoDecision, Rounds, Spent, Taken, Terms, call,
+    Ask, BASELINE, BlockValue, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Taken, Terms, call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -113,7 +113,9 @@ impl Sofar<'_> {
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
             kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
         }
-        let basis = basis.of(&self.samples);
+        // Chosen until the first look and kept from there on: the evidence is that of one sequence of values.
+        let first_look = self.terms.rule.spending().looks().first().is_some_and(|first| self.blocks.len() < *first);
+        let basis = if first_look { self.basis_of(*basis) } else { self.basis };
         if basis == self.basis {
             self.value(samples)?;
         } else {
@@ -138,6 +140,14 @@ impl Sofar<'_> {
             self.disturbed[1] += 1;
         }
         Ok(())
+    }
+
+    /// The choice of times by the blocks so far.
+    fn basis_of(&self, choice: Choice) -> (Basis, Basis) {
+        let last = self.samples[BASELINE].last().map_or(0, |sample| sample.block);
+        let blocks: Vec<_> = (0..=last).map(|block| self.block(block)).collect();
+        let blocks: Vec<_> = blocks.iter().map(|arms| arms.each_ref().map(Vec::as_slice)).collect();
+        choice.of(&blocks)
     }
 
     /// The samples of one block.

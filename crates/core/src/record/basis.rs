@@ -32,29 +32,38 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// Chooses the basis for arms that are compared with each other, or for one arm alone.
+    /// Chooses the basis for one arm.
     ///
     /// Short iterations use elapsed time: the fastest part of a slot misses most disturbances. Long iterations always
     /// meet a context switch, so they use CPU time, provided that every arm runs on the calling thread and CPU time
     /// accounts for the time that passed ([`cpu_is_time`]); otherwise they use elapsed time too.
-    pub fn of(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
+    pub fn of(samples: &[Sample], parallelism: Parallelism) -> Self {
+        Self::among(&[[samples]], &[parallelism])
+    }
+
+    /// Chooses the basis for arms that are compared, from the samples of each arm in each block.
+    ///
+    /// A block counts by its shortest arm and by its worst one, whichever these are: if two arms swap their samples in some
+    /// of the blocks, the choice stays. So it does not know which arm is which, and the sign of a difference stays a fair
+    /// coin.
+    pub fn among<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
         let typical =
-            |samples: &[Sample]| median(&samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
-        let shortest = arms.iter().filter_map(|samples| typical(samples)).fold(f64::INFINITY, f64::min);
-        let on_one_thread = parallelism.iter().all(|one| *one == Parallelism::Single);
-        if !(LONG_S..f64::INFINITY).contains(&shortest) || !on_one_thread || !arms.iter().all(|arm| cpu_is_time(arm)) {
+            |samples: &&[Sample]| median(&samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
+        let shortest = |arms: &[&[Sample]; ARMS]| arms.iter().filter_map(typical).reduce(f64::min);
+        let seconds = median(&blocks.iter().filter_map(shortest).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        if !(LONG_S..f64::INFINITY).contains(&seconds) || !cpu_may_be_judged(blocks, parallelism) {
             Basis::Fastest
-        } else if shortest >= LONG_RUN_S {
+        } else if seconds >= LONG_RUN_S {
             Basis::ShortestCpu
         } else {
             Basis::Cpu
         }
     }
 
-    /// The basis for statistics of whole slots, including tails: CPU time if it accounts for the time that passed.
-    pub fn of_whole_slots(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
-        let single = parallelism.iter().all(|one| *one == Parallelism::Single);
-        if single && arms.iter().all(|arm| cpu_is_time(arm)) { Basis::Cpu } else { Basis::Wall }
+    /// The basis for statistics of whole slots, including tails: CPU time if it accounts for the time that passed. As
+    /// [`Basis::among`], it does not know which arm is which.
+    pub fn of_whole_slots<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
+        if cpu_may_be_judged(blocks, parallelism) { Basis::Cpu } else { Basis::Wall }
     }
 
     /// Seconds per iteration of `sample`.
@@ -101,6 +110,10 @@ impl Basis {
     }
 }
 
+fn cpu_may_be_judged<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> bool {
+    parallelism.iter().all(|one| *one == Parallelism::Single) && accounts_for_time(blocks)
+}
+
 /// True if the CPU time of the calling thread accounts for the time that passed, except for what the scheduler gave to
 /// other processes.
 ///
@@ -108,21 +121,36 @@ impl Basis {
 /// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
 /// Slots without these counts return false too.
 pub fn cpu_is_time(samples: &[Sample]) -> bool {
+    accounts_for_time(&[[samples]])
+}
+
+/// [`cpu_is_time`] for several arms: of each kind of time, the largest share among the arms of a block, averaged over the
+/// blocks, is small.
+fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
+    let mut sums = [0.0; 3];
+    for arms in blocks {
+        let mut worst = [0.0; 3];
+        for samples in arms {
+            let Some(shares) = shares(samples) else { return false };
+            worst = std::array::from_fn(|kind| f64::max(worst[kind], shares[kind]));
+        }
+        sums = std::array::from_fn(|kind| sums[kind] + worst[kind]);
+    }
+    !blocks.is_empty() && sums.iter().all(|sum| sum / blocks.len() as f64 <= UNEXPLAINED)
+}
+
+/// Shares of the elapsed time: CPU time of other threads, waiting, time without an explanation.
+fn shares(samples: &[Sample]) -> Option<[f64; 3]> {
     let (mut wall, mut others, mut waited, mut unexplained) = (0, 0, 0, 0);
     for sample in samples {
-        let (Some(cpu_ns), Some(others_ns), Some(waits), Some(switches)) =
-            (sample.cpu_ns, sample.others_ns, sample.waits, sample.switches)
-        else {
-            return false;
-        };
-        let idle = sample.wall_ns.saturating_sub(cpu_ns);
+        let idle = sample.wall_ns.saturating_sub(sample.cpu_ns?);
+        let (waits, switches) = (sample.waits?, sample.switches?);
         wall += sample.wall_ns;
-        others += others_ns;
+        others += sample.others_ns?;
         waited += if waits > 0 { idle } else { 0 };
         unexplained += if waits == 0 && switches == 0 { idle } else { 0 };
     }
-    let much = |ns: u64| ns as f64 > UNEXPLAINED * wall as f64;
-    wall > 0 && !much(others) && !much(waited) && !much(unexplained)
+    (wall > 0).then(|| [others, waited, unexplained].map(|ns| ns as f64 / wall as f64))
 }
 
 #[cfg(test)]
@@ -144,7 +172,7 @@ mod tests {
 
     #[test]
     fn long_iterations_are_judged_by_cpu_time_if_that_is_the_time_that_passed() {
-        let of = |sample: Sample| Basis::of(&[&[sample; 5], &[slot(2000, 2000); 5]], &[Single; 2]);
+        let of = |sample: Sample| Basis::among(&[[&[sample; 5][..], &[slot(2000, 2000); 5]]], &[Single; 2]);
         assert_eq!(of(slot(2000, 2000)), Basis::Cpu);
         assert_eq!(of(slot(900, 900)), Basis::Fastest, "short");
         let preempted = Sample { switches: Some(2), ..slot(9000, 2000) };
@@ -156,13 +184,44 @@ mod tests {
             ("nothing was counted", Sample { waits: None, ..slot(2000, 2000) }),
         ] {
             assert_eq!(of(sample), Basis::Fastest, "{why}");
-            assert_eq!(Basis::of_whole_slots(&[&[sample; 5]], &[Single]), Basis::Wall, "{why}");
+            assert_eq!(Basis::of_whole_slots(&[[&[sample; 5]]], &[Single]), Basis::Wall, "{why}");
         }
         let long = [slot(6000, 6000); 3];
-        assert_eq!(Basis::of(&[&long, &long], &[Single; 2]), Basis::ShortestCpu);
-        assert_eq!(Basis::of(&[&long, &long], &[Single, Many]), Basis::Fastest);
-        assert_eq!(Basis::of(&[&long, &[slot(500, 500)]], &[Single; 2]), Basis::Fastest, "one side is short");
-        assert_eq!(Basis::of(&[], &[]), Basis::Fastest);
+        assert_eq!(Basis::among(&[[&long[..], &long]], &[Single; 2]), Basis::ShortestCpu);
+        assert_eq!(Basis::among(&[[&long[..], &long]], &[Single, Many]), Basis::Fastest);
+        assert_eq!(Basis::among(&[[&long[..], &[slot(500, 500)]]], &[Single; 2]), Basis::Fastest, "one side is short");
+        assert_eq!(Basis::of(&long, Single), Basis::ShortestCpu);
+        assert_eq!(Basis::of(&[], Single), Basis::Fastest);
+        assert_eq!(Basis::among::<3>(&[], &[Single; 2]), Basis::Fastest);
+    }
+
+    /// Near each of its limits, the choice stays if the arms swap their samples in some of the blocks.
+    #[test]
+    fn the_choice_does_not_know_which_arm_is_which() {
+        let near = [
+            [slot(999, 999), slot(1002, 1002)],
+            [slot(4999, 4999), slot(5002, 5002)],
+            [slot(2000, 1950), slot(2000, 1990)],
+            [Sample { waits: Some(1), ..slot(2000, 1955) }, slot(2000, 2000)],
+            [
+                Sample { others_ns: Some(38_000), ..slot(2000, 2000) },
+                Sample { others_ns: Some(42_000), ..slot(2000, 2000) },
+            ],
+        ];
+        for kinds in near {
+            let block = |swapped: bool| {
+                let [a, b] = if swapped { [kinds[1], kinds[0]] } else { kinds };
+                [vec![a; 5], vec![b; 5], vec![kinds[0]; 5]]
+            };
+            let choices: Vec<[Basis; 2]> = (0_u32..64)
+                .map(|swaps| {
+                    let blocks: Vec<_> = (0..6).map(|index| block(swaps >> index & 1 == 1)).collect();
+                    let blocks: Vec<_> = blocks.iter().map(|arms| arms.each_ref().map(Vec::as_slice)).collect();
+                    [Basis::among(&blocks, &[Single; 2]), Basis::of_whole_slots(&blocks, &[Single; 2])]
+                })
+                .collect();
+            assert!(choices.iter().all(|choice| *choice == choices[0]), "{kinds:?}: {choices:?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Held<'_> {
 /// The time of an iteration or of an item, at most the limit.
 pub(super) fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let share = if limit.per_item { subject.items.max(1) as f64 } else { 1.0 };
-    let basis = Basis::of(&[samples], &[subject.parallelism]).of_slots();
+    let basis = Basis::of(samples, subject.parallelism).of_slots();
     let seconds = processes(samples, basis);
     if let Some(resolution) = below_resolution(subject, &seconds) {
         let state = if resolution / share <= limit.value { State::Kept } else { State::Open };
@@ -114,7 +114,7 @@ pub(super) fn throughput(least: f64, subject: &Subject, samples: &[Sample]) -> J
         return open(what, limit, unit, side, "the workload counts no items");
     }
     let items = subject.items as f64;
-    let basis = Basis::of(&[samples], &[subject.parallelism]).of_slots();
+    let basis = Basis::of(samples, subject.parallelism).of_slots();
     let seconds = processes(samples, basis);
     if let Some(resolution) = below_resolution(subject, &seconds) {
         let state = if items / resolution >= least { State::Kept } else { State::Open };
@@ -138,7 +138,7 @@ pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Opti
             return Some(open(what, limit, unit, side, &why));
         }
     };
-    let of = |samples, parallelism| processes(samples, Basis::of(&[samples], &[parallelism]).of_slots());
+    let of = |samples, parallelism| processes(samples, Basis::of(samples, parallelism).of_slots());
     let (own, base) = (of(samples, subject.parallelism), of(base_samples, baseline.parallelism));
     if [&own, &base].into_iter().any(|times| below_resolution(subject, times).is_some()) {
         return Some(open(what, limit, unit, side, "a time is below timer resolution"));
