@@ -52,14 +52,14 @@ def test_a_measurement_has_a_time_an_interval_and_samples():
 
 
 def test_a_slower_function_is_shown_to_be_slower():
-    found = ellwand.compare(once, many, X)
+    found = ellwand.compare(once, many, X, time=60)
     assert found.slower and found.low > 2 and found.blocks >= 4, found
     assert repr(found).startswith("slower: many takes ") and "x the time of once" in repr(found)
     assert "slower" in found._repr_html_()
 
 
 def test_the_opposite_is_faster():
-    assert ellwand.compare(many, once, X).faster
+    assert ellwand.compare(many, once, X, time=60).faster
 
 
 def test_functions_that_disagree_get_no_verdict():
