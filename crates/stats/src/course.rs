@@ -146,7 +146,7 @@ mod tests {
     fn course(rule: &Rule, between: f64, within: f64, start_s: f64) -> Course<'_> {
         let variances = Variances { between: between * between, within: within * within };
         let information = 3.0 / variances.of_block(6.0);
-        let outlook = Wager::new(rule.stakes(), &[]).outlook();
+        let outlook = Wager::new(rule.stakes(), &[], &[]).outlook();
         let (round_s, rounds) = (0.002, (6.0, 1e4));
         Course { rule, needed: 200.0, blocks: 3, mean: 0.0, information, outlook, variances, start_s, round_s, rounds }
     }

@@ -59,6 +59,10 @@ const QUIET: Shares = [0.02, 0.03, 0.09, 0.1, 0.76];
 const NOISY: Shares = [0.2, 0.25, 0.25, 0.2, 0.1];
 /// Blocks that show whether the rest may be unanimous.
 const SHOWN: usize = 2;
+/// A large difference, as a log ratio.
+const LARGE: f64 = 0.1;
+/// Two large differences are the same if the smaller is this share of the larger: noise alone gets there once in 14.
+const ALIKE: f64 = 0.8;
 
 /// How the capital is divided among the stakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,18 +72,29 @@ pub enum Stakes {
     /// For noisy blocks if neither of the first two was bet on, else for quiet ones. Whether a block is bet on depends on
     /// the scatter of its own rounds, which is the same if the sides swap names, and no capital was at stake before: the
     /// proof holds for either division.
-    #[default]
     ByScatter,
+    /// As `ByScatter`, but for quiet blocks too if the first two, on which nothing was bet, agree on a large difference.
+    #[default]
+    ByBlocks,
 }
 
 impl Stakes {
-    fn shares(self, bets: &[f64]) -> Shares {
+    fn shares(self, blocks: &[f64], bets: &[f64]) -> Shares {
+        let noisy = bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0);
         match self {
             Stakes::Fixed => FIXED,
-            Stakes::ByScatter if bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0) => NOISY,
-            Stakes::ByScatter => QUIET,
+            Stakes::ByScatter if noisy => NOISY,
+            Stakes::ByBlocks if noisy && !agree(blocks) => NOISY,
+            Stakes::ByScatter | Stakes::ByBlocks => QUIET,
         }
     }
+}
+
+/// True if the first blocks show the same large difference, however much their rounds scatter.
+fn agree(blocks: &[f64]) -> bool {
+    let Some([first, second]) = blocks.first_chunk::<SHOWN>() else { return false };
+    let (small, large) = (first.abs().min(second.abs()), first.abs().max(second.abs()));
+    first * second > 0.0 && small >= LARGE && small >= ALIKE * large
 }
 
 /// The capital for one direction.
@@ -125,7 +140,7 @@ pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64, stakes: Sta
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
     let capital = |sign: f64| {
-        let mut wager = Wager::new(stakes, weights);
+        let mut wager = Wager::new(stakes, blocks, weights);
         for (block, weight) in blocks.iter().zip(weights) {
             wager.bet(weight * (sign * block - shift));
         }
@@ -162,9 +177,9 @@ pub(super) struct Wager {
 }
 
 impl Wager {
-    /// Before the first bet. `bets` are the factors on all bets.
-    pub(super) fn new(stakes: Stakes, bets: &[f64]) -> Self {
-        let shares = stakes.shares(bets);
+    /// Before the first bet. `bets` are the factors on the bets on all `blocks`.
+    pub(super) fn new(stakes: Stakes, blocks: &[f64], bets: &[f64]) -> Self {
+        let shares = stakes.shares(blocks, bets);
         Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], shares, ln_peak: 0.0 }
     }
 
@@ -234,7 +249,7 @@ impl Outlook {
 pub fn outlook(values: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Outlook, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", values)?;
-    let mut wager = Wager::new(stakes, weights);
+    let mut wager = Wager::new(stakes, values, weights);
     for (value, weight) in values.iter().zip(weights) {
         wager.bet(weight * (value - shift));
     }
@@ -301,8 +316,25 @@ mod tests {
         let first = |stakes: Stakes| {
             (1..=80).find(|n| weighted_evidence(&blocks[..*n], &bets[..*n], 0.0, stakes).unwrap().slower.peak >= 200.0)
         };
-        assert!(first(Stakes::ByScatter) < first(Stakes::Fixed), "{:?}", [Stakes::ByScatter, Stakes::Fixed].map(first));
+        assert!(first(Stakes::ByBlocks) < first(Stakes::Fixed), "{:?}", [Stakes::ByBlocks, Stakes::Fixed].map(first));
+        assert_eq!(first(Stakes::ByBlocks), first(Stakes::ByScatter));
         assert_eq!([FIXED, QUIET, NOISY].map(|shares| (shares.iter().sum::<f64>() * 1e9).round()), [1e9; 3]);
+    }
+
+    #[test]
+    fn a_large_difference_is_shown_at_the_fewest_blocks_however_noisy_they_are() {
+        let bets: Vec<f64> = (0..20).map(|i| if i < SHOWN { 0.0 } else { 1.0 }).collect();
+        let first = |blocks: &[f64]| {
+            let at =
+                |n: usize| weighted_evidence(&blocks[..n], &bets[..n], 0.01, Stakes::ByBlocks).unwrap().slower.peak;
+            (1..=blocks.len()).find(|n| at(*n) >= 200.0)
+        };
+        let blocks: Vec<f64> = (0..20).map(|i| 0.5 + 0.02 * f64::from(i % 5)).collect();
+        assert_eq!(first(&blocks), Some(SHOWN + fewest_blocks(0.005)));
+        for other in [-0.5, 0.2, 0.0] {
+            let blocks = [&[other], &blocks[..]].concat();
+            assert!(first(&blocks[..20]) > Some(SHOWN + fewest_blocks(0.005)), "{other}");
+        }
     }
 
     #[test]
@@ -326,7 +358,8 @@ mod tests {
         fn the_mean_capital_is_one(magnitudes in proptest::collection::vec(prop_oneof![1e-4_f64..0.05, 1e-9_f64..10.0, Just(0.0)], 1..10)) {
             let count = (magnitudes.len() as f64).exp2();
             let bets = |first: f64| (0..magnitudes.len()).map(|i| if i < SHOWN { first } else { 1.0 }).collect::<Vec<_>>();
-            for (stakes, first) in [(Stakes::Fixed, 1.0), (Stakes::ByScatter, 1.0), (Stakes::ByScatter, 0.0)] {
+            let kinds = [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks].map(|stakes| [(stakes, 1.0), (stakes, 0.0)]);
+            for (stakes, first) in kinds.concat() {
                 let capital = |blocks: Vec<f64>| weighted_evidence(&blocks, &bets(first), 0.0, stakes).unwrap().slower.now;
                 let mean = patterns(&magnitudes).map(capital).sum::<f64>() / count;
                 prop_assert!((mean - 1.0).abs() < 1e-9, "{stakes:?} {first}: {}", mean);

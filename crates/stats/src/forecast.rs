@@ -17,7 +17,7 @@ pub(super) fn blocks_needed(blocks: &[f64], rule: &Rule, interval: &MeanInterval
     let beyond = interval.mean.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
-    let mut wager = Wager::new(rule.stakes(), &[]);
+    let mut wager = Wager::new(rule.stakes(), &[], &[]);
     for block in blocks {
         wager.bet(block * interval.mean.signum() - shift);
     }

@@ -80,8 +80,10 @@ pub enum Stakes {
     /// The division of records that name none.
     #[default]
     Fixed,
-    /// By the scatter of the first two blocks.
+    /// By the scatter of the rounds of the first two blocks.
     ByScatter,
+    /// By that scatter and by the values of the first two blocks.
+    ByBlocks,
 }
 
 impl Stakes {
@@ -96,6 +98,7 @@ impl From<Stakes> for stats::Stakes {
         match stakes {
             Stakes::Fixed => Self::Fixed,
             Stakes::ByScatter => Self::ByScatter,
+            Stakes::ByBlocks => Self::ByBlocks,
         }
     }
 }

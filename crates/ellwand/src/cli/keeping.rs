@@ -70,7 +70,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         alpha: terms.rule.spending().alpha(),
         looks: terms.rule.spending().looks().to_vec(),
         spending: Spending::Hyperbolic,
-        stakes: Stakes::ByScatter,
+        stakes: Stakes::ByBlocks,
         judged_by: String::new(),
         basis: None,
         verdict: verdict::said(row.said).into(),
