@@ -114,7 +114,9 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
 
         def block(result: Any) -> None:
             for leaf in _leaves(result):
-                leaf.block_until_ready()
+                # A result may hold numbers and NumPy's arrays too.
+                if hasattr(leaf, "block_until_ready"):
+                    leaf.block_until_ready()
 
         return block
     if torch is not None and any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):

@@ -1,7 +1,7 @@
 """Implementations by NumPy, PyTorch and JAX give the answers of the reference."""
 
 import pytest
-from conftest import needs_compiler, needs_jax, needs_torch
+from conftest import needs_compiler, needs_jax, needs_published, needs_torch
 
 from ellwand import _frameworks
 
@@ -32,6 +32,14 @@ def test_the_decoder_agrees_with_its_reference(run):
     assert done.code == 0 and "wrong" not in done.out.replace(" 0 wrong", ""), done.out + done.err
     done = run("check", "kde-fit", "kde-predict", "-i", "torch", "--precision", "f64", *words)
     assert done.code == 0, done.out + done.err
+
+
+@needs_published
+def test_the_published_decoder_agrees_with_the_reference(run):
+    done = run("check", "kde-fit", "kde-predict", "-i", "published", "--size", "tiny", "--dims", "1,2")
+    assert done.code == 0 and "6 right, 0 wrong, 0 failed, 0 unsupported" in done.out, done.out + done.err
+    done = run("check", "kde-predict", "-i", "published", "--size", "tiny", "--precision", "f64")
+    assert "computes in float32" in done.out, done.out + done.err
 
 
 @needs_torch

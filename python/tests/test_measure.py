@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ellwand
+from ellwand import _arrays
 
 X = np.random.default_rng(0).random(20_000)
 
@@ -60,6 +61,19 @@ def test_a_slower_function_is_shown_to_be_slower():
 
 def test_the_opposite_is_faster():
     assert ellwand.compare(many, once, X, time=60).faster
+
+
+def test_results_that_mix_arrays_of_a_framework_and_numbers_are_waited_for():
+    class Later:
+        ready = False
+
+        def block_until_ready(self):
+            self.ready = True
+
+    first, second = Later(), Later()
+    wait = _arrays.waiter({"y": first, "count": 1.0})
+    wait({"y": second, "count": 2.0})
+    assert second.ready and _arrays.waiter({"count": 1.0}) is None
 
 
 def test_functions_that_disagree_get_no_verdict():

@@ -46,15 +46,17 @@ ROWS = (
     ("triton", None, "triton", (*LAYERS, *ATTENTION), "Triton kernels"),
     ("cupy", None, "cupy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE, *LATTICE), "CuPy"),
     ("jax", "_jax", "jax", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE), "JAX under jit"),
+    ("published", "_published_kde", "non_local_detector", KDE, "the published decoder, non_local_detector, on JAX"),
 )
 
 
-def prepare(name: str, module: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
+def prepare(
+    name: str, module: str, package: str, workload: str, case: Case, inputs: dict[str, Any]
+) -> Callable[[], Any]:
     """Imports the framework and prepares the workload with it."""
     try:
         framework = importlib.import_module(f".{module}", __name__)
     except (ImportError, OSError, RuntimeError) as error:
-        package = module.removeprefix("_")
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
     _compile.listen()
     _compile.save(*case.id.split("/"), name)
@@ -91,7 +93,7 @@ def register(words: Sequence[str] | None = None) -> None:
             if module is None:
                 function = functools.partial(_needs_cuda, package)
             elif installed:
-                function = functools.partial(prepare, name, module, workload)
+                function = functools.partial(prepare, name, module, package, workload)
             else:
                 function = functools.partial(_missing, package)
             implementation(workload, name, threads=CORES, about=about, foreign=True)(function)

@@ -48,15 +48,17 @@ class Recording:
         self.edges: Any = inputs.get("time_edges")
         widths = inputs.get("waveform_std", np.float64(24.0))
         features = [int(n) for n in inputs["n_features"]]
-        encoding = self._spikes(inputs, "enc", features)
-        decoding = self._spikes(inputs, "dec", features) if self.edges is not None else [None] * len(features)
+        encoding = self.spikes(inputs, "enc")
+        decoding = self.spikes(inputs, "dec") if self.edges is not None else [None] * len(features)
         self.electrodes = [
             self._electrode(e, d, np.broadcast_to(np.asarray(widths)[:n] if np.ndim(widths) else widths, (n,)))
             for e, d, n in zip(encoding, decoding, features)
         ]
 
     @staticmethod
-    def _spikes(inputs: dict[str, Any], kind: str, features: list[int]) -> list[tuple[Any, Any]]:
+    def spikes(inputs: dict[str, Any], kind: str) -> list[tuple[Any, Any]]:
+        """Times and marks of each electrode; ``kind`` is "enc" or "dec"."""
+        features = [int(n) for n in inputs["n_features"]]
         times, ends = inputs[f"{kind}_spike_times"], inputs[f"{kind}_spike_times_offsets"]
         flat, made, at = inputs[f"{kind}_features_flat"], [], 0
         for first, last, n in zip(ends[:-1], ends[1:], features):
