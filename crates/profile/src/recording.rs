@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::clock::{Calibration, calibration, ticks};
 use crate::cost;
 use crate::environment;
+use crate::fork;
 use crate::heap;
 use crate::lane::{self, Lane};
 use crate::node;
@@ -77,6 +78,7 @@ pub(crate) struct Recording {
 impl Recording {
     /// Starts a recording; `None` if it is to serve the whole process and another one does so.
     pub(crate) fn start(options: Options, is_of_process: bool) -> Option<Arc<Self>> {
+        fork::guard();
         let ns_per_tick = calibration().ns_per_tick;
         let mut registry = locked(&REGISTRY);
         if is_of_process && registry.process.is_some() {
