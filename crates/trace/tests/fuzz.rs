@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ellwand_trace::{Imported, findings, read_from};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 /// splitmix64.
@@ -78,12 +79,18 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
     common::step().write_json(&mut json).expect("writes to memory");
     let mut chrome = Vec::new();
     common::step().write_chrome("x", &mut chrome).expect("writes to memory");
+    // One event in eight of a recorded file, which holds every kind of event: all of them would take eight times as long.
+    let packed = GzDecoder::new(&include_bytes!("files/pytorch-cpu.json.gz")[..]);
+    let mut recorded: serde_json::Value = serde_json::from_reader(packed).expect("the file is whole");
+    let mut turn = 0..;
+    recorded["traceEvents"].as_array_mut().expect("a list of events").retain(|_| turn.next().is_some_and(|at| at % 8 == 0));
     vec![
         ("profile", json),
         ("profile, small", include_bytes!("files/small.json").to_vec()),
         ("chrome export", chrome),
         ("chrome phases", include_bytes!("files/phases.json").to_vec()),
         ("pytorch", include_bytes!("files/pytorch-gpu.json").to_vec()),
+        ("pytorch, recorded", recorded.to_string().into_bytes()),
     ]
 }
 

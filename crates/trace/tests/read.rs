@@ -244,7 +244,10 @@ proptest! {
     #[test]
     fn any_profile_survives_its_own_file(trace in any_trace()) {
         let back = read_from(&written(&trace)[..]).unwrap().trace;
-        prop_assert_eq!(&back.lanes, &trace.lanes);
+        // A span that the clock made negative is an empty one.
+        let mut lanes = trace.lanes.clone();
+        lanes.iter_mut().flat_map(|lane| &mut lane.spans).for_each(|span| span.end = span.end.max(span.start));
+        prop_assert_eq!(&back.lanes, &lanes);
         prop_assert_eq!(&back.sites, &trace.sites);
         prop_assert_eq!(back.end - back.start, trace.end - trace.start);
         prop_assert_eq!(written(&back), written(&trace));
