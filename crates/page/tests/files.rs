@@ -61,6 +61,34 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
 }
 
 #[test]
+fn a_file_that_is_dropped_is_opened() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let mut other = golden::document();
+    other["name"] = json!("dropped");
+    let (good, bad) = (folder.path().join("good.json"), folder.path().join("bad.json"));
+    std::fs::write(&good, other.to_string()).unwrap();
+    std::fs::write(&bad, "hello").unwrap();
+    let highlighted = "document.querySelector('.dropping') !== null";
+    browser.drag_file(&good, &["dragEnter", "dragOver"]);
+    browser.wait(highlighted);
+    // The browser makes no event of a cancelled drag under remote control.
+    let leave = |to: &str| {
+        format!("document.body.dispatchEvent(new DragEvent('dragleave', {{bubbles: true, relatedTarget: {to}}})), {highlighted}")
+    };
+    assert!(browser.eval(&leave("document.querySelector('h1')")).as_bool().unwrap(), "the file is still over the page");
+    assert!(!browser.eval(&leave("null")).as_bool().unwrap(), "it left the window");
+    assert!(browser.text("document.querySelector('h1').textContent").contains("golden"), "nothing was dropped yet");
+    browser.drag_file(&good, &["dragEnter", "dragOver", "drop"]);
+    browser.wait("document.querySelector('h1').textContent === 'dropped'");
+    assert!(!browser.eval(highlighted).as_bool().unwrap());
+    assert_eq!(table(&mut browser).as_object().unwrap().len(), golden::computed()["summary"].as_array().unwrap().len());
+    browser.drag_file(&bad, &["dragEnter", "dragOver", "drop"]);
+    browser.wait("document.getElementById('message').textContent.includes('not JSON')");
+    assert_eq!(browser.text("document.querySelector('h1').textContent"), "dropped", "the profile stays");
+    clean(&browser);
+}
+
+#[test]
 fn a_link_shows_the_view_of_its_sender() {
     let hash = "#range=400000-900000&operation=encode&sort=calls%2C-1&flame=sandwich&filter=e";
     let Some((mut browser, _folder)) = opened(hash) else { return };
