@@ -1,5 +1,5 @@
-//! Atomics of the types that one thread writes and another reads; loom's under `cfg(loom)`, so that its tests see every
-//! order of these accesses.
+//! Atomics of the types that one thread writes and another reads, and locks over which a lane passes from one thread to
+//! another; loom's under `cfg(loom)`, so that its tests see every order of these accesses.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -36,4 +36,20 @@ impl<T: ?Sized> DerefMut for Locked<'_, T> {
 pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> Locked<'_, T> {
     let inside = Inside::enter();
     Locked { value: mutex.lock().unwrap_or_else(PoisonError::into_inner), _inside: inside }
+}
+
+/// The lock of a value that is handed over.
+#[cfg(not(loom))]
+pub(crate) use std::sync::Mutex as Handed;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::Mutex as Handed;
+
+/// Locks a value that is handed over.
+#[cfg(not(loom))]
+pub(crate) use locked as handed;
+
+#[cfg(loom)]
+pub(crate) fn handed<T>(mutex: &Handed<T>) -> loom::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
