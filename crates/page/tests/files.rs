@@ -73,7 +73,9 @@ fn a_file_that_is_dropped_is_opened() {
     browser.wait(highlighted);
     // The browser makes no event of a cancelled drag under remote control.
     let leave = |to: &str| {
-        format!("document.body.dispatchEvent(new DragEvent('dragleave', {{bubbles: true, relatedTarget: {to}}})), {highlighted}")
+        format!(
+            "document.body.dispatchEvent(new DragEvent('dragleave', {{bubbles: true, relatedTarget: {to}}})), {highlighted}"
+        )
     };
     assert!(browser.eval(&leave("document.querySelector('h1')")).as_bool().unwrap(), "the file is still over the page");
     assert!(!browser.eval(&leave("null")).as_bool().unwrap(), "it left the window");

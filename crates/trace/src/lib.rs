@@ -14,3 +14,8 @@ pub use read::{
 };
 pub use routing::{Crossover, Route, Routing, RoutingError, Side, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};
+
+/// The programs of the page on profiling are compiled as tests of documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/profiler.md")]
+struct Guide;

@@ -88,7 +88,10 @@ fn corpus() -> [(&'static str, Vec<Vec<u8>>); 3] {
     let packed = GzDecoder::new(&include_bytes!("files/pytorch-cpu.json.gz")[..]);
     let mut recorded: Value = serde_json::from_reader(packed).expect("the file is whole");
     let mut turn = 0..;
-    recorded["traceEvents"].as_array_mut().expect("a list of events").retain(|_| turn.next().is_some_and(|at| at % 8 == 0));
+    recorded["traceEvents"]
+        .as_array_mut()
+        .expect("a list of events")
+        .retain(|_| turn.next().is_some_and(|at| at % 8 == 0));
     [
         ("profile", vec![json, include_bytes!("files/small.json").to_vec()]),
         ("chrome", vec![chrome, include_bytes!("files/phases.json").to_vec()]),
