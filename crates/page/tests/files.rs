@@ -157,6 +157,38 @@ fn an_empty_profile_explains_itself() {
 }
 
 #[test]
+fn a_long_table_and_a_flat_track_leave_room_for_the_rest() {
+    let Some(mut browser) = Browser::start(1000, 800) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let operations = 60;
+    let document = json!({
+        "format": "ellwand profile", "version": 1, "wall_ns": 1e6,
+        "operations": (0..operations).map(|i| json!({"name": format!("op{i}"), "kind": "cpu"})).collect::<Vec<_>>(),
+        "lanes": [{"name": "main", "kind": "thread"}],
+        "entries": {
+            "operation": (0..operations).collect::<Vec<_>>(), "lane": vec![0; operations],
+            "start_ns": (0..operations).map(|i| 1000 * i).collect::<Vec<_>>(),
+            "duration_ns": (0..operations).map(|i| 900 - i).collect::<Vec<_>>(),
+        },
+        "tracks": [
+            {"name": "heap", "unit": "B", "at_ns": [0, 500], "value": [100, 200]},
+            {"name": "reserved", "unit": "B", "at_ns": [0, 500], "value": [0, 0]},
+        ],
+    });
+    let page = write_page(folder.path(), "long.html", &document, None);
+    browser.open(&page, "#operation=op50");
+    let shown = names(&mut browser);
+    assert_eq!((shown.len(), shown.last().unwrap().as_str()), (41, "op50"), "the largest 40, and the selected one");
+    browser.click("#more-rows");
+    assert_eq!(names(&mut browser).len(), operations);
+    assert!(browser.eval("document.getElementById('more-rows') === null").as_bool().unwrap());
+    let memory = browser.text("document.querySelector('#memory').textContent");
+    assert!(memory.contains("0 throughout: reserved"), "{memory}");
+    assert_eq!(browser.eval("document.querySelectorAll('#memory .chart').length"), 1);
+    clean(&browser);
+}
+
+#[test]
 fn deep_nesting_and_long_names_are_shown() {
     let Some(mut browser) = Browser::start(1000, 800) else { return };
     let folder = tempfile::tempdir().unwrap();
