@@ -6,7 +6,7 @@ use std::path::Path;
 use ellwand_core::record::Environment;
 use ellwand_core::{Ceiling, CeilingKind, InputError};
 use ellwand_profile::{Trace, Value as Fact, table, write_file};
-use ellwand_trace::{Ceilings, DiffOptions, Finding, Imported};
+use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Finding, Imported};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -23,9 +23,8 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
 
 /// Reads a profile of any known format, and notes what was left out.
 pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
-    let expected = "a profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace";
     let Imported { mut trace, notes, .. } =
-        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
+        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), EXPECTED))?;
     for note in notes {
         output::note(&format!("note: {}: {note}", path.display()));
     }
