@@ -29,11 +29,14 @@ pub(crate) enum Proof {
     Python,
     /// Histories in PostgreSQL, on a server that the tests start on loopback; without PostgreSQL it fails.
     Postgres,
-    /// Exports of profiles reach a collector of OpenTelemetry and Prometheus's client, also from a web service.
+    /// Exports of profiles reach a collector of OpenTelemetry, Prometheus's client and speedscope's app, also from a web
+    /// service.
     Services,
+    /// What threads of the profiler see of each other, in every order that the memory model allows.
+    Loom,
 }
 
-const PROOFS: [(&str, Proof); 10] = [
+const PROOFS: [(&str, Proof); 11] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
@@ -44,6 +47,7 @@ const PROOFS: [(&str, Proof); 10] = [
     ("python", Proof::Python),
     ("postgres", Proof::Postgres),
     ("services", Proof::Services),
+    ("loom", Proof::Loom),
 ];
 
 /// Parses names of proofs, separated by commas.
@@ -80,6 +84,11 @@ fn prove(proof: Proof) -> Result<()> {
             emulated("races", &PACKAGES_WITH_KERNELS)
         }
         Proof::Miri => miri(),
+        // A separate folder: the flag would rebuild everything here, and everything there afterwards.
+        Proof::Loom => cargo(
+            &["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"],
+            &[("RUSTFLAGS", "--cfg loom")],
+        ),
         Proof::Slurm => {
             cargo(&["test", "--quiet", "-p", "ellwand-cli", "--test", "slurm"], &[("ELLWAND_REQUIRE", "slurm")])
         }
@@ -287,7 +296,8 @@ fn deny() -> Result<()> {
     Ok(())
 }
 
-fn answers(program: &str) -> bool {
+/// True if a program runs.
+pub(crate) fn answers(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success())
 }
 

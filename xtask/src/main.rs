@@ -32,7 +32,8 @@ cargo xtask TASK
                        every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
-                       on two nodes of this machine; fails without Slurm or root), miri, python (installs PyTorch and JAX)
+                       on two nodes of this machine; fails without Slurm or root), miri, loom (what threads of the profiler
+                       see of each other, in every order), python (installs PyTorch and JAX)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given

@@ -1,5 +1,5 @@
-//! Exports of profiles, read by the programs that they are for: a collector of OpenTelemetry, and the clients of
-//! Prometheus and Perfetto. The example of a web service is built and tested here: it is a separate workspace.
+//! Exports of profiles, read by the programs that they are for: a collector of OpenTelemetry, the clients of Prometheus and
+//! Perfetto, and the app of speedscope. The example of a web service is built and tested here: it is a separate workspace.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::check::answers;
 use crate::cuda::{cache, run};
 use crate::root;
 
@@ -29,17 +30,44 @@ fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
+/// The app of speedscope, with its version.
+const APP: &str = "speedscope@1.25.0";
+
+/// The folder of speedscope's app in the user's cache, fetched once; `None` with the reason where npm or the browser is
+/// missing.
+fn app() -> Result<Option<PathBuf>> {
+    let chromium = std::env::var("ELLWAND_CHROMIUM").unwrap_or_else(|_| "chromium".into());
+    if let Some(missing) = ["npm", &chromium].into_iter().find(|program| !answers(program)) {
+        println!("skipped: speedscope's own app, because {missing} does not run");
+        return Ok(None);
+    }
+    let folder = cache()?.join(APP);
+    let app = folder.join("node_modules/speedscope");
+    if !app.join("dist/release/index.html").is_file() {
+        println!("fetching {APP} into {} (once)", folder.display());
+        std::fs::create_dir_all(&folder)?;
+        let options = ["install", "--silent", "--ignore-scripts", "--no-save", "--prefix"];
+        run(Command::new("npm").args(options).arg(&folder).arg(APP))?;
+    }
+    Ok(Some(app))
+}
+
 /// The check. `packages` are those whose tests are built already.
 pub(crate) fn check(packages: &[&str]) -> Result<()> {
     let python = python().context("a collector of OpenTelemetry cannot be had; it comes with python3 and pip")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let app = app()?;
     let cargo = |args: &[&str]| -> Result<()> {
         let mut command = Command::new(&cargo);
-        let required = "rotel,opentelemetry-proto,prometheus-client,perfetto";
+        let mut required = "rotel,opentelemetry-proto,prometheus-client,perfetto".to_string();
+        if let Some(app) = &app {
+            required += ",speedscope";
+            command.env("ELLWAND_SPEEDSCOPE", app);
+        }
         command.args(args).current_dir(root()?).env("INSTA_UPDATE", "no").env("ELLWAND_REQUIRE", required);
         run(command.env("ELLWAND_PYTHON", &python))
     };
-    cargo(&[&["test", "--quiet"], packages, &["--test", "write"]].concat())?;
+    cargo(&[&["test", "--quiet"], packages, &["--test", "write", "--test", "speedscope"]].concat())?;
     let of_service = ["--manifest-path", "examples/service/Cargo.toml"];
     let built = [&of_service[..], &["--locked", "--target-dir", "target/service"]].concat();
     cargo(&[&["fmt", "--check"], &of_service[..]].concat())?;

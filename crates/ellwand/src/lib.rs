@@ -72,3 +72,8 @@ pub mod internals {
     pub use ellwand_core as core;
     pub use ellwand_report as report;
 }
+
+/// The programs that README shows: the one for the profiler runs as a test of documentation, that of a suite is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -13,6 +13,4 @@ pub struct Extras<'a> {
     pub findings: &'a [Value],
     /// The profile to compare with (A); the page's own profile is B.
     pub baseline: Option<&'a Document>,
-    /// Measured limits of the machine, for the roofline: bytes and floating-point operations per second.
-    pub ceilings: Option<(f64, f64)>,
 }

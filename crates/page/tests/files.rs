@@ -61,6 +61,36 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
 }
 
 #[test]
+fn a_file_that_is_dropped_is_opened() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let mut other = golden::document();
+    other["name"] = json!("dropped");
+    let (good, bad) = (folder.path().join("good.json"), folder.path().join("bad.json"));
+    std::fs::write(&good, other.to_string()).unwrap();
+    std::fs::write(&bad, "hello").unwrap();
+    let highlighted = "document.querySelector('.dropping') !== null";
+    browser.drag_file(&good, &["dragEnter", "dragOver"]);
+    browser.wait(highlighted);
+    // The browser makes no event of a cancelled drag under remote control.
+    let leave = |to: &str| {
+        format!(
+            "document.body.dispatchEvent(new DragEvent('dragleave', {{bubbles: true, relatedTarget: {to}}})), {highlighted}"
+        )
+    };
+    assert!(browser.eval(&leave("document.querySelector('h1')")).as_bool().unwrap(), "the file is still over the page");
+    assert!(!browser.eval(&leave("null")).as_bool().unwrap(), "it left the window");
+    assert!(browser.text("document.querySelector('h1').textContent").contains("golden"), "nothing was dropped yet");
+    browser.drag_file(&good, &["dragEnter", "dragOver", "drop"]);
+    browser.wait("document.querySelector('h1').textContent === 'dropped'");
+    assert!(!browser.eval(highlighted).as_bool().unwrap());
+    assert_eq!(table(&mut browser).as_object().unwrap().len(), golden::computed()["summary"].as_array().unwrap().len());
+    browser.drag_file(&bad, &["dragEnter", "dragOver", "drop"]);
+    browser.wait("document.getElementById('message').textContent.includes('not JSON')");
+    assert_eq!(browser.text("document.querySelector('h1').textContent"), "dropped", "the profile stays");
+    clean(&browser);
+}
+
+#[test]
 fn a_link_shows_the_view_of_its_sender() {
     let hash = "#range=400000-900000&operation=encode&sort=calls%2C-1&flame=sandwich&filter=e";
     let Some((mut browser, _folder)) = opened(hash) else { return };
@@ -123,6 +153,38 @@ fn an_empty_profile_explains_itself() {
     browser.open(&page, "");
     assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
     assert!(browser.eval("document.querySelectorAll('.empty').length").as_u64().unwrap() >= 5);
+    clean(&browser);
+}
+
+#[test]
+fn a_long_table_and_a_flat_track_leave_room_for_the_rest() {
+    let Some(mut browser) = Browser::start(1000, 800) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let operations = 60;
+    let document = json!({
+        "format": "ellwand profile", "version": 1, "wall_ns": 1e6,
+        "operations": (0..operations).map(|i| json!({"name": format!("op{i}"), "kind": "cpu"})).collect::<Vec<_>>(),
+        "lanes": [{"name": "main", "kind": "thread"}],
+        "entries": {
+            "operation": (0..operations).collect::<Vec<_>>(), "lane": vec![0; operations],
+            "start_ns": (0..operations).map(|i| 1000 * i).collect::<Vec<_>>(),
+            "duration_ns": (0..operations).map(|i| 900 - i).collect::<Vec<_>>(),
+        },
+        "tracks": [
+            {"name": "heap", "unit": "B", "at_ns": [0, 500], "value": [100, 200]},
+            {"name": "reserved", "unit": "B", "at_ns": [0, 500], "value": [0, 0]},
+        ],
+    });
+    let page = write_page(folder.path(), "long.html", &document, None);
+    browser.open(&page, "#operation=op50");
+    let shown = names(&mut browser);
+    assert_eq!((shown.len(), shown.last().unwrap().as_str()), (41, "op50"), "the largest 40, and the selected one");
+    browser.click("#more-rows");
+    assert_eq!(names(&mut browser).len(), operations);
+    assert!(browser.eval("document.getElementById('more-rows') === null").as_bool().unwrap());
+    let memory = browser.text("document.querySelector('#memory').textContent");
+    assert!(memory.contains("0 throughout: reserved"), "{memory}");
+    assert_eq!(browser.eval("document.querySelectorAll('#memory .chart').length"), 1);
     clean(&browser);
 }
 

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::fork::once;
+
 /// The source of ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockKind {
@@ -108,7 +110,7 @@ pub fn calibration() -> Calibration {
     if choose() == ClockKind::Monotonic {
         return Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 };
     }
-    let first = *ANCHOR.get_or_init(Anchor::take);
+    let first = *once(&ANCHOR, Anchor::take);
     if let Some(wait) = CALIBRATION_MIN.checked_sub(first.at.elapsed()) {
         std::thread::sleep(wait);
     }
@@ -128,18 +130,18 @@ fn choose() -> ClockKind {
     if known != UNKNOWN {
         return if known == TSC { ClockKind::Tsc } else { ClockKind::Monotonic };
     }
-    BASE.get_or_init(Instant::now);
+    once(&BASE, Instant::now);
     let kind = if trusted() { ClockKind::Tsc } else { ClockKind::Monotonic };
     // Two threads that race here make the same choice.
     KIND.store(if kind == ClockKind::Tsc { TSC } else { MONOTONIC }, Relaxed);
     if kind == ClockKind::Tsc {
-        ANCHOR.get_or_init(Anchor::take);
+        once(&ANCHOR, Anchor::take);
     }
     kind
 }
 
 fn monotonic() -> u64 {
-    let base = *BASE.get_or_init(Instant::now);
+    let base = *once(&BASE, Instant::now);
     u64::try_from(base.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -58,7 +58,14 @@ pub(crate) enum Way {
 
 /// A running span, created by [`span!`](crate::span!); dropping it ends the span.
 ///
-/// It belongs to the thread that created it.
+/// It belongs to the thread that created it, and the compiler holds it there:
+///
+/// ```compile_fail,E0277
+/// let span = ellwand_profile::span!("work");
+/// std::thread::spawn(move || drop(span));
+/// ```
+///
+/// A span of another thread gets this one as its parent by [`Guard::link`].
 // Begin and end exchange values in registers: a guard that went through memory would wait for its own stores.
 #[derive(Debug)]
 #[must_use = "a span ends when its guard is dropped: let _span = span!(..)"]

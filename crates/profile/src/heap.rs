@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::alloc;
 use crate::clock::ticks;
 use crate::detail::Track;
+use crate::fork::Inside;
 use crate::sync::locked;
 
 /// Samples kept; when they are full, every second one goes.
@@ -81,9 +82,12 @@ pub(crate) fn is_watched() -> bool {
     WATCHERS.load(Relaxed) > 0
 }
 
-/// Adds a sample unless another thread does so at this moment.
+/// Adds a sample unless another thread does so, or forks, at this moment.
 pub(crate) fn sample(live: u64) {
-    if let Ok(mut samples) = SAMPLES.try_lock() {
+    // Neither waits, since this runs inside the allocator.
+    if let Some(_inside) = Inside::try_enter()
+        && let Ok(mut samples) = SAMPLES.try_lock()
+    {
         samples.push(ticks(), live);
     }
 }

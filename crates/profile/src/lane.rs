@@ -13,11 +13,11 @@ use crate::pool::{Budget, CHUNK, Pool};
 use crate::position::Position;
 use crate::ring;
 use crate::slot::{Row, Slot};
-use crate::sync::locked;
+use crate::sync::{Handed, handed, locked};
 use crate::trace::{NONE, Span, TraceLane};
 
 /// Memory that a recording prepares for its spans at its start: a first use costs a page fault for every 128 spans.
-const PREPARED_BYTES: u64 = 8 << 20;
+const PREPARED_BYTES: u64 = if cfg!(miri) { 1 << 14 } else { 8 << 20 };
 
 /// Prepares buffers for up to `bytes` of spans.
 pub(crate) fn prepare(bytes: u64) {
@@ -82,7 +82,7 @@ pub(crate) struct Lane {
     /// Threads that continued the lane after the first had ended.
     successors: AtomicU32,
     /// Where the next thread goes on; `None` while a thread owns the lane.
-    parked: Mutex<Option<Position>>,
+    parked: Handed<Option<Position>>,
 }
 
 impl Lane {
@@ -99,7 +99,7 @@ impl Lane {
             lost_details: AtomicU64::new(0),
             sampled_out: AtomicU64::new(0),
             successors: AtomicU32::new(0),
-            parked: Mutex::new(None),
+            parked: Handed::new(None),
         }
     }
 
@@ -109,12 +109,17 @@ impl Lane {
 
     /// Leaves the lane to a later thread, since its own ends.
     pub(crate) fn park(&self, position: Position) {
-        *locked(&self.parked) = Some(position);
+        *handed(&self.parked) = Some(position);
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn times_adopted(&self) -> u32 {
+        self.successors.load(Relaxed)
     }
 
     /// Takes a parked lane over.
     pub(crate) fn adopt(&self) -> Option<Position> {
-        let position = locked(&self.parked).take()?;
+        let position = handed(&self.parked).take()?;
         self.successors.fetch_add(1, Relaxed);
         Some(position)
     }

@@ -33,6 +33,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::cost::MEASURE_TRACED;
 use crate::detail::Value;
+use crate::fork::once;
 use crate::guard::{Guard, Link};
 use crate::layer_cost;
 use crate::profiler::{Profiler, Scope};
@@ -103,7 +104,7 @@ fn site(metadata: &'static Metadata<'static>) -> &'static Site {
     let address = std::ptr::from_ref(metadata).addr();
     let own = OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten();
     own.unwrap_or_else(|| {
-        let site = *locked(SITES.get_or_init(Mutex::default)).entry(metadata.callsite()).or_insert_with(|| {
+        let site = *locked(once(&SITES, Mutex::default)).entry(metadata.callsite()).or_insert_with(|| {
             let (file, line) = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or(0));
             Box::leak(Box::new(Site::new(metadata.name(), file, line)))
         });
@@ -126,7 +127,7 @@ impl ProfileLayer {
     /// A layer that records wherever the spans of each thread go: to the profiler that it entered, otherwise to the
     /// global one.
     pub fn of_threads() -> Self {
-        MEASURE_TRACED.get_or_init(|| layer_cost::measure_once);
+        once(&MEASURE_TRACED, || layer_cost::measure_once as fn());
         Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed) }
     }
 

@@ -7,6 +7,7 @@ use tracing_core::{Interest, Kind, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::cost::{TRACED, Traced};
+use crate::fork::once;
 use crate::layer::{self, ProfileLayer};
 use crate::own_cost;
 
@@ -36,7 +37,7 @@ pub(crate) fn measure_once() {
     if layer::sites().is_empty() {
         return;
     }
-    TRACED.get_or_init(|| {
+    once(&TRACED, || {
         // Not the program's own subscriber: its other layers would print these spans.
         let subscriber = tracing_subscriber::registry().with(ProfileLayer::of_threads());
         let (on_ns, empty_ns) = with_default(&Dispatch::none(), || own_cost::of_span(NAME, || pass(&subscriber)));

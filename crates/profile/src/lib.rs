@@ -37,6 +37,7 @@ mod detail;
 mod device;
 mod encode;
 mod environment;
+mod fork;
 mod frames;
 mod gather;
 mod guard;

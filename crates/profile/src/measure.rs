@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use crate::alloc;
 use crate::clock::thread_cpu_ns;
 use crate::detail::Detail;
+use crate::fork::once;
 use crate::options::Measures;
 
 /// Readings at the start of a span.
@@ -50,7 +51,7 @@ fn read_statm() -> Option<String> {
     use std::os::unix::fs::FileExt;
     // Kept open: opening costs three times as much as reading.
     static STATM: OnceLock<Option<(u32, File)>> = OnceLock::new();
-    let own = STATM.get_or_init(|| Some((std::process::id(), File::open("/proc/self/statm").ok()?)));
+    let own = once(&STATM, || Some((std::process::id(), File::open("/proc/self/statm").ok()?)));
     let (pid, file) = own.as_ref()?;
     if *pid != std::process::id() {
         // After a fork the open file still shows the parent.
@@ -69,7 +70,7 @@ fn read_statm() -> Option<String> {
 /// Bytes of a page, from the auxiliary vector: key 6 is AT_PAGESZ.
 fn page_size() -> Option<u64> {
     static SIZE: OnceLock<Option<u64>> = OnceLock::new();
-    *SIZE.get_or_init(|| {
+    *once(&SIZE, || {
         let vector = std::fs::read("/proc/self/auxv").ok()?;
         let words: Vec<usize> = vector
             .chunks_exact(size_of::<usize>())

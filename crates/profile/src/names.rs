@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::sync::{Mutex, OnceLock};
 
+use crate::fork::once;
 use crate::kind::Kind;
 use crate::site::Site;
 use crate::sync::locked;
@@ -26,7 +27,7 @@ static OF_KIND: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLo
 
 /// The site of an operation that has no source location, by name and kind.
 pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
-    let mut sites = locked(OF_KIND.get_or_init(Mutex::default));
+    let mut sites = locked(once(&OF_KIND, Mutex::default));
     let key = (shortened(name).into_owned(), kind);
     if sites.len() >= MOST && !sites.contains_key(&key) {
         return &OTHERS;
@@ -71,7 +72,7 @@ fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
 
 /// The site of `name`, made on its first use; `None` if there are too many.
 fn registered(name: &str, place: impl FnOnce() -> (&'static str, u32)) -> Option<&'static Site> {
-    let mut names = locked(NAMES.get_or_init(Mutex::default));
+    let mut names = locked(once(&NAMES, Mutex::default));
     if let Some(site) = names.get(name) {
         return Some(*site);
     }

@@ -247,8 +247,8 @@ fn pause() {
 
 /// Nodes of a block; a lane takes whole blocks.
 pub(crate) const BLOCK: usize = 64;
-/// Blocks of a program: 1 048 576 nodes.
-const BLOCKS: usize = 1 << 14;
+/// Blocks of a program: 1 048 576 nodes; few for Miri, which follows every one.
+const BLOCKS: usize = if cfg!(miri) { 1 << 6 } else { 1 << 14 };
 
 type Block = OnceLock<Box<[Node]>>;
 

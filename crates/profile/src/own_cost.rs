@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::clock::calibration;
 use crate::cost::{Cost, KNOWN, MEASURE_TRACED};
+use crate::fork::once;
 use crate::guard::{Guard, scope};
 use crate::options::{Mode, Options};
 use crate::recording::Recording;
@@ -20,7 +21,7 @@ const FULL: Mode = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
 /// Measures the cost once in this process; an interpreter would take minutes.
 pub(crate) fn measure_once() {
     if !cfg!(miri) {
-        KNOWN.get_or_init(cost);
+        once(&KNOWN, cost);
         if let Some(measure) = MEASURE_TRACED.get() {
             measure();
         }

@@ -420,3 +420,28 @@ fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u
     }
     false
 }
+
+#[cfg(all(test, loom))]
+mod tests {
+    use loom::thread;
+
+    use super::*;
+    use crate::options::Options;
+
+    /// A thread ends while its recording does: exactly one of the two takes the lane and gives its buffers back.
+    #[test]
+    fn loom_the_lane_of_an_ending_thread_is_released_once() {
+        loom::model(|| {
+            // A ring takes its buffers with the first span: those of other modes outlive a run of the model.
+            let options = Options::new(Mode::Ring { spans: 1 });
+            let recording = Recording::start(options, false).expect("a recording of its own");
+            let (lane, position) = recording.join(None).expect("there is room for a lane");
+            let owned = Owned::new(lane.clone(), position, recording.clone());
+            let ending = thread::spawn(move || owned.park());
+            recording.discard();
+            ending.join().expect("the thread does not panic");
+            assert_eq!(lane.times_adopted(), 1);
+            assert!(lane.adopt().is_none());
+        });
+    }
+}

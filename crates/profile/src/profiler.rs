@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::detail::Value;
+use crate::fork::once;
 use crate::guard::Guard;
 use crate::local;
 use crate::options::{Mode, Options};
@@ -67,7 +68,7 @@ impl Drop for Shared {
 /// ```
 pub fn get_profiler() -> &'static Profiler {
     static GLOBAL: OnceLock<Profiler> = OnceLock::new();
-    GLOBAL.get_or_init(Profiler::of_process)
+    once(&GLOBAL, Profiler::of_process)
 }
 
 impl Profiler {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::clock::{Calibration, calibration, ticks};
 use crate::cost;
 use crate::environment;
+use crate::fork;
 use crate::heap;
 use crate::lane::{self, Lane};
 use crate::node;
@@ -14,7 +15,7 @@ use crate::pool::Budget;
 use crate::position::{Hot, Position};
 use crate::ring::Ring;
 use crate::site;
-use crate::sync::locked;
+use crate::sync::{Handed, handed, locked};
 use crate::trace::{SiteInfo, Span, Trace, TraceLane};
 use crate::untangle::untangled;
 
@@ -71,12 +72,13 @@ pub(crate) struct Recording {
     facts: Mutex<Vec<(String, crate::detail::Value)>>,
     lost: AtomicU64,
     /// True once the buffers may be reused. Held locked while they are read.
-    read: Mutex<bool>,
+    read: Handed<bool>,
 }
 
 impl Recording {
     /// Starts a recording; `None` if it is to serve the whole process and another one does so.
     pub(crate) fn start(options: Options, is_of_process: bool) -> Option<Arc<Self>> {
+        fork::guard();
         let ns_per_tick = calibration().ns_per_tick;
         let mut registry = locked(&REGISTRY);
         if is_of_process && registry.process.is_some() {
@@ -103,7 +105,7 @@ impl Recording {
             streams: Mutex::default(),
             facts: Mutex::default(),
             lost: AtomicU64::new(0),
-            read: Mutex::new(false),
+            read: Handed::new(false),
             start: ticks(),
         });
         registry.running.push(recording.clone());
@@ -152,7 +154,9 @@ impl Recording {
             position.saved.node.set(root);
             (position.next_node, position.end_node) = (root + 1, end);
         }
-        if let (Mode::Full { .. }, Some(chunk)) = (self.options.mode, lane.more_slots()) {
+        if matches!(self.options.mode, Mode::Full { .. })
+            && let Some(chunk) = lane.more_slots()
+        {
             position.saved.use_chunk(chunk, 0);
         }
         lanes.push(lane.clone());
@@ -189,7 +193,7 @@ impl Recording {
 
     /// The trace so far; empty if the recording has finished.
     pub(crate) fn snapshot(&self) -> Trace {
-        let is_read = locked(&self.read);
+        let is_read = handed(&self.read);
         if *is_read { Trace::in_nanoseconds() } else { self.trace(ticks()) }
     }
 
@@ -197,7 +201,7 @@ impl Recording {
     pub(crate) fn finish(&self) -> Trace {
         self.stop();
         let end = ticks();
-        let mut is_read = locked(&self.read);
+        let mut is_read = handed(&self.read);
         if *is_read {
             return Trace::in_nanoseconds();
         }
@@ -210,13 +214,13 @@ impl Recording {
     /// Stops recording and forgets the spans.
     pub(crate) fn discard(&self) {
         self.stop();
-        *locked(&self.read) = true;
+        *handed(&self.read) = true;
         self.release_parked();
     }
 
     /// True once the buffers of its lanes may be reused.
     pub(crate) fn is_read(&self) -> bool {
-        *locked(&self.read)
+        *handed(&self.read)
     }
 
     fn stop(&self) {

@@ -48,6 +48,29 @@ fn aggregation_allocates_nothing_after_its_first_spans() {
 }
 
 #[test]
+fn an_aggregating_thread_takes_no_buffer_for_single_spans() {
+    let _turn = turn();
+    let profiler = Profiler::new(Options::new(Mode::Aggregate));
+    let threads = 40;
+    let all = std::sync::Barrier::new(threads);
+    let before = allocated();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let _entered = profiler.enter();
+                drop(span!("plain"));
+                // All at once, so that no thread goes on with the buffers of another.
+                all.wait();
+            });
+        }
+    });
+    // A block of nodes has 36 KiB, a buffer for single spans 32 KiB.
+    let each = (allocated() - before) / threads as u64;
+    assert!(each < 52 << 10, "{each} bytes a thread");
+    assert_eq!(profiler.finish().lanes.len(), threads);
+}
+
+#[test]
 fn a_full_ring_allocates_nothing() {
     let _turn = turn();
     let profiler = Profiler::new(Options::new(Mode::Ring { spans: 3_000 }));

@@ -10,7 +10,12 @@ mod write;
 pub use diff::{Diff, DiffError, DiffOptions, Node, Ratio, Side as DiffSide, diff, verdict_word};
 pub use findings::{Ceilings, Confidence, Evidence, Facts, Finding, RULES, Rule, findings};
 pub use read::{
-    Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, Source, read, read_from,
+    EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, Source, read, read_from,
 };
 pub use routing::{Crossover, Route, Routing, RoutingError, Side, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};
+
+/// The programs of the page on profiling are compiled as tests of documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/profiler.md")]
+struct Guide;

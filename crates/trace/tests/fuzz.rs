@@ -1,17 +1,22 @@
 //! Damages the files of a corpus at random and reads them: an error or a profile, never a panic, a hang or a profile
 //! that cannot be summarized and written again. Stable Rust, a fixed seed, no coverage feedback.
 //!
-//! The short run is an ordinary test. A long one:
-//! `ELLWAND_FUZZ_CASES=1000000 ELLWAND_FUZZ_SEED=7 cargo test --release -p ellwand-trace --test fuzz -- --ignored`
-#![allow(clippy::print_stdout, reason = "the count of a long run")]
+//! The short run is an ordinary test. `cargo test --release -p ellwand-trace --test fuzz -- --ignored` spends
+//! `ELLWAND_FUZZ_SECONDS` (600) on each reader, from `ELLWAND_FUZZ_SEED` (2) on.
+#![allow(clippy::print_stderr, reason = "the count of a long run")]
 
 mod common;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use ellwand_trace::{Imported, findings, read_from};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 
 /// splitmix64.
 struct Random(u64);
@@ -73,22 +78,89 @@ const PIECES: [&str; 40] = [
     "\u{feff}",
 ];
 
-fn corpus() -> Vec<(&'static str, Vec<u8>)> {
+/// The readers, each with the files that it reads.
+fn corpus() -> [(&'static str, Vec<Vec<u8>>); 3] {
     let mut json = Vec::new();
     common::step().write_json(&mut json).expect("writes to memory");
     let mut chrome = Vec::new();
     common::step().write_chrome("x", &mut chrome).expect("writes to memory");
-    vec![
-        ("profile", json),
-        ("profile, small", include_bytes!("files/small.json").to_vec()),
-        ("chrome export", chrome),
-        ("chrome phases", include_bytes!("files/phases.json").to_vec()),
-        ("pytorch", include_bytes!("files/pytorch-gpu.json").to_vec()),
+    // One event in eight of a recorded file, which holds every kind of event: all of them would take eight times as long.
+    let packed = GzDecoder::new(&include_bytes!("files/pytorch-cpu.json.gz")[..]);
+    let mut recorded: Value = serde_json::from_reader(packed).expect("the file is whole");
+    let mut turn = 0..;
+    recorded["traceEvents"]
+        .as_array_mut()
+        .expect("a list of events")
+        .retain(|_| turn.next().is_some_and(|at| at % 8 == 0));
+    [
+        ("profile", vec![json, include_bytes!("files/small.json").to_vec()]),
+        ("chrome", vec![chrome, include_bytes!("files/phases.json").to_vec()]),
+        ("pytorch", vec![include_bytes!("files/pytorch-gpu.json").to_vec(), recorded.to_string().into_bytes()]),
     ]
 }
 
-fn damaged(random: &mut Random, corpus: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = corpus[random.below(corpus.len())].1.clone();
+/// Values that are wrong in most places, and right in some.
+fn values() -> [Value; 14] {
+    let numbers = [0.0, -1.0, 1.0, 0.5, 1e300, 1e-300, 4_294_967_295.0, 1e19];
+    let [a, b, c, d, e, f, g, h] = numbers.map(Value::from);
+    [a, b, c, d, e, f, g, h, Value::Null, true.into(), "".into(), "kernel".into(), json!([]), json!({})]
+}
+
+/// Changes values of a file that stays JSON: most damage to bytes never reaches what comes after the parser.
+fn changed(random: &mut Random, file: &[u8]) -> Vec<u8> {
+    let mut root: Value = serde_json::from_slice(file).expect("files of the corpus are JSON");
+    for _ in 0..=random.below(4) {
+        let copy = (random.below(3) == 0).then(|| within(random, &mut root).clone());
+        let (place, keep) = (within(random, &mut root), random.below(2) == 0);
+        match (copy, place) {
+            (Some(copy), place) => *place = copy,
+            (None, Value::Array(list)) if !list.is_empty() => {
+                let one = list.remove(random.below(list.len()));
+                if keep {
+                    list.extend([one.clone(), one]);
+                }
+            }
+            (None, Value::Object(map)) if !map.is_empty() => {
+                let name = map.keys().nth(random.below(map.len())).cloned();
+                map.remove(&name.expect("the place is in the map"));
+            }
+            (None, place) => *place = values()[random.below(14)].clone(),
+        }
+    }
+    root.to_string().into_bytes()
+}
+
+/// A place in a file, seldom near its root.
+fn within<'a>(random: &mut Random, place: &'a mut Value) -> &'a mut Value {
+    let children = place.as_array().map(Vec::len).or_else(|| place.as_object().map(serde_json::Map::len)).unwrap_or(0);
+    if children == 0 || random.below(12) == 0 {
+        return place;
+    }
+    let at = random.below(children);
+    let child = match place {
+        Value::Array(list) => list.get_mut(at),
+        Value::Object(map) => map.values_mut().nth(at),
+        _ => None,
+    };
+    within(random, child.expect("the place is in the value"))
+}
+
+fn damaged(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let file = &corpus[random.below(corpus.len())];
+    let mut bytes = if random.below(2) == 0 { changed(random, file) } else { torn(random, file.clone(), corpus) };
+    if random.below(16) == 0 {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        std::io::Write::write_all(&mut packed, &bytes).expect("writes to memory");
+        bytes = packed.finish().expect("writes to memory");
+        if random.below(2) == 0 && !bytes.is_empty() {
+            let at = random.below(bytes.len());
+            bytes[at] ^= 1 << random.below(8);
+        }
+    }
+    bytes
+}
+
+fn torn(random: &mut Random, mut bytes: Vec<u8>, corpus: &[Vec<u8>]) -> Vec<u8> {
     for _ in 0..=random.below(6) {
         let at = random.below(bytes.len());
         match random.below(8) {
@@ -100,7 +172,7 @@ fn damaged(random: &mut Random, corpus: &[(&str, Vec<u8>)]) -> Vec<u8> {
             5 => number(random, &mut bytes, at),
             6 => {
                 // Move a piece of this or another file here.
-                let other = &corpus[random.below(corpus.len())].1;
+                let other = &corpus[random.below(corpus.len())];
                 let from = random.below(other.len());
                 let to = (from + random.below(200)).min(other.len());
                 drop(bytes.splice(at..at, other[from..to].iter().copied()));
@@ -109,15 +181,6 @@ fn damaged(random: &mut Random, corpus: &[(&str, Vec<u8>)]) -> Vec<u8> {
                 let to = (at + random.below(60)).min(bytes.len());
                 drop(bytes.drain(at..to));
             }
-        }
-    }
-    if random.below(16) == 0 {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-        std::io::Write::write_all(&mut packed, &bytes).expect("writes to memory");
-        bytes = packed.finish().expect("writes to memory");
-        if random.below(2) == 0 && !bytes.is_empty() {
-            let at = random.below(bytes.len());
-            bytes[at] ^= 1 << random.below(8);
         }
     }
     bytes
@@ -149,34 +212,37 @@ fn use_all(imported: &Imported) {
     assert_eq!(back.trace.spans(), trace.spans());
 }
 
-fn fuzz(cases: u64, seed: u64) {
-    let (corpus, mut random, mut read) = (corpus(), Random(seed), 0_u64);
-    for (name, bytes) in &corpus {
-        use_all(&read_from(&bytes[..]).unwrap_or_else(|error| panic!("{name}: {error}")));
-    }
-    for case in 0..cases {
-        let bytes = damaged(&mut random, &corpus);
-        let result = catch_unwind(AssertUnwindSafe(|| match read_from(&bytes[..]) {
-            Ok(imported) => {
-                use_all(&imported);
-                1
-            }
-            Err(error) => {
-                assert!(!error.to_string().is_empty());
-                0
-            }
-        }));
-        match result {
-            Ok(one) => read += one,
-            Err(_) => {
-                let path = std::env::temp_dir().join(format!("ellwand-fuzz-{seed}-{case}"));
-                let _ = std::fs::write(&path, &bytes);
-                panic!("case {case} of seed {seed} panics; its file is {}", path.display());
-            }
+/// Damages the files of each reader until `go_on` refuses the number of a case. The random numbers of a case depend on the
+/// seed and its number alone.
+fn fuzz(seed: u64, go_on: impl Fn(&str, u64) -> bool) {
+    for (name, files) in &corpus() {
+        for bytes in files {
+            use_all(&read_from(&bytes[..]).unwrap_or_else(|error| panic!("{name}: {error}")));
         }
+        let (mut case, mut read) = (0, 0_u64);
+        while go_on(name, case) {
+            let mut random = Random(Random(seed).next() ^ Random(case).next());
+            let bytes = damaged(&mut random, files);
+            let result = catch_unwind(AssertUnwindSafe(|| match read_from(&bytes[..]) {
+                Ok(imported) => {
+                    use_all(&imported);
+                    1
+                }
+                Err(error) => {
+                    assert!(!error.to_string().is_empty());
+                    0
+                }
+            }));
+            let Ok(one) = result else {
+                let path = std::env::temp_dir().join(format!("ellwand-fuzz-{name}-{seed}-{case}"));
+                let _ = std::fs::write(&path, &bytes);
+                panic!("{name}: case {case} of seed {seed} panics; its file is {}", path.display());
+            };
+            (read, case) = (read + one, case + 1);
+        }
+        eprintln!("{name}: {case} damaged files, {read} read, {} refused", case - read);
+        assert!(case < 100 || read > case / 50, "the damage is too strong to reach the analysis");
     }
-    println!("{cases} damaged files: {read} read, {} refused", cases - read);
-    assert!(cases < 100 || read > cases / 50, "the damage is too strong to reach the analysis: {read} of {cases} read");
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -185,11 +251,16 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn damaged_files_never_panic() {
-    fuzz(600, 1);
+    fuzz(1, |_, case| case < 200);
 }
 
 #[test]
-#[ignore = "minutes: run it after changes to a reader"]
+#[ignore = "takes ten minutes a reader"]
 fn damaged_files_never_panic_long() {
-    fuzz(setting("ELLWAND_FUZZ_CASES", 200_000), setting("ELLWAND_FUZZ_SEED", 2));
+    let (seconds, started) = (setting("ELLWAND_FUZZ_SECONDS", 600), RefCell::new(BTreeMap::new()));
+    fuzz(setting("ELLWAND_FUZZ_SEED", 2), |reader, _| {
+        let now = Instant::now();
+        let start = *started.borrow_mut().entry(reader.to_string()).or_insert(now);
+        now - start < Duration::from_secs(seconds)
+    });
 }

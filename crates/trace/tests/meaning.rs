@@ -88,7 +88,7 @@ fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
         trace.lanes[0].details = vec![Detail { counters: Counters { bytes, items: 0, flops }, ..Detail::default() }];
         trace
     };
-    let limits = Some(Ceilings { bytes_per_s: Some(1e10), flops_per_s: Some(1e11) });
+    let limits = Some(Ceilings { bandwidths: vec![(1, 1e10)], flops_per_s: Some(1e11) });
     let own = Trace {
         cost: Some(Cost {
             clock: ClockKind::Tsc,
@@ -113,7 +113,7 @@ fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
         ("first-call", first, None),
         ("noisy", noisy, None),
         ("thread-imbalance", threads, None),
-        ("bandwidth-bound", counted(9_000, 100.0), limits),
+        ("bandwidth-bound", counted(9_000, 100.0), limits.clone()),
         ("compute-bound", counted(10, 90_000.0), limits),
         ("too-small-for-gpu", by_size(), None),
     ]
@@ -170,8 +170,43 @@ fn every_rule_reports_its_case_with_numbers_and_a_next_step() {
 fn a_quiet_profile_has_no_findings() {
     let spans = (0..50).map(|at| span(1, NONE, 1 + 100 * at, 99 + 100 * at)).collect();
     let trace = of(vec![site("step", Kind::Cpu)], vec![lane("main", spans)], 5_001);
-    assert_eq!(rules(&findings(&trace, Some(Ceilings { bytes_per_s: Some(1e9), flops_per_s: None }))), [""; 0]);
+    assert_eq!(rules(&findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1e9)], flops_per_s: None }))), [""; 0]);
     assert_eq!(rules(&findings(&Trace::in_nanoseconds(), None)), [""; 0]);
+}
+
+/// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.
+fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<Finding> {
+    let counters = Counters { bytes, items: 0, flops: 0.0 };
+    let thread = |name: &str| TraceLane {
+        details: vec![Detail { counters, ..Detail::default() }],
+        ..lane(name, vec![Span { ext: 1, ..span(1, NONE, 1, 1001) }])
+    };
+    let trace = of(vec![site("stream", Kind::Cpu)], vec![thread("a"), thread("b")], 1001);
+    findings(&trace, Some(Ceilings { bandwidths: bandwidths.to_vec(), flops_per_s: None }))
+}
+
+#[test]
+fn threads_share_the_bandwidth_of_the_level_that_their_data_may_lie_in() {
+    // Main memory moves 10 bytes a nanosecond, the cache of 1000 bytes 100.
+    let machine = [(1_000, 1e11), (4_000, 1e10)];
+    let found = streamed(4_500, &machine);
+    assert_eq!(rules(&found), ["bandwidth-bound"], "4.5 of 10 bytes a nanosecond on each of two threads");
+    assert_eq!(found[0].evidence[0].value, 0.9);
+    assert_eq!(rules(&streamed(3_900, &machine)), [""; 0], "the data may lie in the cache, which is faster");
+}
+
+#[test]
+fn work_of_a_device_is_not_held_against_the_processors() {
+    let counters = Counters { bytes: 9_000, items: 0, flops: 0.0 };
+    let host = TraceLane {
+        details: vec![Detail { counters, ..Detail::default() }],
+        ..lane("main", vec![Span { ext: 1, ..span(1, NONE, 1, 1001) }, Span { corr: 1, ..span(2, 0, 2, 10) }])
+    };
+    let device = stream("s", vec![Span { corr: 1, ..span(3, NONE, 10, 900) }]);
+    let sites = vec![site("step", Kind::Cpu), site("launch", Kind::Launch), site("copy", Kind::Kernel)];
+    let trace = of(sites, vec![host, device], 1001);
+    let found = findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1e10)], flops_per_s: None }));
+    assert!(!rules(&found).contains(&"bandwidth-bound"), "{found:?}");
 }
 
 #[test]
@@ -301,7 +336,7 @@ proptest! {
 
     #[test]
     fn findings_of_any_profile_have_savings_between_none_and_all(trace in common::any_trace()) {
-        for finding in findings(&trace, Some(Ceilings { bytes_per_s: Some(1.0), flops_per_s: Some(1.0) })) {
+        for finding in findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1.0)], flops_per_s: Some(1.0) })) {
             prop_assert!(finding.saving_upper_bound.is_none_or(|share| (0.0..=1.0).contains(&share)), "{:?}", finding);
             prop_assert!(!finding.to_string().is_empty());
         }

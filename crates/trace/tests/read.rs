@@ -73,7 +73,7 @@ fn compressed_files_and_byte_order_marks_are_read() {
     assert_eq!(written(&read_from(&packed[..]).unwrap().trace), written(&step()));
     let marked = [b"\xef\xbb\xbf\n \n".to_vec(), written(&step())].concat();
     assert_eq!(read_from(&marked[..]).unwrap().trace.spans(), 11);
-    assert!(message(&packed[..packed.len() / 2]).starts_with("cannot be read: "));
+    assert!(message(&packed[..packed.len() / 2]).starts_with("ends too early ("));
 }
 
 #[test]
@@ -244,7 +244,10 @@ proptest! {
     #[test]
     fn any_profile_survives_its_own_file(trace in any_trace()) {
         let back = read_from(&written(&trace)[..]).unwrap().trace;
-        prop_assert_eq!(&back.lanes, &trace.lanes);
+        // A span that the clock made negative is an empty one.
+        let mut lanes = trace.lanes.clone();
+        lanes.iter_mut().flat_map(|lane| &mut lane.spans).for_each(|span| span.end = span.end.max(span.start));
+        prop_assert_eq!(&back.lanes, &lanes);
         prop_assert_eq!(&back.sites, &trace.sites);
         prop_assert_eq!(back.end - back.start, trace.end - trace.start);
         prop_assert_eq!(written(&back), written(&trace));

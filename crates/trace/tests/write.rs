@@ -258,7 +258,11 @@ proptest! {
         prop_assert_eq!(calls as u64, trace.spans());
         let roots: f64 = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| span.parent == NONE).map(|span| trace.duration_ns(span)).sum();
         let own: i64 = profile.sample.iter().map(|sample| sample.value[1]).sum();
-        prop_assert!((own as f64 - roots).abs() <= profile.sample.len() as f64, "{} {}", own, roots);
+        let slack = profile.sample.len() as f64;
+        prop_assert!(own as f64 >= roots - slack, "{} {}", own, roots);
+        // On a clock that goes back, what is inside a span may be longer than the span.
+        let goes_back = trace.lanes.iter().flat_map(|lane| &lane.spans).any(|span| span.end < span.start);
+        prop_assert!(goes_back || own as f64 <= roots + slack, "{} {}", own, roots);
     }
 
     #[test]
@@ -266,6 +270,14 @@ proptest! {
         for line in String::from_utf8(written("folded", &trace)).unwrap().lines() {
             let (stack, number) = line.rsplit_once(' ').unwrap();
             prop_assert!(!stack.is_empty() && number.parse::<u64>().is_ok(), "{}", line);
+        }
+    }
+
+    #[test]
+    fn every_format_takes_any_profile(trace in any_trace()) {
+        for format in FORMATS {
+            let mut out = Vec::new();
+            prop_assert!((format.write)(&trace, &mut out).is_ok(), "{}", format.name);
         }
     }
 

@@ -8,6 +8,7 @@ use super::Sources;
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/calibration/src/",
     "crates/profile/src/",
+    "crates/profile/tests/fork.rs",
     "crates/simd/src/",
     "devices/gpu/src/",
     "tools/gpu-lab/src/",

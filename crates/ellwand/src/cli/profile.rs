@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use ellwand_core::InputError;
-use ellwand_profile::{Trace, table, write_file};
-use ellwand_trace::{DiffOptions, Finding, Imported, findings};
+use ellwand_core::record::Environment;
+use ellwand_core::{Ceiling, CeilingKind, InputError};
+use ellwand_profile::{Trace, Value as Fact, table, write_file};
+use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Finding, Imported};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -22,9 +23,8 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
 
 /// Reads a profile of any known format, and notes what was left out.
 pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
-    let expected = "a profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace";
     let Imported { mut trace, notes, .. } =
-        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
+        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), EXPECTED))?;
     for note in notes {
         output::note(&format!("note: {}: {note}", path.display()));
     }
@@ -34,9 +34,42 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
     Ok(trace)
 }
 
+/// Findings of a profile, also on the limits of this machine if it was recorded here and `machine` measured them.
+pub(super) fn findings(trace: &Trace) -> Vec<Finding> {
+    let here = ellwand_bench::environment::facts();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let kept = if is_of(trace, &here, host.trim()) { super::ceilings::kept(&here) } else { None };
+    ellwand_trace::findings(trace, kept.map(|kept| limits(&kept)))
+}
+
+/// True if the profile was recorded on this machine: host, processor and their number are the same.
+fn is_of(trace: &Trace, here: &Environment, host: &str) -> bool {
+    let fact = |name: &str| trace.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let is = |name: &str, expected: &str| matches!(fact(name), Some(Fact::Text(text)) if text == expected);
+    // The environment of a record adds the model in brackets.
+    let cpu = here.cpu.split_once(" (family").map_or(here.cpu.as_str(), |(cpu, _)| cpu);
+    is("hostname", host) && is("cpu", cpu) && fact("cores") == Some(&Fact::from(u64::from(here.cores)))
+}
+
+/// The limits of the processors: the fastest of what moves bytes at each footprint, and single-precision arithmetic.
+fn limits(kept: &[Ceiling]) -> Ceilings {
+    let mut limits = Ceilings::default();
+    for ceiling in kept.iter().filter(|ceiling| ceiling.device == "cpu") {
+        match (ceiling.kind.unit(), limits.bandwidths.iter_mut().find(|(known, _)| *known == ceiling.footprint_bytes)) {
+            ("B/s", Some((_, rate))) => *rate = rate.max(ceiling.value),
+            ("B/s", None) => limits.bandwidths.push((ceiling.footprint_bytes, ceiling.value)),
+            _ if ceiling.kind == CeilingKind::Fma => {
+                limits.flops_per_s = Some(limits.flops_per_s.unwrap_or(0.0).max(ceiling.value));
+            }
+            _ => {}
+        }
+    }
+    limits
+}
+
 fn show(args: &ShowArgs) -> Outcome {
     let trace = read("FILE", &args.file)?;
-    let findings = findings(&trace, None);
+    let findings = findings(&trace);
     match args.format {
         Form::Json => output::result(|out| -> Result<(), Failure> {
             serde_json::to_writer_pretty(&mut *out, &model(&trace, &findings)?).map_err(anyhow::Error::from)?;
@@ -132,4 +165,56 @@ pub(super) fn may_write(path: &Path, inputs: &[&Path], overwrite: bool) -> Resul
         return Err(InputError::new("-o", problem, "the name of a new file").help("--overwrite replaces it").into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Parallelism, Provenance};
+
+    use super::*;
+
+    #[test]
+    fn limits_are_those_of_the_machine_that_recorded() {
+        let here = Environment { cpu: "Fast 9 (family 25 model 1)".into(), cores: 4, ..Environment::default() };
+        let recorded = |host: &str, cpu: &str, cores: u64| Trace {
+            environment: vec![
+                ("hostname".into(), host.into()),
+                ("cpu".into(), cpu.into()),
+                ("cores".into(), Fact::from(cores)),
+            ],
+            ..Trace::in_nanoseconds()
+        };
+        assert!(is_of(&recorded("box", "Fast 9", 4), &here, "box"));
+        for other in [recorded("cloud", "Fast 9", 4), recorded("box", "Fast 8", 4), recorded("box", "Fast 9", 2)] {
+            assert!(!is_of(&other, &here, "box"));
+        }
+        assert!(!is_of(&Trace::in_nanoseconds(), &Environment::default(), ""), "a profile without facts is of nowhere");
+    }
+
+    #[test]
+    fn limits_are_the_fastest_of_the_processor() {
+        let ceiling = |kind, device: &str, footprint_bytes, value| Ceiling {
+            kind,
+            implementation: "simd".into(),
+            device: device.into(),
+            parallelism: Parallelism::Many,
+            footprint_bytes,
+            level: String::new(),
+            value,
+            low: value,
+            high: value,
+            provenance: Provenance::Measured,
+        };
+        let kept = [
+            ceiling(CeilingKind::Copy, "cpu", 1 << 27, 2e10),
+            ceiling(CeilingKind::Read, "cpu", 1 << 27, 3e10),
+            ceiling(CeilingKind::Read, "cpu", 1 << 14, 2e11),
+            ceiling(CeilingKind::Copy, "cuda:0", 1 << 27, 2e12),
+            ceiling(CeilingKind::Fma, "cpu", 0, 1e11),
+            ceiling(CeilingKind::FmaF64, "cpu", 0, 5e10),
+            ceiling(CeilingKind::Latency, "cpu", 1 << 14, 1e-9),
+        ];
+        let bandwidths = vec![(1 << 27, 3e10), (1 << 14, 2e11)];
+        assert_eq!(limits(&kept), Ceilings { bandwidths, flops_per_s: Some(1e11) });
+    }
 }

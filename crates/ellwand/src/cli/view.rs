@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::args::ViewArgs;
 use super::exit::{Exit, Failure, Outcome};
-use super::profile::{may_write, read};
+use super::profile::{findings, may_write, read};
 use super::{output, records, standing};
 
 pub(super) fn view(args: &ViewArgs) -> Outcome {
@@ -58,10 +58,9 @@ fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
 /// If the profile cannot be encoded.
 pub fn profile_page(trace: &Trace, baseline: Option<&Trace>) -> anyhow::Result<Vec<u8>> {
     let baseline = baseline.map(document).transpose()?;
-    let findings: Result<Vec<Value>, _> =
-        ellwand_trace::findings(trace, None).iter().map(serde_json::to_value).collect();
+    let findings: Result<Vec<Value>, _> = findings(trace).iter().map(serde_json::to_value).collect();
     let findings = findings?;
-    let extras = Extras { findings: &findings, baseline: baseline.as_ref(), ceilings: None };
+    let extras = Extras { findings: &findings, baseline: baseline.as_ref() };
     let mut page = Vec::new();
     ellwand_page::profile_page(&document(trace)?, &extras, &mut page)?;
     Ok(page)

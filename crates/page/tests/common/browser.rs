@@ -221,6 +221,15 @@ impl Browser {
         self.call("DOM.setFileInputFiles", json!({"nodeId": node["nodeId"], "files": [file]}));
     }
 
+    /// Drags a file from outside over the middle of the window; the browser makes the page's events of it.
+    pub(crate) fn drag_file(&mut self, file: &Path, events: &[&str]) {
+        let data = json!({"items": [], "files": [file], "dragOperationsMask": 1});
+        for event in events {
+            let params = json!({"type": event, "x": 400, "y": 300, "data": data});
+            self.call("Input.dispatchDragEvent", params);
+        }
+    }
+
     /// A picture of the whole page.
     pub(crate) fn screenshot(&mut self, path: &Path) {
         let metrics = self.call("Page.getLayoutMetrics", json!({}));

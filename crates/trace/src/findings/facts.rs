@@ -9,13 +9,23 @@ use super::Finding;
 /// Ranges named as evidence per finding.
 const MOST_RANGES: usize = 16;
 
-/// What the machine or device can do at most, as measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What the processors of the machine can do at most, as measured. Work of devices has other limits.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ceilings {
-    /// Bytes moved per second.
-    pub bytes_per_s: Option<f64>,
+    /// Bytes moved per second, by the bytes that the measurement touched: caches are faster than main memory.
+    pub bandwidths: Vec<(u64, f64)>,
     /// Floating-point operations per second.
     pub flops_per_s: Option<f64>,
+}
+
+impl Ceilings {
+    /// The bandwidth for calls that move this many bytes: that of the largest footprint which is not larger, or of the
+    /// smallest. Data that fits into a cache may come from there.
+    pub(super) fn bandwidth(&self, bytes: f64) -> Option<f64> {
+        let fitting = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 <= bytes);
+        let smallest = || self.bandwidths.iter().min_by_key(|(footprint, _)| *footprint);
+        fitting.max_by_key(|(footprint, _)| *footprint).or_else(smallest).map(|(_, rate)| *rate)
+    }
 }
 
 /// A trace with its summary and breakdown.

@@ -1,40 +1,59 @@
 //! Rules that compare declared work with what the machine can do.
 
-use ellwand_profile::Row;
+use ellwand_profile::{Row, Span};
 
 use super::{Confidence, Facts, Finding, Rule, evidence};
 
 /// Share of a limit from which on it bounds an operation, as in the speed-of-light rule of Nsight Compute.
 const BOUND: f64 = 0.6;
 
-/// Shares of the limits that an operation reaches: bytes and floating-point operations.
-fn reached(facts: &Facts, row: &Row) -> [Option<f64>; 2] {
-    // Work that a device did in the background takes longer than the call that started it.
-    let ns = row.total_ns.max(row.device_ns);
-    let limits = facts.ceilings.map_or([None; 2], |ceilings| [ceilings.bytes_per_s, ceilings.flops_per_s]);
-    let work = [row.counters.bytes as f64, row.counters.flops];
+/// Nanoseconds in which at least one thread is in the operation: calls on several threads share the limits.
+fn busy_ns(facts: &Facts, row: &Row) -> f64 {
+    if row.aggregated > 0 {
+        return row.total_ns;
+    }
+    let spans = facts.sites().filter(|(_, name, _)| *name == row.name()).flat_map(|(.., spans)| spans);
+    let mut spans: Vec<&Span> = spans.map(|(_, span)| span).collect();
+    spans.sort_unstable_by_key(|span| span.start);
+    let (mut ticks, mut until) = (0_u64, 0);
+    for span in spans {
+        ticks = ticks.saturating_add(span.end.saturating_sub(span.start.max(until)));
+        until = until.max(span.end);
+    }
+    facts.trace.clock.ns(ticks)
+}
+
+/// Rates of an operation and the shares of the limits that they are: bytes and floating-point operations.
+fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
+    let Some(ceilings) = &facts.ceilings else { return [None; 2] };
+    // What a device does is not limited by the processors.
+    if row.device_ns > 0.0 || row.transfer_ns > 0.0 {
+        return [None; 2];
+    }
+    let bytes = row.counters.bytes as f64;
+    let limits = [ceilings.bandwidth(bytes / row.count.max(1) as f64), ceilings.flops_per_s];
+    let work = [bytes, row.counters.flops];
     [0, 1].map(|of| {
-        let (limit, work): (Option<f64>, f64) = (limits[of], work[of]);
-        limit.filter(|limit| *limit > 0.0 && work > 0.0 && ns > 0.0).map(|limit| work / ns * 1e9 / limit)
+        let (limit, rate): (Option<f64>, f64) = (limits[of], work[of] / ns * 1e9);
+        limit.filter(|limit| *limit > 0.0 && rate > 0.0 && ns > 0.0).map(|limit| (rate, rate / limit))
     })
 }
 
 fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     for row in facts.operations.rows.iter().filter(|row| row.total_ns >= 0.05 * facts.wall_ns()) {
-        let shares = reached(facts, row);
-        let (Some(share), other) = (shares[of], shares[1 - of].unwrap_or(0.0)) else { continue };
+        let ns = busy_ns(facts, row);
+        let reached = reached(facts, row, ns);
+        let (Some((rate, share)), other) = (reached[of], reached[1 - of].map_or(0.0, |(_, share)| share)) else {
+            continue;
+        };
         if share < BOUND || share < other {
             continue;
         }
-        let ns = row.total_ns.max(row.device_ns);
-        let (what, rate, unit) = match of {
-            0 => ("bandwidth", row.counters.bytes as f64 / ns * 1e9, "B/s"),
-            _ => ("arithmetic", row.counters.flops / ns * 1e9, "flop/s"),
-        };
+        let (what, unit) = if of == 0 { ("bandwidth", "B/s") } else { ("arithmetic", "flop/s") };
         let numbers =
             vec![evidence(format!("share of the {what} limit"), share, "share"), evidence("rate", rate, unit)];
-        // Above the limit either the count of work or the limit is wrong.
+        // Above the limit the count of work or the limit is wrong, or calls read the same few bytes again and again.
         let (title, confidence) = if share > 1.05 {
             (
                 format!("{} exceeds the {what} limit: the declared work or the limit is wrong", row.name()),
@@ -45,7 +64,7 @@ fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<Finding> {
         };
         let mut finding = rule.finding(title, confidence, numbers);
         // At the limit only less work saves time; running it faster saves at most the distance to the limit.
-        finding.saving_upper_bound = Some(((1.0 - share).max(0.0) * row.total_ns / facts.wall_ns()).min(1.0));
+        finding.saving_upper_bound = Some(((1.0 - share).max(0.0) * ns / facts.wall_ns()).min(1.0));
         finding.operations = vec![row.name().to_string()];
         let spans = facts.sites().filter(|(_, name, _)| *name == row.name()).flat_map(|(.., spans)| spans);
         finding.ranges = facts.ranges(spans.map(|(_, span)| span).collect());

@@ -26,10 +26,10 @@ pub enum Problem {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// There is nothing in it.
-    #[error("is empty; expected a profile ({EXPECTED})")]
+    #[error("is empty")]
     Empty,
     /// It is something else.
-    #[error("is not a profile: {found}; expected {EXPECTED}")]
+    #[error("is not a profile: {found}")]
     NotAProfile {
         /// What it is or starts with.
         found: String,
@@ -44,7 +44,7 @@ pub enum Problem {
     },
     /// The file ends inside a value.
     #[error("ends too early ({0}); is the copy complete?")]
-    Truncated(serde_json::Error),
+    Truncated(io::Error),
     /// A place that is not JSON or not what the format has there.
     #[error("{0}")]
     Json(serde_json::Error),
@@ -58,16 +58,18 @@ pub enum Problem {
     },
 }
 
-/// The formats that can be read.
-const EXPECTED: &str =
-    "the JSON of Ellwand, a Chrome trace or a trace of the PyTorch profiler, each plain or compressed with gzip";
+/// The files that can be read, for messages.
+pub const EXPECTED: &str = "Ellwand's JSON, a Chrome trace or a PyTorch profiler trace, plain or compressed with gzip";
 
 impl Problem {
     /// Sorts the errors of the JSON reader.
     pub(crate) fn of_json(error: serde_json::Error) -> Self {
         match error.classify() {
-            serde_json::error::Category::Io => Self::Io(error.into()),
-            serde_json::error::Category::Eof => Self::Truncated(error),
+            serde_json::error::Category::Io => {
+                let error = io::Error::from(error);
+                if error.kind() == io::ErrorKind::UnexpectedEof { Self::Truncated(error) } else { Self::Io(error) }
+            }
+            serde_json::error::Category::Eof => Self::Truncated(error.into()),
             _ => Self::Json(error),
         }
     }

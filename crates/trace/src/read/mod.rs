@@ -13,7 +13,7 @@ use ellwand_profile::Trace;
 use flate2::bufread::MultiGzDecoder;
 use serde::de::DeserializeSeed;
 
-pub use error::{Problem, ReadError};
+pub use error::{EXPECTED, Problem, ReadError};
 pub use limits::{MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT};
 
 use document::{Document, Top};

@@ -140,11 +140,23 @@ pub(crate) fn nested_spans(sites: u32, most: usize) -> impl Strategy<Value = Vec
     })
 }
 
-/// Traces as a recorder makes them, with names that are hard to write.
+/// Makes some spans end before they start, as on a clock that was set back.
+fn set_back(mut spans: Vec<Span>, back: &[(usize, u64)]) -> Vec<Span> {
+    for (at, ticks) in back {
+        if let Some(span) = spans.get_mut(*at) {
+            span.end = span.start.saturating_sub(*ticks).max(1);
+        }
+    }
+    spans
+}
+
+/// Traces as a recorder makes them, with names that are hard to write and a clock that goes back.
 pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
     let name = prop_oneof![Just("plain".to_string()), any::<String>(), Just("a;b\\\"</script>\n\u{1b}".to_string())];
     let sites = proptest::collection::vec((name.clone(), 0..Kind::ALL.len()), 5);
-    let one = (nested_spans(5, 40), name, any::<bool>());
+    let back = proptest::collection::vec((0_usize..40, 0_u64..6_000), 0..3);
+    let spans = (nested_spans(5, 40), back).prop_map(|(spans, back)| set_back(spans, &back));
+    let one = (spans, name, any::<bool>());
     let tick = prop_oneof![Just(1.0), Just(0.5), Just(0.3846)];
     (sites, proptest::collection::vec(one, 0..4), tick, 0_u64..1000).prop_map(|(sites, lanes, ns_per_tick, after)| {
         let sites = sites.into_iter().map(|(name, kind)| site(&name, Kind::ALL[kind])).collect();

@@ -2,9 +2,16 @@
 // become entries, counters (C) tracks, flows links.
 import { build } from "./model.js";
 
-const KINDS = {
-  kernel: "kernel", gpu_memcpy: "host-to-device", gpu_memset: "kernel", cuda_runtime: "launch", cuda_driver: "launch",
-};
+// As the reader of `ellwand view` (category.rs): the last name of a list is for what no pattern matches.
+const CALL = [[/synchronize|streamwait|eventwait/i, "sync"], [/malloc|memalloc|free|hostalloc|hostregister/i, "allocation"],
+  [/moduleload|libraryload|nvrtc|linkcreate|linkadd/i, "compile"], [/launch|memcpy|memset|eventrecord/i, "launch"], [/^/, "cpu"]];
+const COPY = [[/htod|host to device/i, "host-to-device"], [/dtoh|device to host/i, "device-to-host"], [/^/, "device-to-device"]];
+const KINDS = { kernel: [[/^/, "kernel"]], gpu_memset: [[/^/, "kernel"]], gpu_memcpy: COPY, cuda_runtime: CALL, cuda_driver: CALL };
+
+function kind(category, name) {
+  const rules = Object.hasOwn(KINDS, category) ? KINDS[category] : [];
+  return rules.find(([pattern]) => pattern.test(name))?.[1] ?? "cpu";
+}
 
 export function isChrome(document) {
   return Array.isArray(document) || Array.isArray(document?.traceEvents);
@@ -18,7 +25,7 @@ export function fromChrome(document) {
   const list = { spans: [], flows: new Map() };
   const laneOf = (event) => {
     const key = `${event.pid}\u0000${event.tid}`;
-    if (!lanes.has(key)) lanes.set(key, { name: `${event.pid}/${event.tid}`, kind: "thread", spans: [], open: [] });
+    if (!lanes.has(key)) lanes.set(key, { name: `${event.pid}/${event.tid}`, kind: "thread", spans: [], open: [], arrows: [] });
     return lanes.get(key);
   };
   for (const event of events) if (event && typeof event === "object") take(event, laneOf, tracks, list.flows);
@@ -55,7 +62,18 @@ function take(event, laneOf, tracks, flows) {
 
 function span(event, name, start, duration) {
   const args = event.args && typeof event.args === "object" ? event.args : null;
-  return { name, kind: KINDS[event.cat] ?? "cpu", start, duration: Math.max(0, duration), args, link: 0 };
+  return { name, kind: kind(event.cat, name), start, duration: Math.max(0, duration), args, link: 0 };
+}
+
+// Gives each arrow to the innermost span around its end. Both are in order of time, so that one pass suffices.
+function place({ spans, arrows }) {
+  const open = [];
+  let next = 0;
+  for (const { at, link } of arrows.sort((a, b) => a.at - b.at)) {
+    while (next < spans.length && spans[next].start <= at) open.push(spans[next++]);
+    while (open.length > 0 && open[open.length - 1].start + open[open.length - 1].duration < at) open.pop();
+    if (open.length > 0) open[open.length - 1].link = link;
+  }
 }
 
 function assemble(lanes, operations, tracks, flows, document) {
@@ -66,14 +84,10 @@ function assemble(lanes, operations, tracks, flows, document) {
     lane.spans.sort((a, b) => a.start - b.start || (b.duration || Infinity) - (a.duration || Infinity));
     if (lane.spans.some((one) => one.kind === "kernel" || one.kind.includes("-to-"))) lane.kind = "stream";
   }
-  let number = 0;
-  for (const ends of flows.values()) {
-    number++;
-    for (const [lane, at] of ends) {
-      const inside = lane.spans.findLast?.((one) => one.start <= at && at <= one.start + (one.duration || Infinity));
-      if (inside) inside.link = number;
-    }
-  }
+  [...flows.values()].forEach((ends, flow) => {
+    for (const [lane, at] of ends) lane.arrows.push({ at, link: flow + 1 });
+  });
+  for (const lane of lanes) place(lane);
   const n = lanes.reduce((sum, lane) => sum + lane.spans.length, 0);
   const entries = {
     operation: new Uint32Array(n), lane: new Uint32Array(n), parent: new Int32Array(n).fill(-1),

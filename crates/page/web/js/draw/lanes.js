@@ -159,7 +159,7 @@ function drawTrack(context, profile, place, look, x) {
   const { track } = place;
   if (y > look.height || y + place.height < AXIS || track.at_ns.length === 0) return;
   place.thin ??= thin(track, 4000);
-  place.most ??= place.thin.y.reduce((most, value) => Math.max(most, value), 0) || 1;
+  place.most ??= place.thin.y.reduce((most, value) => Math.max(most, value), 0);
   context.fillStyle = t.line;
   context.fillRect(0, y - GAP / 2, width, 1);
   context.font = `600 12px ${t.font}`;
@@ -168,10 +168,10 @@ function drawTrack(context, profile, place, look, x) {
   context.fillText(fitted(context, label(track.name, 40), GUTTER - 18), 10, y + 9);
   context.font = `11px ${t.font}`;
   context.fillStyle = t.muted;
-  context.fillText(`up to ${quantity(place.most, track.unit)}`, 10, y + 25);
+  context.fillText(place.most > 0 ? `up to ${quantity(place.most, track.unit)}` : "at most 0", 10, y + 25);
   clipTo(context, GUTTER, AXIS, width - GUTTER, look.height - AXIS);
   const base = y + place.height;
-  const height = (value) => base - (value / place.most) * (place.height - 4);
+  const height = (value) => base - (value / (place.most || 1)) * (place.height - 4);
   const { x: times, y: values } = place.thin;
   context.beginPath();
   context.moveTo(Math.max(GUTTER, x(times[0])), base);

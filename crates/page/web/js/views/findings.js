@@ -13,10 +13,9 @@ export function findingsView() {
 }
 
 function draw(body) {
-  const findings = state.extras?.findings ?? [];
-  if (findings.length === 0) {
-    return replace(body, empty("No findings come with this profile. `ellwand profile show FILE` runs the rules; a file opened here is shown without them."));
-  }
+  const findings = state.extras?.findings;
+  if (!findings) return replace(body, empty("Rules run when `ellwand view FILE` makes the page; a file opened here is shown without findings."));
+  if (findings.length === 0) return replace(body, empty("No rule found anything."));
   const list = (some) => h("ol", { class: "findings" }, some.map(finding));
   const rest = findings.slice(SHOWN);
   // The timeline should not be far below the first screen.

@@ -57,11 +57,15 @@ function draw({ chooser, chart, facts, hollow }) {
   if (before?.durations.length > 0) traces.push(bars(sortedOf(before), span, "A", "#9aa3ae"));
   traces.push(bars(row.sorted, span, before ? "B" : "calls", t.accent));
   const marks = [["p50", row.p50], ["p90", row.p90], ["p99", row.p99]].filter(([, value]) => value > 0);
+  const axis = axisOf(span);
+  const most = Math.max(...traces.flatMap((one) => one.y));
+  // Text at a mark near the right edge would be cut off there.
+  const side = (value) => (Math.log10(value) - axis.range[0] > 0.88 * (axis.range[1] - axis.range[0]) ? { xanchor: "right", xshift: -4 } : { xanchor: "left", xshift: 4 });
   chart.set(traces, {
     barmode: "overlay", bargap: 0.04, showlegend: Boolean(before),
-    xaxis: { type: "log", title: "Duration", ...axisOf(span), fixedrange: true }, yaxis: { title: before ? "Share of calls" : "Calls", fixedrange: true, tickformat: before ? ".0%" : "" },
+    xaxis: { type: "log", title: "Duration", ...axis, fixedrange: true }, yaxis: { title: before ? "Share of calls" : "Calls", fixedrange: true, tickformat: before ? ".0%" : "", ...(!before && most <= 5 && { dtick: 1 }) },
     shapes: marks.map(([, value]) => ({ type: "line", xref: "x", yref: "paper", x0: value, x1: value, y0: 0, y1: 1, line: { color: t.text, width: 1, dash: "dot" } })),
-    annotations: marks.map(([name, value], i) => ({ x: Math.log10(value), y: 1 - i * 0.075, xref: "x", yref: "paper", text: `${name} ${time(value)}`, showarrow: false, xanchor: "left", yanchor: "top", xshift: 4, font: { size: 11, color: t.muted } })),
+    annotations: marks.map(([name, value], i) => ({ x: Math.log10(value), y: 1 - i * 0.075, xref: "x", yref: "paper", text: `${name} ${time(value)}`, showarrow: false, ...side(value), yanchor: "top", font: { size: 11, color: t.muted } })),
   });
 }
 

@@ -14,15 +14,20 @@ export function memoryView() {
     button("SVG", async () => charts[0] && save("memory.svg", await chartSvg(charts[0]), "image/svg+xml"), { "data-export": "svg" }),
     button("CSV", () => exportCsv(), { "data-export": "csv" })]);
   let charts = [];
+  let tracks = [];
   const rebuild = () => {
     const { profile } = state;
-    charts = profile.tracks.map((track) => new Chart(`${label(track.name, 60)} over time`, 240));
-    replace(body, charts.length === 0
+    const isFlat = (track) => track.value.every((value) => value === 0);
+    tracks = profile.tracks.filter((track) => !isFlat(track));
+    const flat = profile.tracks.filter(isFlat).map((track) => label(track.name, 60));
+    charts = tracks.map((track) => new Chart(`${label(track.name, 60)} over time`, 240));
+    replace(body, profile.tracks.length === 0
       ? empty("This profile has no memory track. With the counting allocator (`ellwand_profile::alloc::Counting`) and the heap track switched on, the heap is drawn here.")
-      : charts.map((chart, i) => h("div", {}, h("h3", {}, label(profile.tracks[i].name, 60)), chart.box, h("div", { class: "peak", "data-track": i }))));
+      : charts.map((chart, i) => h("div", {}, h("h3", {}, label(tracks[i].name, 60)), chart.box, h("div", { class: "peak", "data-track": i }))),
+    flat.length > 0 && h("p", { class: "note" }, `0 throughout: ${flat.join("; ")}`));
     draw();
   };
-  const draw = () => charts.forEach((chart, i) => drawTrack(chart, body.querySelector(`[data-track="${i}"]`), state.profile.tracks[i]));
+  const draw = () => charts.forEach((chart, i) => drawTrack(chart, body.querySelector(`[data-track="${i}"]`), tracks[i]));
   on("profile", rebuild);
   on("range theme", () => state.profile && draw());
   return element;

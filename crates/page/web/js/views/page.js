@@ -174,15 +174,19 @@ function keys() {
 }
 
 function drops(app) {
-  let depth = 0;
-  addEventListener("dragenter", () => app.classList.toggle("dropping", ++depth > 0));
-  addEventListener("dragleave", () => app.classList.toggle("dropping", --depth > 0));
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => {
+  const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
+  const highlight = (on) => app.classList.toggle("dropping", on);
+  addEventListener("dragover", (event) => {
+    if (!holdsFiles(event)) return;
     event.preventDefault();
-    depth = 0;
-    app.classList.remove("dropping");
-    const [file] = event.dataTransfer?.files ?? [];
-    if (file) load(file, false);
+    highlight(true);
+  });
+  // From one element to the next is no departure: then another element is related.
+  addEventListener("dragleave", (event) => event.relatedTarget ?? highlight(false));
+  addEventListener("drop", (event) => {
+    highlight(false);
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    load(event.dataTransfer.files[0], false);
   });
 }

@@ -30,6 +30,8 @@ export const COLUMNS = [
   ["open", "Open", "Calls that had not ended", count],
 ];
 const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "overhead", "open"]);
+// Rows at first, so that the charts below stay in reach; and rows at most.
+const FEW = 40;
 const MOST = 400;
 
 export function matcher(filter) {
@@ -82,14 +84,19 @@ export function tableView() {
     button("CSV", () => exportTable("csv"), { "data-export": "csv" }),
     button("Markdown", () => exportTable("markdown"), { "data-export": "markdown" }),
   ]);
-  on("profile summary filter sort operation theme", () => {
+  let most = FEW;
+  const redraw = () => {
     if (search.value !== state.filter) search.value = state.filter;
-    draw(body, search);
-  });
+    draw(body, search, most, () => {
+      most = MOST;
+      redraw();
+    });
+  };
+  on("profile summary filter sort operation theme", redraw);
   return element;
 }
 
-function draw(body, search) {
+function draw(body, search, limit, showAll) {
   const { profile } = state;
   const columns = shownColumns();
   const rows = shownRows();
@@ -101,10 +108,12 @@ function draw(body, search) {
   const paint = colours(profile);
   const most = Math.max(...rows.map((row) => row.self), 1);
   const head = h("tr", {}, heading("name", "Operation", "Name of the operation"), columns.map(([key, title, about]) => heading(key, title, about)));
-  const lines = rows.slice(0, MOST).map((row) => line(row, columns, profile, paint, most));
+  const shown = rows.filter((row, i) => i < limit || row.operation === state.operation);
+  const lines = shown.map((row) => line(row, columns, profile, paint, most));
   replace(body, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statistics by operation" },
     h("table", { class: "statistics" }, h("thead", {}, head), h("tbody", {}, lines))),
-  rows.length > MOST && h("p", { class: "note" }, `The first ${MOST} of ${count(rows.length)} operations. The filter narrows them; CSV holds all.`));
+  rows.length > limit && h("p", { class: "note" }, `The first ${limit} of ${count(rows.length)} operations. The filter narrows them; CSV holds all. `,
+    limit < MOST && button(`Show ${count(Math.min(rows.length, MOST))}`, showAll, { id: "more-rows" })));
 }
 
 function heading(key, title, about) {

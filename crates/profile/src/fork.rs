@@ -1,0 +1,157 @@
+//! Forks. A child has only the thread that forked: a lock that another thread held would stay locked in it for ever. So
+//! every lock of the profiler is taken inside a gate, and a fork waits until all other threads are outside. Spans take no
+//! lock and pass no gate.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Threads inside, on a cache line: threads that take locks of different lanes do not wait for each other's counters.
+#[repr(align(64))]
+struct Shard(AtomicU32);
+
+const SHARDS: usize = 64;
+static INSIDE: [Shard; SHARDS] = [const { Shard(AtomicU32::new(0)) }; SHARDS];
+/// True while a thread forks: no other may go inside.
+static FORKING: AtomicBool = AtomicBool::new(false);
+/// Threads that were ever inside.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a thread knows of itself.
+struct Seat {
+    /// Gates of this thread that are open, one inside another: only the outermost is counted.
+    depth: Cell<u32>,
+    shard: Cell<Option<&'static Shard>>,
+}
+
+thread_local! {
+    static SEAT: Seat = const { Seat { depth: Cell::new(0), shard: Cell::new(None) } };
+}
+
+impl Seat {
+    fn shard(&self) -> &'static AtomicU32 {
+        let next = || &INSIDE[THREADS.fetch_add(1, Relaxed) % SHARDS];
+        let shard = self.shard.get().unwrap_or_else(next);
+        self.shard.set(Some(shard));
+        &shard.0
+    }
+
+    /// Goes inside unless another thread forks.
+    fn try_enter(&self) -> bool {
+        if self.depth.get() == 0 {
+            // Either this thread sees the fork, or the fork sees this thread: both orders are sequentially consistent.
+            self.shard().fetch_add(1, SeqCst);
+            if FORKING.load(SeqCst) {
+                self.shard().fetch_sub(1, SeqCst);
+                return false;
+            }
+        }
+        self.depth.set(self.depth.get() + 1);
+        true
+    }
+}
+
+/// A thread inside the gate: no fork of another thread begins while it lives.
+#[derive(Debug)]
+pub(crate) struct Inside(());
+
+impl Inside {
+    /// Waits for a fork that is going on.
+    pub(crate) fn enter() -> Self {
+        loop {
+            match Self::try_enter() {
+                Some(inside) => return inside,
+                None => pause(),
+            }
+        }
+    }
+
+    /// `None` while another thread forks.
+    pub(crate) fn try_enter() -> Option<Self> {
+        SEAT.with(Seat::try_enter).then(|| Self(()))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        SEAT.with(|seat| {
+            seat.depth.set(seat.depth.get() - 1);
+            if seat.depth.get() == 0 {
+                seat.shard().fetch_sub(1, SeqCst);
+            }
+        });
+    }
+}
+
+/// The value of a cell, made on the first call: outside the lock of the cell, so that a thread which takes its time does
+/// not hold it at a fork. Two threads may both make a value; the first one stays.
+pub(crate) fn once<T>(cell: &OnceLock<T>, value: impl FnOnce() -> T) -> &T {
+    cell.get().unwrap_or_else(|| {
+        let value = value();
+        let _inside = Inside::enter();
+        cell.get_or_init(|| value)
+    })
+}
+
+/// A thread of a higher priority that only yielded could keep the one that it waits for from running.
+fn pause() {
+    std::thread::sleep(Duration::from_micros(20));
+}
+
+/// Makes forks of this process wait, from the first call on.
+#[cfg(all(any(target_os = "linux", target_os = "macos"), not(miri)))]
+#[allow(unsafe_code)]
+pub(crate) fn guard() {
+    type Handler = extern "C" fn();
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+    }
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if !DONE.swap(true, Relaxed) {
+        // SAFETY: the C library, which std links, has this function with these types on the systems named above. The
+        // handlers are functions of this program that do not unwind. It fails only if memory is short; forks then do
+        // not wait.
+        unsafe { pthread_atfork(before, in_parent, in_child) };
+    }
+
+    /// Runs in the thread that forks.
+    extern "C" fn before() {
+        SEAT.with(|seat| {
+            if seat.depth.get() == 0 {
+                while FORKING.swap(true, SeqCst) {
+                    pause();
+                }
+                while INSIDE.iter().any(|shard| shard.0.load(SeqCst) > 0) {
+                    pause();
+                }
+            }
+            // What this thread runs until the fork, such as handlers of other libraries, may take locks.
+            seat.depth.set(seat.depth.get() + 1);
+        });
+    }
+
+    extern "C" fn in_parent() {
+        SEAT.with(|seat| {
+            seat.depth.set(seat.depth.get() - 1);
+            if seat.depth.get() == 0 {
+                FORKING.store(false, SeqCst);
+            }
+        });
+    }
+
+    extern "C" fn in_child() {
+        SEAT.with(|seat| {
+            seat.depth.set(seat.depth.get() - 1);
+            // The other threads are gone, also those that were about to see the fork.
+            INSIDE.iter().for_each(|shard| shard.0.store(0, SeqCst));
+            if seat.depth.get() > 0 {
+                seat.shard().store(1, SeqCst);
+            }
+            FORKING.store(false, SeqCst);
+        });
+    }
+}
+
+#[cfg(not(all(any(target_os = "linux", target_os = "macos"), not(miri))))]
+pub(crate) fn guard() {}
