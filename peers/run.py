@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Head to head: how often do Criterion and Divan call identical code changed, and how often do they find +5 %?
+"""Head to head: how often do Criterion, Divan and hyperfine call identical code changed, and how often do they find +5 %?
 
     cd peers && python3 run.py [DECISIONS]
 
 Each decision runs a harness twice, as its users do: once as the baseline, once as the candidate, with PLANTED per cent more
 work. Criterion gives a verdict (with its default noise threshold); Divan gives none, so a change of its median by more
-than 2 % counts, as a user might decide. Ellwand compares the same kernels by `ellwand selfcheck --decisions 1`, made by
-../target/release/ellwand or the program that ELLWAND names; without one it is left out with a message. A comparison that
-ends without a verdict is open.
+than 2 % counts, as a user might decide. hyperfine compares two commands, an interpreter that adds numbers, and prints a ratio with its
+deviation; a ratio farther from 1 than that counts. Ellwand compares the same kernels by `ellwand selfcheck --decisions 1` and the
+commands by `compare --command`, with ../target/release/ellwand or the program that ELLWAND names. Who is missing is left out with a
+message. A comparison that ends without a verdict is open.
 """
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-KERNELS = ("branches", "l2", "chain")
+KERNELS = ("branches", "l2", "l3", "dram", "chain")
 NAMES = "|".join(KERNELS)
 
 
@@ -70,30 +73,57 @@ def ellwand(program, planted):
     return verdicts
 
 
+def commands(planted):
+    """Two commands of some 50 ms; the second adds `planted` per cent more numbers."""
+    return [f"python3 -c 'sum(range({100 * 20_000}))'", f"python3 -c 'sum(range({(100 + planted) * 20_000}))'"]
+
+
+def hyperfine(planted):
+    words = ["hyperfine", "--shell=none", "--warmup", "2", "--export-json", "-", "--style", "none", *commands(planted)]
+    before, after = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["results"]
+    ratio = after["mean"] / before["mean"]
+    deviation = ratio * sum((side["stddev"] / side["mean"]) ** 2 for side in (before, after)) ** 0.5
+    return {"command": "slower" if ratio - 1 > deviation else "faster" if 1 - ratio > deviation else "same"}
+
+
+def ellwand_commands(program, planted):
+    words = [program, "compare", "--command", *commands(planted), "--format", "json", "--fail-on", "never"]
+    verdict = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)[0]["verdict"]
+    verdict = verdict.removesuffix("-beside")
+    return {"command": verdict if verdict in ("slower", "faster", "same") else "open"}
+
+
 def main():
     decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     here = os.path.dirname(os.path.abspath(__file__))
     program = os.environ.get("ELLWAND") or os.path.join(here, "..", "target", "release", "ellwand")
     harnesses = {"criterion": criterion, "divan": divan}
+    if shutil.which("hyperfine"):
+        harnesses["hyperfine"] = hyperfine
+    else:
+        print("hyperfine left out: `cargo install hyperfine` makes it")
     if os.path.exists(program):
-        harnesses["ellwand"] = lambda planted: ellwand(program, planted)
+        harnesses["ellwand"] = lambda planted: ellwand(program, planted) | ellwand_commands(program, planted)
     else:
         print(f"ellwand left out: {program} is not there; `cargo build --release` makes it")
     # In turns, so that all meet the same neighbours.
-    rows = {(name, kernel, planted): [] for name in harnesses for kernel in KERNELS for planted in (0, 5)}
-    loads = []
+    rows, loads, seconds = {}, [], {name: 0.0 for name in harnesses}
     for turn in range(decisions):
         loads.append(os.getloadavg()[0])
         for planted in (0, 5):
             for name, decide in harnesses.items():
+                begin = time.monotonic()
                 for kernel, verdict in decide(planted).items():
-                    rows[name, kernel, planted].append(verdict)
+                    rows.setdefault((name, kernel, planted), []).append(verdict)
+                seconds[name] += time.monotonic() - begin
         print(f"{turn + 1} of {decisions}, load {loads[-1]:.1f}", file=sys.stderr, flush=True)
     words = ("slower", "faster", "same", "open")
     print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} " + " ".join(f"{word:>6}" for word in words))
-    for (name, kernel, planted), of in rows.items():
+    for (name, kernel, planted), of in sorted(rows.items()):
         counts = " ".join(f"{of.count(word):>6}" for word in words)
         print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {len(of):>9} {counts}")
+    for name, spent in seconds.items():
+        print(f"{name}: {spent / (2 * decisions):.0f} s for the kernels of a turn, programs started")
     print(f"load average {min(loads):.1f} to {max(loads):.1f}")
 
 

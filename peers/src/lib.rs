@@ -4,8 +4,13 @@ use ellwand_bench::{Cpu, selfcheck as kernels};
 use ellwand_core::{Case, Prepared, Registry, Value};
 
 /// Short names of the kernels, with their workloads.
-pub const KERNELS: [(&str, &str); 3] =
-    [("branches", kernels::BRANCHES), ("l2", kernels::L2), ("chain", kernels::CHAIN)];
+pub const KERNELS: [(&str, &str); 5] = [
+    ("branches", kernels::BRANCHES),
+    ("l2", kernels::L2),
+    ("l3", kernels::L3),
+    ("dram", kernels::DRAM),
+    ("chain", kernels::CHAIN),
+];
 
 /// Extra work in per cent, from the environment variable `PLANTED`; 0 if it is unset.
 pub fn planted() -> i64 {
