@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use crate::clock::ClockKind;
 use crate::kind::LaneKind;
+use crate::options::Measures;
 use crate::trace::TraceLane;
 
 /// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
@@ -59,8 +60,19 @@ pub(crate) static TRACED: OnceLock<Traced> = OnceLock::new();
 /// Measures them; there is one once a program has a layer of `tracing`.
 pub(crate) static MEASURE_TRACED: OnceLock<fn()> = OnceLock::new();
 
+/// Nanoseconds per span, and those that an empty span measures, by what every span measures besides its times.
+pub(crate) static MEASURING: [OnceLock<(f64, f64)>; 8] = [const { OnceLock::new() }; 8];
+
+/// The cost of spans on these lanes which measure this, if it was measured in this process.
+pub(crate) fn of(measures: Measures, lanes: &[TraceLane]) -> Option<Cost> {
+    let cost = KNOWN.get().copied()?;
+    let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get);
+    let cost = measuring.map_or(cost, |&(on_ns, empty_ns)| Cost { on_ns, empty_ns, ..cost });
+    Some(mean(cost, lanes))
+}
+
 /// The mean cost of the spans on these lanes: some came through `tracing`, others did not.
-pub(crate) fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
+fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
     let Some(Traced { on_ns, empty_ns, sites }) = TRACED.get() else { return cost };
     let mut traced = sites();
     traced.sort_unstable();
@@ -78,9 +90,4 @@ pub(crate) fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
     let share = through as f64 / all.max(1) as f64;
     let between = |own: f64, traced: f64| own + (traced - own) * share;
     Cost { on_ns: between(cost.on_ns, *on_ns), empty_ns: between(cost.empty_ns, *empty_ns), ..cost }
-}
-
-/// The cost if it was measured in this process.
-pub(crate) fn known() -> Option<Cost> {
-    KNOWN.get().copied()
 }

@@ -58,6 +58,11 @@ impl Measures {
         self.0 & those.0 == those.0
     }
 
+    /// A number below 8 for each set.
+    pub(crate) const fn index(self) -> usize {
+        (self.0 & Self::ALL.0) as usize
+    }
+
     /// True if nothing is measured.
     pub const fn is_none(self) -> bool {
         self.0 == 0

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use crate::clock::calibration;
-use crate::cost::{Cost, KNOWN, MEASURE_TRACED};
+use crate::cost::{Cost, KNOWN, MEASURE_TRACED, MEASURING};
 use crate::fork::once;
 use crate::guard::{Guard, scope};
-use crate::options::{Mode, Options};
+use crate::options::{Measures, Mode, Options};
 use crate::recording::Recording;
 use crate::site::Site;
 use crate::span;
@@ -18,10 +18,13 @@ const BATCHES: usize = 31;
 const SPANS: usize = 1024;
 const FULL: Mode = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
 
-/// Measures the cost once in this process; an interpreter would take minutes.
-pub(crate) fn measure_once() {
+/// Measures the cost once in this process, also that of spans which measure this; an interpreter would take minutes.
+pub(crate) fn measure_once(measures: Measures) {
     if !cfg!(miri) {
         once(&KNOWN, cost);
+        if let Some(measuring) = MEASURING.get(measures.index()).filter(|_| !measures.is_none()) {
+            once(measuring, || of_span_measuring(measures));
+        }
         if let Some(measure) = MEASURE_TRACED.get() {
             measure();
         }
@@ -52,6 +55,14 @@ pub fn cost() -> Cost {
     }
 }
 
+/// As [`of_span`], of fewer spans: each takes microseconds.
+fn of_span_measuring(measures: Measures) -> (f64, f64) {
+    let options = Options { measures, ..Options::new(FULL) };
+    let (on, trace) = recorded(options, SPANS / 32, || drop(black_box(span!("cost, measuring"))));
+    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
+    (on, median(spans.map(|span| trace.duration_ns(span))))
+}
+
 /// Nanoseconds per call of `body` in full mode, which records a span of this name, and those that the span measures.
 pub(crate) fn of_span(name: &str, body: impl FnMut()) -> (f64, f64) {
     let (on, trace) = in_mode(FULL, body);
@@ -66,23 +77,31 @@ fn less(ns: f64) -> f64 {
 
 /// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
 fn in_mode(mode: Mode, body: impl FnMut()) -> (f64, Trace) {
-    let Some(recording) = Recording::start(Options::new(mode), false) else {
+    recorded(Options::new(mode), SPANS, body)
+}
+
+fn recorded(options: Options, calls: usize, body: impl FnMut()) -> (f64, Trace) {
+    let Some(recording) = Recording::start(options, false) else {
         return (f64::NAN, Trace::in_nanoseconds());
     };
     let entered = crate::local::enter(Some(&recording));
-    let ns = per_iteration(body);
+    let ns = per_call(calls, body);
     if entered {
         crate::local::leave(recording.epoch);
     }
     (ns, recording.finish())
 }
 
-/// Median nanoseconds per call over batches.
-fn per_iteration(mut body: impl FnMut()) -> f64 {
+fn per_iteration(body: impl FnMut()) -> f64 {
+    per_call(SPANS, body)
+}
+
+/// Median nanoseconds per call over batches of `calls`.
+fn per_call(calls: usize, mut body: impl FnMut()) -> f64 {
     median((0..BATCHES).map(|_| {
         let start = Instant::now();
-        (0..SPANS).for_each(|_| body());
-        start.elapsed().as_nanos() as f64 / SPANS as f64
+        (0..calls).for_each(|_| body());
+        start.elapsed().as_nanos() as f64 / calls as f64
     }))
 }
 

@@ -186,6 +186,11 @@ impl Recording {
         }
     }
 
+    /// What every span measures.
+    pub(crate) fn measures(&self) -> Measures {
+        self.options.measures
+    }
+
     /// Ticks at the start.
     pub(crate) fn begun_at(&self) -> u64 {
         self.start
@@ -260,7 +265,7 @@ impl Recording {
         let sampled_out = lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum();
         let threads = lanes.iter().flat_map(|lane| untangled(lane.read(&clock, self.options.mode)));
         let lanes: Vec<TraceLane> = threads.chain(locked(&self.streams).iter().cloned()).collect();
-        let cost = cost::known().map(|cost| cost::mean(cost, &lanes));
+        let cost = cost::of(self.options.measures, &lanes);
         Trace {
             name: environment::name(&self.options),
             environment,

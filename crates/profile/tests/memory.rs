@@ -164,3 +164,16 @@ fn blocks_freed_by_another_thread_balance() {
     assert!(after.allocated_bytes - before.allocated_bytes >= 10_000_000);
     assert!(after.live_bytes.abs_diff(before.live_bytes) < 1_000_000);
 }
+
+#[test]
+fn the_cost_of_spans_that_measure_is_their_own() {
+    let _turn = turn();
+    let cost = |measures| {
+        let profiler = Profiler::new(Options { measures, ..Options::default() });
+        profiler.enter();
+        profiler.finish().cost.unwrap()
+    };
+    let (plain, measuring) = (cost(Measures::NONE), cost(Measures::ALL));
+    assert_ne!((measuring.on_ns, measuring.empty_ns), (plain.on_ns, plain.empty_ns));
+    assert_eq!((measuring.off_ns, cost(Measures::NONE)), (plain.off_ns, plain), "others are as before");
+}
