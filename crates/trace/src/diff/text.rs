@@ -63,8 +63,10 @@ impl fmt::Display for Diff {
         )?;
         let verdict = match self.verdict {
             Difference::Undecided { .. } => "undecided".to_string(),
-            // Two recordings are one process each.
-            decided => format!("suggests: {}", verdict_word(decided)),
+            decided => format!(
+                "suggests {}; one recording each cannot exclude that their processes differ, `ellwand compare` can",
+                verdict_word(decided)
+            ),
         };
         writeln!(f, "verdict: {verdict}")?;
         for note in &self.notes {

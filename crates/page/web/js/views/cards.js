@@ -31,16 +31,11 @@ function draw(box) {
     streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
     peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
-    card("cost", "Profiler's own cost", costShare(profile, summary, calls + open), profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
+    card("cost", "Profiler's own cost", profile.cost?.span_ns > 0 ? percent(parts.instrumentation / summary.wall) : "–", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
 }
 
 function hostShare(parts) {
   return parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
-}
-
-function costShare(profile, summary, calls) {
-  const cost = profile.cost?.span_ns;
-  return cost > 0 ? percent((calls * cost) / (summary.wall * Math.max(1, profile.lanes.length))) : "–";
 }
 
 function card(id, title, value, note) {
