@@ -83,7 +83,7 @@ fn a_softmax_that_scales_before_it_subtracts_is_refused_on_hard_inputs_alone() {
     registry.implementation(Planted::row("scales-first", |x, top| (x * LOG2_E - top * LOG2_E).exp2()));
     let cell = cell(&registry, "attention-softmax");
     let instrument = instrument(&registry);
-    let made = instrument.made(&cell).unwrap();
+    let made = instrument.inputs_and_reference(&cell).unwrap();
     let hard = instrument.hard(&cell).unwrap();
     let row = |name: &str| cell.implementations.iter().find(|row| row.name == name).unwrap().clone();
     let right = row("subtracts-first");

@@ -15,7 +15,7 @@ use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 
-use crate::calibrate::{self, Effort};
+use crate::calibrate::{self, SlotNeeds};
 use crate::check::{self, Task, failed, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
@@ -100,7 +100,7 @@ impl<'a> Arm<'a> {
     ///
     /// # Errors
     /// The outcome if a run fails.
-    pub(crate) fn calibrate(&mut self, effort: Effort) -> Result<(), Outcome> {
+    pub(crate) fn calibrate(&mut self, effort: SlotNeeds) -> Result<(), Outcome> {
         let prepared = self.prepared.as_mut();
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
         self.slot = shaped.and_then(|shaped| shaped).map_err(failed)?;
@@ -156,7 +156,7 @@ impl<'a> Arm<'a> {
     ///
     /// # Errors
     /// The outcome if a run fails or the answer is wrong.
-    pub(crate) fn again(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
+    pub(crate) fn rejudge(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
         let mut readings = self.steady(probes);
         // The run under the probes is as good as the slot: both followed the poisoning.
         let output = if std::mem::take(&mut self.poisoned) {

@@ -57,7 +57,6 @@ struct Row {
     ended: Option<Outcome>,
     /// True if it is measured only once.
     slow: bool,
-    /// Processes measured.
     processes: u32,
 }
 
@@ -167,7 +166,7 @@ impl Blocks<'_> {
             }
         }
         for (arm, index) in taking.iter().enumerate() {
-            let judged = open.again(arm)?;
+            let judged = open.rejudge(arm)?;
             let row = &mut rows[*index];
             match (open.state(arm), judged) {
                 (Ok(opened), Some(judged)) => {

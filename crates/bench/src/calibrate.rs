@@ -11,7 +11,7 @@ const MOST_ITERATIONS: u64 = 1 << 24;
 
 /// Requirements on slots and warm-up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct SlotNeeds {
     /// Cache state at the start of a slot.
     pub(crate) caches: Caches,
     /// Shortest duration of a slot that holds several iterations.
@@ -20,7 +20,7 @@ pub(crate) struct Effort {
     pub(crate) warm_up_ns: u64,
 }
 
-impl Effort {
+impl SlotNeeds {
     /// The requirements in `settings`.
     pub(crate) fn of(settings: &Settings) -> Self {
         let Settings { caches, slot_min_ns, warm_up_ns, .. } = *settings;
@@ -53,7 +53,7 @@ pub(crate) fn shape(
     device: &dyn Device,
     parallelism: Parallelism,
     prepared: &mut dyn Prepared,
-    effort: Effort,
+    effort: SlotNeeds,
 ) -> Result<Slot, String> {
     let times = if device.kind() == DeviceKind::Cpu { 1 } else { LONGER_ON_DEVICES };
     let warm_up_ns = times * effort.warm_up_ns;

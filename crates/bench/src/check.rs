@@ -31,7 +31,6 @@ pub(crate) fn failed(error: String) -> Outcome {
 pub(crate) struct Ran {
     /// The prepared implementation.
     pub(crate) prepared: Box<dyn Prepared>,
-    /// Preparation time.
     pub(crate) prepare_ns: u64,
     /// Wall time of the first run, including whatever it loads and compiles.
     pub(crate) first_run_ns: u64,

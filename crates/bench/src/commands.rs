@@ -28,7 +28,7 @@ const RUNS: f64 = 5.0;
 /// Blocks that fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
 
-const NOTHING_PRINTED: &str = "it prints nothing to stdout, so --same-output has nothing to compare";
+const NOTHING_PRINTED: &str = "it prints nothing to stdout, so there is no output to compare";
 
 /// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
 ///
@@ -166,7 +166,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     let at = baseline.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
     let [a, b] = [&baseline, &candidate].map(|lines| lines.get(at).map_or(&[][..], Vec::as_slice));
     let first = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let told = |lines: &[Vec<u8>]| match lines.get(at) {
+    let excerpt = |lines: &[Vec<u8>]| match lines.get(at) {
         Some(line) => {
             // From a little before the difference on: two lines may begin alike for long.
             let from = first.saturating_sub(20);
@@ -177,7 +177,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
         None => "nothing more".into(),
     };
     let (place, line) = (first + 1, at + 1);
-    let (candidate, baseline) = (told(&candidate), told(&baseline));
+    let (candidate, baseline) = (excerpt(&candidate), excerpt(&baseline));
     Some(format!("its output differs in line {line}, byte {place}: {candidate}, the baseline's is {baseline}"))
 }
 

@@ -42,9 +42,9 @@ pub enum Event<'a> {
     Checking(&'a str),
     /// Some of the planned rounds are done.
     Sampled {
-        /// Rounds done.
+        /// Rounds completed so far.
         rounds: u32,
-        /// Rounds planned.
+        /// Rounds that fill the time budget of the case.
         planned: u32,
     },
 }
@@ -87,9 +87,7 @@ struct Runner<'a> {
 }
 
 enum State<'a> {
-    /// Being sampled.
     Alive(Box<Alive<'a>>),
-    /// Ended early.
     Ended(Outcome),
 }
 
@@ -107,7 +105,7 @@ impl Instrument<'_> {
     /// If the user interrupts.
     pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
         let workload = cell.workload.as_ref();
-        let (case, inputs, expected) = match self.made(cell) {
+        let (case, inputs, expected) = match self.inputs_and_reference(cell) {
             Ok(made) => made,
             Err(error) => return Ok(self.all_failed(cell, &error)),
         };
@@ -128,7 +126,7 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// Why they cannot be made; this includes panics of the workload.
-    pub fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
+    pub fn inputs_and_reference(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
         check::guarded("the workload's inputs and reference", || {
             let (case, inputs) = self.inputs(cell.workload.as_ref(), &cell.case)?;
             let expected = cell.workload.reference(&case, &inputs)?;
@@ -192,7 +190,7 @@ impl Instrument<'_> {
     ) -> Result<Alive<'r>, Outcome> {
         check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why })?;
         let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), self.probes)?;
-        arm.calibrate(calibrate::Effort::of(&self.settings))?;
+        arm.calibrate(calibrate::SlotNeeds::of(&self.settings))?;
         Ok(Alive { arm, opened, settling: None, samples: Vec::new() })
     }
 
@@ -277,7 +275,7 @@ impl Instrument<'_> {
         measurement.check = Some(opened.verdict);
         measurement.what_ran = opened.what_ran;
         measurement.readings = opened.readings;
-        match arm.again(self.probes) {
+        match arm.rejudge(self.probes) {
             Err(outcome) => measurement.outcome = outcome,
             Ok(judged) => {
                 measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));

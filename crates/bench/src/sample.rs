@@ -5,7 +5,7 @@ use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::{Counts, Sample, Settings, SlotState};
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::{self, Effort};
+use crate::calibrate::{self, SlotNeeds};
 use crate::check;
 
 /// Most parts of a slot. Five parts avoid a disturbance as well as ten (a preemption hits one of them), and each part
@@ -108,7 +108,7 @@ pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
     let (slots, all) = (reasons.len(), samples.len());
     (slots > 0).then(|| {
-        let why = slowed::words(reasons.iter().fold(0, |all, by| all | by));
+        let why = slowed::names(reasons.iter().fold(0, |all, by| all | by));
         format!("throttled: the device slowed itself down ({why}) in {slots} of {all} slots; their times are those of a slower device")
     })
 }
@@ -214,7 +214,7 @@ impl Prepared for Nothing {
 /// If the device fails.
 pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, String> {
     let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
-    let effort = Effort { warm_up_ns: 0, ..Effort::of(settings) };
+    let effort = SlotNeeds { warm_up_ns: 0, ..SlotNeeds::of(settings) };
     let found = calibrate::shape(device, Parallelism::Single, nothing.as_mut(), effort)?;
     let mut costs = Vec::new();
     for _ in 0..15 {

@@ -59,7 +59,7 @@ impl Instrument<'_> {
         cost: Option<SpanCost>,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Vec<Recording>, Interrupted> {
-        let made = self.made(cell);
+        let made = self.inputs_and_reference(cell);
         let mut recordings = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
@@ -105,7 +105,7 @@ impl Instrument<'_> {
             Err(error) => return ended(spans, Outcome::Failed { error }),
         };
         self.check_interrupt()?;
-        if let Err(outcome) = arm.again(&[]) {
+        if let Err(outcome) = arm.rejudge(&[]) {
             return ended(spans, outcome);
         }
         fill(&mut spans, &trace);
@@ -323,10 +323,10 @@ mod tests {
         let mut iteration_ns = vec![60.0, 95.0];
         take_room_out(&mut iteration_ns, &mut nodes);
         assert_eq!(iteration_ns, [55.0, 55.0]);
-        let told: Vec<(String, &[f64])> = nodes.iter().map(|node| (node.path.join("/"), &node.total_ns[..])).collect();
+        let paths: Vec<(String, &[f64])> = nodes.iter().map(|node| (node.path.join("/"), &node.total_ns[..])).collect();
         let expected: [(&str, &[f64]); 4] =
             [("a", &[50.0, 50.0]), ("a/c", &[10.0, 10.0]), ("a/b", &[20.0, 20.0]), ("a/help", &[10.0, 10.0])];
-        assert_eq!(told, expected.map(|(path, times)| (path.to_string(), times)));
+        assert_eq!(paths, expected.map(|(path, times)| (path.to_string(), times)));
     }
 
     const BUDGET: u64 = 60_000_000;

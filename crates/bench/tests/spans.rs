@@ -92,11 +92,11 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
     // A run costs 500 ns on the fake clock, and a case has a budget of 10 us.
     let iterations = 20;
     assert_eq!(spanned.iteration_ns.len() as u64, iterations);
-    let mut told: Vec<(String, bool, u64, u64, u64)> =
+    let mut recorded: Vec<(String, bool, u64, u64, u64)> =
         spanned.nodes.iter().map(|n| (n.path.join("/"), n.calling, n.calls, n.items, n.bytes)).collect();
-    told.sort();
+    recorded.sort();
     assert_eq!(
-        told,
+        recorded,
         [
             ("add".into(), true, iterations, 4 * iterations, 0),
             ("add/copy".into(), true, iterations, 0, 0),

@@ -242,12 +242,12 @@ fn blocks_are_merged_into_one_measurement() {
 fn whatever_a_worker_does_becomes_a_row() {
     let all = ["steady", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods"];
     let measured = measure(this(), &all, &NEVER, &mut |_| {}).unwrap();
-    let told = |name: &str| {
+    let outcome = |name: &str| {
         let m = measured.iter().find(|m| m.implementation == name).unwrap();
         assert_eq!(m.samples.is_empty(), !m.outcome.is_measured(), "{name}: no times without a right answer");
         (m.outcome.word(), m.outcome.reason().unwrap_or("").to_string())
     };
-    assert_eq!(told("steady").0, "measured");
+    assert_eq!(outcome("steady").0, "measured");
     for (name, word, parts) in [
         ("wrong", "wrong", &["y"][..]),
         ("rotting", "wrong", &["y"]),
@@ -259,7 +259,7 @@ fn whatever_a_worker_does_becomes_a_row() {
         ("prints", "failed", &["hello from the kernel", "must not print"]),
         ("floods", "failed", &["SIGABRT", "complaint 99999"]),
     ] {
-        let (had, why) = told(name);
+        let (had, why) = outcome(name);
         assert_eq!(had, word, "{name}: {why}");
         for part in parts {
             assert!(why.contains(part), "{name} does not say '{part}': {why}");

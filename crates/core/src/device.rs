@@ -22,7 +22,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// Every kind.
+    /// Every kind, in the order of tables.
     pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
 
     /// Caution for readers of GPU measurements.
@@ -139,7 +139,7 @@ pub mod slowed {
     pub const HARDWARE: u64 = 4;
 
     /// Names the reasons in a sum of the constants above, separated by commas.
-    pub fn words(reasons: u64) -> String {
+    pub fn names(reasons: u64) -> String {
         let all = [(POWER, "power"), (HEAT, "heat"), (HARDWARE, "its hardware")];
         let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
         if named.is_empty() { "an unknown reason".into() } else { named.join(", ") }

@@ -98,12 +98,12 @@ impl Measured {
             (Reference::Pinned { case, .. }, []) => {
                 let problem = format!("no run measured {case}:{implementation} with {} caches", own.caches);
                 let expected = "a kernel that the same runs measured";
-                return Err(InputError::new("--reference", problem, expected).into());
+                return Err(InputError::setting("reference", problem, expected).into());
             }
             (_, [one, other, ..]) => {
                 let problem = format!("{} cases match, such as {one} and {other}", cases.len());
-                let error = InputError::new("--reference", problem, "one of these cases");
-                return Err(error.help(format!("--reference {one}:{implementation}")).into());
+                let error = InputError::setting("reference", problem, "one of these cases");
+                return Err(error.help(format!("for example {one}:{implementation}")).into());
             }
             _ => {}
         }

@@ -13,7 +13,7 @@ use ellwand_trace::{Imported, findings, read_from};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// splitmix64.
+/// The generator splitmix64.
 struct Random(u64);
 
 impl Random {

@@ -50,7 +50,7 @@ pub enum GpuError {
         .free.map(|free| format!(", {free} are free")).unwrap_or_default()
     )]
     Memory {
-        /// Bytes requested.
+        /// Number of bytes requested.
         wanted: u64,
         /// Bytes that were free, if the device reports it.
         free: Option<u64>,
@@ -60,7 +60,7 @@ pub enum GpuError {
         "an array of {wanted} bytes is needed, and this device takes at most {limit} in one; choose a smaller size"
     )]
     Limit {
-        /// Bytes requested.
+        /// Number of bytes requested.
         wanted: u64,
         /// Largest array in bytes.
         limit: u64,
@@ -68,7 +68,7 @@ pub enum GpuError {
     /// The device no longer answers this process.
     #[error(
         "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that \
-         ran then is to blame, and other processes (a run without --in-process has one for each implementation) still have the device"
+         ran then is to blame, and other processes (a run with worker processes has one for each implementation) still have the device"
     )]
     Lost {
         /// The first error.
@@ -79,7 +79,7 @@ pub enum GpuError {
     Compile {
         /// File name of the source.
         source_name: String,
-        /// Target architecture.
+        /// Architecture to compile for, such as `sm_90`.
         arch: String,
         /// Messages of the compiler with file and line.
         log: String,
@@ -300,7 +300,7 @@ pub fn register(registry: &mut Registry) {
     registry.on_request(DeviceKind::Cuda, "it has not been looked for", find_cuda);
     // Searching for adapters loads drivers, one of which (a software renderer) brings a compiler and runs on the CPU.
     // Other measurements must not have it in their process.
-    registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (--device wgpu)", find_wgpu);
+    registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (device wgpu)", find_wgpu);
     calibration::register(registry);
 }
 
@@ -333,5 +333,5 @@ pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
         Ok(wgpu::find()?.into_iter().map(device).collect())
     }
     #[cfg(not(feature = "vulkan"))]
-    Err("this program was built without Vulkan (cargo build --release --features vulkan brings it)".into())
+    Err("this program was built without Vulkan, which the feature `vulkan` brings".into())
 }

@@ -79,7 +79,7 @@ fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
 }
 
 /// The address `bytes` further on; null stays null.
-fn behind(at: Arg, bytes: usize) -> Arg {
+fn offset(at: Arg, bytes: usize) -> Arg {
     match at {
         Arg::At(address) if address != 0 => Arg::At(address + bytes as u64),
         other => other,
@@ -147,8 +147,8 @@ pub(super) fn prepare(
         // Zero means that every index is valid.
         let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
         for (from, n) in parts {
-            let (packed, retries) = (behind(packed, from / 8 * bits), behind(retries, from));
-            let x = behind(x, from * value_bytes);
+            let (packed, retries) = (offset(packed, from / 8 * bits), offset(retries, from));
+            let x = offset(x, from * value_bytes);
             let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
             args.extend(code.shifted(&codec));
             let line = grid(&job, n, code.each()).shared(code.table);
@@ -174,11 +174,11 @@ pub(super) fn prepare(
             ("encode", None)
         };
         for (from, n) in parts {
-            let (x, packed) = (behind(x, from * value_bytes), behind(packed, from / 8 * bits));
-            let (overload, retries) = (behind(overload, from), behind(retries, from));
+            let (x, packed) = (offset(x, from * value_bytes), offset(packed, from / 8 * bits));
+            let (overload, retries) = (offset(overload, from), offset(retries, from));
             let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
             args.extend(code.shifted(&codec));
-            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, behind(decoded, from * value_bytes)]));
+            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, offset(decoded, from * value_bytes)]));
             let line = grid(&job, n, code.each()).shared(code.table + packing_bytes(&codec));
             job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
         }

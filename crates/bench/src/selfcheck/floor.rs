@@ -187,7 +187,7 @@ mod tests {
         let chain = registry.implementations(MULTIPLY)[0];
         let (mut arm, _) = Arm::prepare(task, chain, &device, judge, &[]).ok().unwrap();
         for _ in 0..3 {
-            assert!(arm.again(&[]).is_ok());
+            assert!(arm.rejudge(&[]).is_ok());
         }
     }
 }

@@ -119,9 +119,7 @@ pub enum Act {
     Back(u64),
     /// Gives a wrong answer after `n` nanoseconds.
     Wrong(u64),
-    /// Computes nothing.
     Nothing,
-    /// Panics.
     Panic,
 }
 

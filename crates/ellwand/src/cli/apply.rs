@@ -60,18 +60,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
         return Err(InputError::new("--implementation", "none was named", "at least one").into());
     };
     let readings = workload.readings(&case, &inputs, &outputs);
-    if let Some(chosen) = chosen_defaults(workload.as_ref(), &selection, &case) {
-        output::note(&format!("note: {chosen}"));
-    }
-    for (axis, value) in open_defaults(workload.as_ref(), &selection, &case) {
-        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
-    }
-    for remark in workload.remarks(&case) {
-        output::note(&format!("note: {remark}"));
-    }
-    for limit in &implementation.limits {
-        output::note(&format!("note: {} is right for {}", implementation.name, limit.range));
-    }
+    print_notes(workload.as_ref(), &selection, &case, implementation);
     earlier.check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
     let stage = Stage::begin(dir)?;
@@ -82,6 +71,22 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     write(stage.dir(), &outputs, &about)?;
     stage.place(&earlier.stale(dir, args))?;
     print(dir, &outputs, &readings, implementation, &others)
+}
+
+/// Prints what the user did not ask for and should know: defaults that decided, remarks on the case, and limits.
+fn print_notes(workload: &dyn Workload, selection: &Selection, case: &Case, implementation: &Implementation) {
+    if let Some(chosen) = chosen_defaults(workload, selection, case) {
+        output::note(&format!("note: {chosen}"));
+    }
+    for (axis, value) in open_defaults(workload, selection, case) {
+        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
+    }
+    for remark in workload.remarks(case) {
+        output::note(&format!("note: {remark}"));
+    }
+    for limit in &implementation.limits {
+        output::note(&format!("note: {} is right for {}", implementation.name, limit.range));
+    }
 }
 
 /// What ran, and its outputs.

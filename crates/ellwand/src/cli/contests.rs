@@ -20,7 +20,7 @@ pub(super) struct Contest {
     pub(super) case: String,
     pub(super) names: [String; 2],
     pub(super) what: What,
-    /// What budgets are held against; shell commands have none.
+    /// What budgets limit; shell commands have none.
     pub(super) candidate: Option<Candidate>,
 }
 

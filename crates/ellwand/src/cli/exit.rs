@@ -63,7 +63,7 @@ impl Failure {
     /// What the user reads on stderr.
     pub(super) fn message(&self) -> Option<String> {
         match self {
-            Failure::Input(error) => Some(format!("error: {error}")),
+            Failure::Input(error) => Some(format!("error: {}", error.clone().into_flag())),
             Failure::Other(error) => Some(format!("error: {error:#}")),
             Failure::Interrupted => Some("interrupted".into()),
             Failure::Unread => None,

@@ -122,7 +122,6 @@ pub enum DiffError {
     Setting {
         /// Name of the setting.
         name: &'static str,
-        /// Its value.
         value: f64,
         /// The accepted range.
         expected: &'static str,
@@ -238,7 +237,7 @@ impl Diff {
 }
 
 impl Sample {
-    /// Without spread.
+    /// A mean of one run, without spread.
     fn single(mean: f64) -> Self {
         Self { mean, error: None, groups: 1 }
     }

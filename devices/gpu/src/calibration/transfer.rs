@@ -19,7 +19,7 @@ struct Transfer {
     axes: Vec<Axis>,
 }
 
-fn words(case: &Case) -> usize {
+fn array_words(case: &Case) -> usize {
     usize::try_from(case.int("bytes").unwrap_or(8)).unwrap_or(8) / 8
 }
 
@@ -54,7 +54,7 @@ impl Workload for Transfer {
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut x = Tensor::zeros(Dtype::U64, &[words(case)])?;
+        let mut x = Tensor::zeros(Dtype::U64, &[array_words(case)])?;
         x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
         Ok(Tensors::new().with("x", x))
     }
@@ -62,7 +62,7 @@ impl Workload for Transfer {
         Ok(Tensors::new().with("y", inputs.get("x")?.clone()))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = 8 * words(case) as u64;
+        let bytes = 8 * array_words(case) as u64;
         Work::items("bytes", bytes).bytes(bytes, 0)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
@@ -160,7 +160,7 @@ impl Prepared for Memory {
 
 fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     if pinned(case) {
-        let why = "the driver of a device page-locks memory, and this machine has no device: use --memory pageable";
+        let why = "the driver of a device page-locks memory, and this machine has no device: use memory=pageable";
         return Err(PrepareError::Unsupported(why.into()));
     }
     let x = inputs.get("x")?.clone();

@@ -77,7 +77,9 @@ impl Widened {
         let Shape { m, n, .. } = Shape::of(case)?;
         let (isa, parallel) = match way {
             Way::Crate => {
-                return Err(PrepareError::Unsupported("the crate multiplies f32 and f64: --precision f32".into()));
+                return Err(PrepareError::Unsupported(
+                    "the crate multiplies f32 and f64, not bf16; use precision=f32".into(),
+                ));
             }
             Way::Reference => (Isa::best(), true),
             Way::Scalar => (Isa::BASELINE, false),

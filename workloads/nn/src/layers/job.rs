@@ -300,12 +300,12 @@ impl<T: Element> Prepared for Job<T> {
 
     fn what_ran(&self) -> String {
         let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
-        told(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
+        describe(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
     }
 }
 
 /// Describes what ran: method, threads if several, passes, stores, pages.
-pub(super) fn told(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
+pub(super) fn describe(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
     let way = match way {
         Way::Reference => "f64",
         Way::Scalar => "f32 loops",

@@ -5,7 +5,7 @@ use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepa
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
-use crate::layers::job::{rows_of_a_piece, stores_of, told};
+use crate::layers::job::{describe, rows_of_a_piece, stores_of};
 use crate::layers::labels;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -256,6 +256,6 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
-        told(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
+        describe(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
     }
 }
