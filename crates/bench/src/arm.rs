@@ -16,7 +16,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 
 use crate::calibrate::{self, SlotNeeds};
-use crate::check::{self, Task, failed, guarded};
+use crate::check::{self, SetupError, Task, failed, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
@@ -103,7 +103,7 @@ impl<'a> Arm<'a> {
     pub(crate) fn calibrate(&mut self, effort: SlotNeeds) -> Result<(), Outcome> {
         let prepared = self.prepared.as_mut();
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
-        self.slot = shaped.and_then(|shaped| shaped).map_err(failed)?;
+        self.slot = shaped.map_err(failed)?.map_err(failed)?;
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl<'a> Arm<'a> {
     pub(crate) fn turn(&mut self, steps: Steps) -> Result<Curve, Outcome> {
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || settle::turn(self.device, scope, prepared, steps));
-        taken.and_then(|taken| taken).map_err(failed)
+        taken.map_err(failed)?.map_err(failed)
     }
 
     fn timed(&mut self, poisoned: bool) -> Result<sample::Taken, Outcome> {
@@ -139,7 +139,7 @@ impl<'a> Arm<'a> {
             }
             sample::slot(self.device, scope, prepared, self.slot)
         });
-        taken.and_then(|taken| taken).map_err(failed)
+        taken.map_err(failed)?.map_err(failed)
     }
 
     /// Takes one slot. If `last`, poisons the outputs first, because this slot's answer is checked next.
@@ -228,8 +228,9 @@ impl<'a> Judge<'a> {
             Some(expected) => expected,
             None => {
                 let make = || {
-                    let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
-                    made.and_then(|made| made.map_err(|error| error.to_string()))
+                    Ok::<_, SetupError>(guarded("the workload's reference", || {
+                        task.workload.reference(task.case, task.inputs)
+                    })??)
                 };
                 Cow::Owned(shared::at(self.shared.as_deref(), make).map_err(failed)?)
             }

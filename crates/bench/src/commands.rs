@@ -5,6 +5,7 @@
 //! compared only on request, in separate runs before and after the timed ones. The time budget begins with the first run
 //! of all; a run that lasts until its end is killed.
 
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -148,10 +149,10 @@ impl Runner<'_> {
         }
         let output = watched(command, self.guard, left.min(self.limit), self.interrupt);
         check(self.interrupt)?;
-        match output.map_err(|error| failed(arm, error))? {
+        match output.map_err(|error| failed(arm, error.to_string()))? {
             Some(output) => Ok(output),
             None if left < self.limit => Err(NoDecision::OutOfTime(None)),
-            None => Err(failed(arm, late(self.limit))),
+            None => Err(failed(arm, CommandError::Late(self.limit).to_string())),
         }
     }
 }
@@ -202,17 +203,40 @@ fn end(status: ExitStatus) -> String {
     }
 }
 
+/// Why a command has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The program is missing, or the system refuses to start it.
+    #[error("{program} could not be started: {error}")]
+    Start {
+        /// The program as the command names it.
+        program: String,
+        /// Message of the system.
+        error: io::Error,
+    },
+    /// The system lost the process.
+    #[error("it could not be waited for: {0}")]
+    Wait(io::Error),
+    /// No thread could be started to enforce the limit.
+    #[error("it was killed because no thread can watch over it: {0}")]
+    Unwatched(io::Error),
+    /// It ran past this limit, or the user interrupted.
+    #[error("it did not end within {} s and was killed", .0.as_secs_f64())]
+    Late(Duration),
+}
+
 /// Runs a command to its end. Kills it, with everything it started, at the time limit or if the user interrupts; it
 /// also ends with the guard, whose process group it joins.
 ///
 /// # Errors
 /// If the command cannot be started, or was killed.
-pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
-    watched(command, guard, limit, interrupt)?.ok_or_else(|| late(limit))
-}
-
-fn late(limit: Duration) -> String {
-    format!("it did not end within {} s and was killed", limit.as_secs_f64())
+pub fn run(
+    command: &mut Command,
+    guard: &Guard,
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> Result<Output, CommandError> {
+    watched(command, guard, limit, interrupt)?.ok_or(CommandError::Late(limit))
 }
 
 /// As [`run`]; `None` if the command was killed at the time limit or by the user.
@@ -221,10 +245,10 @@ fn watched(
     guard: &Guard,
     limit: Duration,
     interrupt: &AtomicBool,
-) -> Result<Option<Output>, String> {
+) -> Result<Option<Output>, CommandError> {
     let child = command.process_group(guard.group()).spawn();
-    let child =
-        child.map_err(|error| format!("{} could not be started: {error}", command.get_program().to_string_lossy()))?;
+    let program = || command.get_program().to_string_lossy().into_owned();
+    let child = child.map_err(|error| CommandError::Start { program: program(), error })?;
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
         // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
@@ -242,11 +266,11 @@ fn watched(
         if watch.is_err() {
             guard.kill();
         }
-        let output = child.wait_with_output().map_err(|error| format!("it could not be waited for: {error}"));
+        let output = child.wait_with_output().map_err(CommandError::Wait);
         drop(done);
         match watch.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(true)) => Ok(None),
-            Err(error) => Err(format!("it was killed because no thread can watch over it: {error}")),
+            Err(error) => Err(CommandError::Unwatched(error)),
             Ok(_) => output.map(Some),
         }
     })

@@ -315,10 +315,10 @@ pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<
             else {
                 continue;
             };
-            match left.iter_mut().find(|(_, known)| *known == why) {
+            match left.iter_mut().find(|(_, known)| *known == why.to_string()) {
                 Some((names, _)) if !names.contains(&one.name) => names.push(one.name.clone()),
                 Some(_) => {}
-                None => left.push((vec![one.name.clone()], why)),
+                None => left.push((vec![one.name.clone()], why.to_string())),
             }
         }
     }

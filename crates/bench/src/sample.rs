@@ -1,5 +1,6 @@
 //! Slots: iterations that are timed together.
 
+use ellwand_core::DeviceError;
 use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::{Counts, Sample, Settings, SlotState};
@@ -26,7 +27,12 @@ pub struct Taken {
 ///
 /// # Errors
 /// If the work fails on its device.
-pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, shape: Slot) -> Result<Taken, String> {
+pub fn slot(
+    device: &dyn Device,
+    scope: CpuScope,
+    prepared: &mut dyn Prepared,
+    shape: Slot,
+) -> Result<Taken, DeviceError> {
     let most = prepared.most_iterations().max(1);
     let mut head = shape.lead;
     // Head iterations that cannot be loaded together with those of the slot run first.
@@ -203,7 +209,7 @@ impl Prepared for Nothing {
         self.calls = std::hint::black_box(self.calls.wrapping_add(1));
     }
     fn poison(&mut self, _: ellwand_core::Poison) {}
-    fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+    fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
         Ok(ellwand_core::Tensors::new())
     }
 }
@@ -212,7 +218,7 @@ impl Prepared for Nothing {
 ///
 /// # Errors
 /// If the device fails.
-pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, String> {
+pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, DeviceError> {
     let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
     let effort = SlotNeeds { warm_up_ns: 0, ..SlotNeeds::of(settings) };
     let found = calibrate::shape(device, Parallelism::Single, nothing.as_mut(), effort)?;
@@ -249,7 +255,7 @@ mod tests {
             self.left -= 1;
         }
         fn poison(&mut self, _: ellwand_core::Poison) {}
-        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+        fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
             Ok(ellwand_core::Tensors::new())
         }
     }

@@ -14,8 +14,8 @@ use ellwand_bench::worker::{Answer, Ask, Asked, Host, Open, serve};
 use ellwand_bench::{Cell, Instrument, Plan, Selection, resolutions};
 use ellwand_core::record::{Measurement, Outcome, Sample, Settings};
 use ellwand_core::{
-    Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors,
-    Timing,
+    Caches, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor,
+    Tensors, Timing,
 };
 
 /// The calls, in order.
@@ -95,7 +95,7 @@ impl Prepared for Toy {
             *y = x + 1.0;
         }
     }
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         self.log.say("sync");
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Prepared for Toy {
         self.log.say("poison");
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use common::{Bench, Clock};
 use ellwand_bench::spans::cost;
 use ellwand_core::record::{Outcome, Spans};
-use ellwand_core::{Implementation, Poison, Prepared, Tensor, Tensors};
+use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Tensor, Tensors};
 use ellwand_profile::{Session, scope, span};
 
 /// Adds one to each value in two components, and notes whether a session was running.
@@ -56,7 +56,7 @@ impl Prepared for AddOne {
         poison.fill(&mut self.out);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.out[..])))
     }
 }

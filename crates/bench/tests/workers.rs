@@ -21,7 +21,7 @@ use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_bench::worker::{Asked, Host, Launch, Limits, Open, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
-use ellwand_core::{Implementation, Poison, Prepared, Registry, Tensor, Tensors};
+use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -115,7 +115,7 @@ impl Prepared for Toy {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
     fn what_ran(&self) -> String {

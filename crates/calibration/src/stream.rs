@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Work, Workload,
+    Axis, Case, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -170,7 +170,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
     fn what_ran(&self) -> String {

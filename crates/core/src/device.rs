@@ -6,7 +6,7 @@ use std::fmt;
 pub use ellwand_profile::Activity;
 use serde::{Deserialize, Serialize};
 
-use crate::error::InputError;
+use crate::error::{DeviceError, InputError};
 
 /// The kind of device that an implementation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -189,16 +189,16 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The reason why this device cannot record its activities.
-    fn watch(&self) -> Result<(), String> {
-        Err(format!("{} cannot record its activities", self.id()))
+    fn watch(&self) -> Result<(), DeviceError> {
+        Err(DeviceError::new(format!("{} cannot record its activities", self.id())))
     }
 
     /// Stops the recording and returns the activities.
     ///
     /// # Errors
     /// The reason why the activities are unavailable.
-    fn watched(&self) -> Result<Vec<Activity>, String> {
-        Err(format!("{} cannot record its activities", self.id()))
+    fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
+        Err(DeviceError::new(format!("{} cannot record its activities", self.id())))
     }
 
     /// Evicts the contents of the caches, so that the next run starts cold.

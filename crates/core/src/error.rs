@@ -83,6 +83,32 @@ impl From<InputError> for PrepareError {
     }
 }
 
+/// Why a device is missing, or why work on it failed: nothing can be launched, waited for, copied back or recorded.
+///
+/// The run continues; the message becomes a row of the result, so it names what happened and what would help.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DeviceError(String);
+
+impl DeviceError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl From<InputError> for DeviceError {
+    fn from(error: InputError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<String> for DeviceError {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
 /// The known name nearest to `given`, if it is near enough to be a typing error.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();

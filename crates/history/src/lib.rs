@@ -23,7 +23,7 @@ mod trend;
 pub use error::StoreError;
 pub use export::{EXPORTS, Export};
 pub use index::Machine;
-pub use reference::Reference;
+pub use reference::{Reference, ReferenceError};
 pub use rows::{CellRow, RunRow, Series, rows};
 pub use store::{Added, INDEX, Store};
 pub use trend::{ChangePoint, Line, Point, Query, Ratio, Trend, trend};

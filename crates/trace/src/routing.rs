@@ -84,6 +84,7 @@ pub enum RoutingError {
     /// Too few sizes were timed on both sides.
     #[error("{operation}: {common} sizes timed on both CPU and GPU; expected at least 2")]
     TooFewSizes {
+        /// Name of the operation.
         operation: String,
         /// Sizes with timings on both sides.
         common: usize,

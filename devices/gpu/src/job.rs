@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ellwand_core::{Better, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
+use ellwand_core::{Better, DeviceError, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
 
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 }
 
 /// Converts the arrays once they are back on the host (checks, unpacking of codes); never timed.
-type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
+type Finish = dyn Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync;
 
 /// Host memory of the transfers that a run includes.
 struct Carried {
@@ -117,7 +117,7 @@ impl Job {
     }
 
     /// Sets the function that converts the arrays once they are back on the host.
-    pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, String> + Send + Sync + 'static) {
+    pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync + 'static) {
         self.finish = Some(Box::new(finish));
     }
 
@@ -180,11 +180,11 @@ impl Prepared for Job {
         }
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         let waited = self.gpu.sync();
         match self.problem.take() {
-            Some(problem) => Err(problem.to_string()),
-            None => waited.map_err(|error| error.to_string()),
+            Some(problem) => Err(problem.into()),
+            None => Ok(waited?),
         }
     }
 
@@ -202,7 +202,7 @@ impl Prepared for Job {
         }
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.sync()?;
         let mut arrays = Tensors::new();
         for (index, output) in self.outputs.iter().enumerate() {

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+use ellwand_core::{
+    Case, Device, DeviceError, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors,
+};
 
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, files, gpu, whole};
 
@@ -186,14 +188,14 @@ pub(super) fn prepare(
     let (host, vectors) = (Mutex::new(host), n as u64);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
-            let first = bad.u64().map_err(|error| error.to_string())?[0];
+            let first = bad.u64()?[0];
             // Kernels lower it to a vector; untouched, it holds the pattern of the poison.
             if first < vectors {
-                return Err(format!("a level index of vector {first} is not below q^d"));
+                return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
             }
         }
         let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
-        host.take(&computed).map_err(|error| error.to_string())?;
+        host.take(&computed)?;
         host.outputs()
     });
     if carrying {

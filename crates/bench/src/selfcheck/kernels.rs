@@ -8,8 +8,8 @@
 use std::hash::{BuildHasher, Hasher};
 
 use ellwand_core::{
-    Axis, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 /// Name of the kernel that sums f32 values in the L2 cache.
@@ -193,7 +193,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..self.outputs])))
     }
 }

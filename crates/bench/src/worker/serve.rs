@@ -135,13 +135,13 @@ impl<'a> Found<'a> {
         let named = |id: &String| registry.devices().iter().find(|device| device.id() == id);
         let device = match open.device.as_ref().and_then(named) {
             Some(device) => device,
-            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why })?,
+            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?,
         };
         let device = Arc::clone(device);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
-            .and_then(|made| made.map_err(|error| error.to_string()))
+            .map_err(failed)?
             .map_err(failed)?;
-        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why })?;
+        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         Ok(Self { workload, implementation, device, case, inputs })
     }
 

@@ -1,5 +1,6 @@
 //! `apply`: a kernel as a tool on the user's own arrays.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -96,25 +97,25 @@ fn computed(
     case: &Case,
     inputs: &Tensors,
 ) -> Result<(String, Tensors), Failure> {
-    let failed = |error: String| {
+    let failed = |error: &dyn Display| {
         Failure::Other(anyhow::anyhow!("{}:{} failed: {error}", implementation.workload, implementation.name))
     };
-    let mut prepared =
-        guarded("prepare", || (implementation.prepare)(case, inputs, device)).map_err(failed)?.map_err(|error| {
-            match error {
-                PrepareError::Unsupported(why) => {
-                    let problem = format!("{} is unsupported for this case: {why}", implementation.name);
-                    InputError::new("--implementation", problem, "another implementation or case").into()
-                }
-                PrepareError::Failed(error) => failed(error),
+    let mut prepared = guarded("prepare", || (implementation.prepare)(case, inputs, device))
+        .map_err(|error| failed(&error))?
+        .map_err(|error| match error {
+            PrepareError::Unsupported(why) => {
+                let problem = format!("{} is unsupported for this case: {why}", implementation.name);
+                InputError::new("--implementation", problem, "another implementation or case").into()
             }
+            PrepareError::Failed(error) => failed(&error),
         })?;
     let synced = guarded("run", || {
         prepared.run();
         prepared.sync()
     });
-    synced.and_then(|synced| synced).map_err(failed)?;
-    let outputs = guarded("output", || prepared.output()).and_then(|output| output).map_err(failed)?;
+    synced.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    let outputs = guarded("output", || prepared.output()).map_err(|error| failed(&error))?;
+    let outputs = outputs.map_err(|error| failed(&error))?;
     Ok((prepared.what_ran(), outputs))
 }
 

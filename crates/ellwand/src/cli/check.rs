@@ -132,7 +132,7 @@ fn judge_cell(
     let hard = if hard { instrument.hard(cell).map(Some) } else { Ok(None) };
     for row in cell.implementations.iter().take_while(|_| !stopped()) {
         let outcome = match &made {
-            Err(error) => Err(Fate::Failed { error: error.clone() }),
+            Err(error) => Err(Fate::Failed { error: error.to_string() }),
             Ok(made) => {
                 let what = format!("{} {}", cell.case.id(), row.name);
                 named_if_long(&what, || {
@@ -142,7 +142,7 @@ fn judge_cell(
                         Ok(Some(hard)) => {
                             instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
                         }
-                        Err(error) => Err(Fate::Failed { error: error.clone() }),
+                        Err(error) => Err(Fate::Failed { error: error.to_string() }),
                     }
                 })
             }

@@ -122,6 +122,7 @@ pub enum DiffError {
     Setting {
         /// Name of the setting.
         name: &'static str,
+        /// The value given.
         value: f64,
         /// The accepted range.
         expected: &'static str,

@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading,
-    Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
+    Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -93,9 +93,9 @@ impl Prepared for Ready {
             self.problem.get_or_insert(error);
         }
     }
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         let waited = self.gpu.sync();
-        self.problem.take().map_or(waited, Err).map_err(|error| error.to_string())
+        Ok(self.problem.take().map_or(waited, Err)?)
     }
     fn poison(&mut self, poison: Poison) {
         let spoiled =
@@ -104,7 +104,7 @@ impl Prepared for Ready {
             self.problem.get_or_insert(error);
         }
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.sync()?;
         let shape = [self.words];
         let y = if self.inwards {
@@ -153,7 +153,7 @@ impl Prepared for Memory {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
 }

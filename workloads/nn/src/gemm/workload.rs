@@ -2,8 +2,8 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports, PrepareError, Prepared,
-    Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, DeviceError, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports,
+    PrepareError, Prepared, Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -314,7 +314,7 @@ impl Prepared for Job {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.c);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("c", self.c.clone()))
     }
     fn threads(&self) -> Option<usize> {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::half::Element;
 use super::labels;
@@ -290,8 +290,8 @@ impl<T: Element> Prepared for Job<T> {
         self.loss = poison.value();
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
-        self.outputs().map_err(|error| error.to_string())
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
+        Ok(self.outputs()?)
     }
 
     fn threads(&self) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
@@ -247,8 +247,8 @@ impl Prepared for Job {
         poison.fill(&mut self.sums);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
-        self.outputs().map_err(|error| error.to_string())
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
+        Ok(self.outputs()?)
     }
 
     fn threads(&self) -> Option<usize> {
