@@ -47,8 +47,8 @@ impl InputError {
     /// Suggests the known name nearest to `given`, if one is near enough to be a typing error; else the hint stays.
     #[must_use]
     pub fn near<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        match nearest(given, known) {
-            Some(name) => self.help(format!("did you mean {name}?")),
+        match did_you_mean(given, known) {
+            Some(hint) => self.help(hint),
             None => self,
         }
     }
@@ -107,6 +107,11 @@ impl From<String> for DeviceError {
     fn from(message: String) -> Self {
         Self(message)
     }
+}
+
+/// `did you mean NAME?`, if a known name is near enough to be a typing error.
+pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(given, known).map(|name| format!("did you mean {name}?"))
 }
 
 /// The known name nearest to `given`, if it is near enough to be a typing error.

@@ -90,12 +90,9 @@ pub(super) fn sizes() -> Vec<Size> {
 /// Converts an error of the quantizer to an error about an argument or array.
 pub(super) fn input_error(error: LatticeError) -> InputError {
     match &error {
-        LatticeError::UnknownLattice { given, nearest } => {
-            let unknown = InputError::setting("lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8");
-            match nearest {
-                Some(name) => unknown.help(format!("did you mean {name}?")),
-                None => unknown,
-            }
+        LatticeError::UnknownLattice { given, .. } => {
+            InputError::setting("lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8")
+                .near(given, Lattice::ALL.map(Lattice::name))
         }
         LatticeError::Q { given } => {
             InputError::setting("q", format!("{given} is out of range"), "a whole number from 2 to 256")

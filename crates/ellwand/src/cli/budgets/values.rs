@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use ellwand_core::error::did_you_mean;
 use ellwand_core::record::{Basis, Sample};
 use ellwand_core::stats::{mean_interval, median};
 use ellwand_report::units::human;
 
 use super::judge::{Bound, Judged, Side, State, Subject};
 use super::quantity::Limit;
-use crate::cli::exit::did_you_mean;
 
 /// Confidence of the interval whose end is compared with a budget.
 const CONFIDENCE: f64 = 0.99;
