@@ -9,9 +9,11 @@ use crate::{build, root};
 
 const RECORD: &str = "results/cpu/records/zen4-2026-11-24/lattice.jsonl.gz";
 const PICTURE: &str = "docs/images/run.svg";
-/// The command that README shows next to the picture; the record was made by one that writes it to a directory.
-const PROMPT: &str =
-    "$ ellwand run lattice-encode lattice-decode -i scalar,simd,parallel --lattice D4,E8 --overload flag --beta 1";
+/// The command of the record, without the options that wrote it to a directory.
+const PROMPT: [&str; 2] = [
+    "$ ellwand run lattice-encode lattice-decode -i scalar,simd,parallel \\",
+    "    --lattice D4,E8 --batch 1000000 --overload flag --beta 1",
+];
 /// Lines with this begin what the picture omits: diagnosis and targets.
 const END: &str = "time: of one iteration";
 
@@ -36,9 +38,9 @@ pub(crate) fn picture() -> Result<()> {
         bail!("`report` ended with {}", printed.status);
     }
     let text = String::from_utf8(printed.stdout)?.replace('\r', "");
-    let lines: Vec<Vec<Piece>> = std::iter::once(vec![Piece { text: PROMPT.into(), ..Piece::default() }])
-        .chain(text.lines().take_while(|line| !line.contains(END)).map(pieces))
-        .collect();
+    let mut style = Piece::default();
+    let printed = text.lines().take_while(|line| !line.contains(END));
+    let lines: Vec<Vec<Piece>> = PROMPT.into_iter().chain(printed).map(|line| pieces(line, &mut style)).collect();
     std::fs::write(root.join(PICTURE), svg(&lines)).context(PICTURE)?;
     println!("{PICTURE}: {} lines", lines.len());
     Ok(())
@@ -54,9 +56,8 @@ struct Piece {
     color: u8,
 }
 
-/// The pieces of a line with SGR codes. A style ends with its line.
-fn pieces(line: &str) -> Vec<Piece> {
-    let mut style = Piece::default();
+/// The pieces of a line with SGR codes. The style at its end goes on in the next line.
+fn pieces(line: &str, style: &mut Piece) -> Vec<Piece> {
     let mut found = Vec::new();
     for (index, part) in line.split("\u{1b}[").enumerate() {
         let text = match part.split_once('m') {
@@ -66,7 +67,7 @@ fn pieces(line: &str) -> Vec<Piece> {
                         1 => style.bold = true,
                         2 => style.faint = true,
                         30..=37 => style.color = code,
-                        _ => style = Piece::default(),
+                        _ => *style = Piece::default(),
                     }
                 }
                 text
@@ -86,7 +87,7 @@ fn svg(lines: &[Vec<Piece>]) -> String {
     let [width, height] = [widest as f64 * CELL[0], lines.len() as f64 * CELL[1]].map(|size| size + 2.0 * MARGIN);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" font-family=\"'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"{FONT}\">\n<title>Terminal: {}</title>\n<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#16181d\"/>\n",
-        escaped(PROMPT)
+        escaped(PROMPT[0].trim_end_matches([' ', '\\']))
     );
     for (row, line) in lines.iter().enumerate() {
         let y = MARGIN + (row as f64 + 0.75) * CELL[1];
@@ -126,12 +127,14 @@ mod tests {
 
     #[test]
     fn codes_become_styles_and_text_stays_text() {
-        let line = pieces("a\u{1b}[1;32mb <\u{1b}[0m\u{1b}[2mc");
+        let mut style = Piece::default();
+        let line = pieces("a\u{1b}[1;32mb <\u{1b}[0m\u{1b}[2mc", &mut style);
         assert_eq!(line.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>(), ["a", "b <", "c"]);
         assert_eq!(
             (line[0].bold, line[1].bold, line[1].color, line[2].bold, line[2].faint),
             (false, true, 32, false, true)
         );
+        assert!(pieces("wrapped\u{1b}[0m", &mut style)[0].faint && !style.faint);
         let drawn = svg(&[line]);
         assert!(drawn.contains("fill=\"#7ec699\" font-weight=\"bold\">b &lt;</text>"), "{drawn}");
     }
