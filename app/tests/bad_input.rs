@@ -175,7 +175,7 @@ fn a_full_disk_ends_the_run_with_its_name() {
     assert!(!here.path("small/record.jsonl").exists());
 }
 
-/// A file of arrays of f32, written by hand: a header in JSON behind its length, then the values.
+/// A file of arrays of f32, written by hand: a header in JSON after its length, then the values.
 fn safetensors(arrays: &[(&str, &[f32])]) -> Vec<u8> {
     let mut header = serde_json::Map::new();
     let mut data: Vec<u8> = Vec::new();

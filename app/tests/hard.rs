@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use ellwand::internals::bench::{Cell, Effort, Instrument, Plan, Selection};
 use ellwand::internals::core::{
-    Case, DeviceKind, Implementation, Outcome, Poison, Prepared, Registry, Tensor, Tensors,
+    Case, DeviceError, DeviceKind, Implementation, Outcome, Poison, Prepared, Registry, Tensor, Tensors,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -69,7 +69,7 @@ impl Prepared for Planted {
         poison.fill_tensor(&mut tensor);
         self.weights.copy_from_slice(tensor.f32().unwrap());
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         let weights = Tensor::new(&self.shape, &self.weights[..]).map_err(|error| error.to_string())?;
         Ok(Tensors::new().with("weights", weights))
     }
@@ -83,7 +83,7 @@ fn a_softmax_that_scales_before_it_subtracts_is_refused_on_hard_inputs_alone() {
     registry.implementation(Planted::row("scales-first", |x, top| (x * LOG2_E - top * LOG2_E).exp2()));
     let cell = cell(&registry, "attention-softmax");
     let instrument = instrument(&registry);
-    let made = instrument.made(&cell).unwrap();
+    let made = instrument.inputs_and_reference(&cell).unwrap();
     let hard = instrument.hard(&cell).unwrap();
     let row = |name: &str| cell.implementations.iter().find(|row| row.name == name).unwrap().clone();
     let right = row("subtracts-first");

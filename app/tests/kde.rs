@@ -24,7 +24,7 @@ fn golden_arrays_are_decoded_by_every_implementation() {
             let out = format!("{workload}-{implementation}-{precision}");
             let how = ["-i", implementation, "--precision", precision, "--verify"];
             let ran = here.run(&[&["apply", workload, "--input", GOLDEN, "-o", &out][..], &how].concat());
-            if precision == "f64" && ran.stderr.contains("--precision f32") {
+            if precision == "f64" && ran.stderr.contains("precision=f32") {
                 continue;
             }
             assert_eq!(ran.code, Some(0), "{out}\n{}", ran.stderr);

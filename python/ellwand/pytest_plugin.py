@@ -22,7 +22,7 @@ __all__ = ["Measure", "measure"]
 
 
 class Budget:
-    """A measurement that can be held against limits."""
+    """A measurement that can be compared with limits."""
 
     def __init__(self, measurement: Measurement, memory_mb: Callable[[], float]) -> None:
         self.measurement = measurement

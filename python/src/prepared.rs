@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ellwand::internals::core::{Better, Poison, Prepared, Reading, Tensors};
+use ellwand::internals::core::{Better, DeviceError, Poison, Prepared, Reading, Tensors};
 use pyo3::prelude::*;
 
 use crate::{arrays, errors};
@@ -97,7 +97,7 @@ impl Prepared for PyPrepared {
         });
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         if self.error.is_none() && (!self.looked || self.wait.is_some()) {
             Python::attach(|py| {
                 if !self.looked {
@@ -109,7 +109,7 @@ impl Prepared for PyPrepared {
                 }
             });
         }
-        self.error.clone().map_or(Ok(()), Err)
+        self.error.clone().map_or(Ok(()), |error| Err(DeviceError::new(error)))
     }
 
     fn poison(&mut self, poison: Poison) {
@@ -121,16 +121,18 @@ impl Prepared for PyPrepared {
         self.stale = true;
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         if let Some(error) = &self.error {
-            return Err(error.clone());
+            return Err(DeviceError::new(error.as_str()));
         }
         if self.stale {
-            return Err("it has not run since its outputs were overwritten".into());
+            return Err(DeviceError::new("it has not run since its outputs were overwritten"));
         }
         Python::attach(|py| {
             let outputs = self.ready.output.bind(py).call1((self.result(py),));
-            outputs.and_then(|outputs| arrays::from_dict(&outputs)).map_err(|error| errors::describe(py, &error))
+            outputs
+                .and_then(|outputs| arrays::from_dict(&outputs))
+                .map_err(|error| DeviceError::new(errors::describe(py, &error)))
         })
     }
 

@@ -119,9 +119,11 @@ fn miri() -> Result<()> {
             .env("MIRIFLAGS", flags)
             .env("PROPTEST_CASES", "2")
             .status()
-            .context("Miri needs rustup: rustup component add miri rust-src --toolchain nightly")?;
+            .context("Miri needs rustup")?;
         if !status.success() {
-            bail!("Miri on {package} ended with {status}");
+            bail!(
+                "Miri on {package} ended with {status}; it needs `rustup component add miri rust-src --toolchain nightly`"
+            );
         }
     }
     Ok(())

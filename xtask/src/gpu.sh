@@ -223,7 +223,7 @@ part() {
     [ "$code" -ne 137 ] || [ "$took" -ge "$seconds" ] || code=killed
     case $code in
         0) told "$name" ok "$took" "" ;;
-        99) told "$name" timeout "$took" "could not be stopped and may run beside what comes behind; what it said is in $name.txt" ;;
+        99) told "$name" timeout "$took" "could not be stopped and may run beside what follows; what it said is in $name.txt" ;;
         124 | 137) told "$name" timeout "$took" "stopped after $seconds s; what it said is in $name.txt" ;;
         6) told "$name" unsupported "$took" "nothing was measured, see $name.txt: $(why "$name")" ;;
         killed) told "$name" failed "$took" "killed from outside, where memory runs out for one; what it said is in $name.txt" ;;

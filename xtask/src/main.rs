@@ -6,6 +6,7 @@ mod check;
 mod cuda;
 mod figures;
 mod gpu;
+mod picture;
 mod python;
 mod readme;
 mod revisions;
@@ -32,14 +33,17 @@ cargo xtask TASK
                        every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
-                       on two nodes of this machine; fails without Slurm or root), miri, loom (what threads of the profiler
-                       see of each other, in every order), python (installs PyTorch and JAX)
+                       on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
+                       buffers, spans and statistics; needs rustup's nightly components miri and rust-src, so CI
+                       does not run it), loom (what threads of the profiler see of each other, in every order), python
+                        (installs PyTorch and JAX)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
+  picture        draws README's picture of a terminal from a committed record
   revisions N [FIRST]
                  compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
                  given) and counts the verdicts; none may be red
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         ["figures", folder] => figures::figures(folder),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
+        ["picture"] => picture::picture(),
         ["revisions", count] => revisions::revisions(count, "1"),
         ["revisions", count, first] => revisions::revisions(count, first),
         ["attack"] => attack::attack(""),

@@ -15,8 +15,8 @@ use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 
-use crate::calibrate::{self, Effort};
-use crate::check::{self, Task, failed, guarded};
+use crate::calibrate::{self, SlotNeeds};
+use crate::check::{self, SetupError, Task, failed, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
@@ -100,10 +100,10 @@ impl<'a> Arm<'a> {
     ///
     /// # Errors
     /// The outcome if a run fails.
-    pub(crate) fn calibrate(&mut self, effort: Effort) -> Result<(), Outcome> {
+    pub(crate) fn calibrate(&mut self, effort: SlotNeeds) -> Result<(), Outcome> {
         let prepared = self.prepared.as_mut();
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
-        self.slot = shaped.and_then(|shaped| shaped).map_err(failed)?;
+        self.slot = shaped.map_err(failed)?.map_err(failed)?;
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl<'a> Arm<'a> {
     pub(crate) fn turn(&mut self, steps: Steps) -> Result<Curve, Outcome> {
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || settle::turn(self.device, scope, prepared, steps));
-        taken.and_then(|taken| taken).map_err(failed)
+        taken.map_err(failed)?.map_err(failed)
     }
 
     fn timed(&mut self, poisoned: bool) -> Result<sample::Taken, Outcome> {
@@ -139,7 +139,7 @@ impl<'a> Arm<'a> {
             }
             sample::slot(self.device, scope, prepared, self.slot)
         });
-        taken.and_then(|taken| taken).map_err(failed)
+        taken.map_err(failed)?.map_err(failed)
     }
 
     /// Takes one slot. If `last`, poisons the outputs first, because this slot's answer is checked next.
@@ -156,7 +156,7 @@ impl<'a> Arm<'a> {
     ///
     /// # Errors
     /// The outcome if a run fails or the answer is wrong.
-    pub(crate) fn again(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
+    pub(crate) fn rejudge(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
         let mut readings = self.steady(probes);
         // The run under the probes is as good as the slot: both followed the poisoning.
         let output = if std::mem::take(&mut self.poisoned) {
@@ -228,8 +228,9 @@ impl<'a> Judge<'a> {
             Some(expected) => expected,
             None => {
                 let make = || {
-                    let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
-                    made.and_then(|made| made.map_err(|error| error.to_string()))
+                    Ok::<_, SetupError>(guarded("the workload's reference", || {
+                        task.workload.reference(task.case, task.inputs)
+                    })??)
                 };
                 Cow::Owned(shared::at(self.shared.as_deref(), make).map_err(failed)?)
             }

@@ -72,9 +72,9 @@ const YOUNG: f64 = 2.0 / 3.0;
 /// The two sides of a comparison.
 #[derive(Debug, Clone)]
 pub struct Sides {
-    /// The baseline.
+    /// The side that the ratio divides by.
     pub baseline: Spec,
-    /// The candidate.
+    /// The side whose time is the ratio's numerator.
     pub candidate: Spec,
     /// Thread counts of baseline and candidate.
     pub parallelism: [Parallelism; 2],
@@ -271,7 +271,7 @@ impl Arms<'_> {
         if (whole as u64) < fewest.min(rounds) {
             return Err(NoDecision::OutOfTime(None));
         }
-        let judged = block.all_again()?;
+        let judged = block.rejudge_all()?;
         if let Some(gone) = judged.iter().position(Option::is_none) {
             return Err(now_ended(&block, gone, ARMS[gone]));
         }

@@ -15,7 +15,7 @@
 
 use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
 use ellwand_core::stats::{
-    Change, Difference, Rule, StatsError, Weighted, block_value, decide_weighted, evidence, median, quantile,
+    Change, DecisionRule, Difference, StatsError, Weighted, block_value, decide_weighted, evidence, median, quantile,
     weighted_evidence,
 };
 
@@ -39,7 +39,7 @@ const SLOW_LEVEL: f64 = 0.05;
 pub struct Side {
     /// `median`, `p90`, `mean`.
     pub name: &'static str,
-    /// The answer.
+    /// The verdict on the ratio of the medians.
     pub change: Change,
     /// True if the candidate may well be slower in this respect, so that more blocks are worth their time.
     pub suspicious: bool,
@@ -85,7 +85,7 @@ impl Beside {
     }
 
     /// Answers all questions from the blocks so far.
-    pub(crate) fn answers(&self, rule: &Rule) -> Result<Vec<Side>, StatsError> {
+    pub(crate) fn answers(&self, rule: &DecisionRule) -> Result<Vec<Side>, StatsError> {
         let rare = more_slow_slots(self.slow);
         let mut sides = Vec::new();
         for (index, question) in QUESTIONS.iter().enumerate() {

@@ -216,7 +216,7 @@ impl<'a> Block<'a> {
     }
 
     /// Takes one slot of an arm; `None` if the arm has ended. If `judged`, the worker poisons the outputs first, and
-    /// [`Block::again`] checks this slot's answer.
+    /// [`Block::rejudge`] checks this slot's answer.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -253,20 +253,20 @@ impl<'a> Block<'a> {
     ///
     /// # Errors
     /// If the user interrupts.
-    pub fn again(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
+    pub fn rejudge(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
         let arm = &mut self.arms[arm];
         arm.put(Ask::Again);
         arm.judged(self.limits.open, self.interrupt)
     }
 
-    /// Checks every arm again, as [`Block::again`] does, in parallel if the arms were prepared in parallel.
+    /// Checks every arm again, as [`Block::rejudge`] does, in parallel if the arms were prepared in parallel.
     ///
     /// # Errors
     /// If the user interrupts.
-    pub fn all_again(&mut self) -> Result<Vec<Option<Judged>>, Interrupted> {
+    pub fn rejudge_all(&mut self) -> Result<Vec<Option<Judged>>, Interrupted> {
         let (limit, together) = (self.limits.open, self.together);
         if !together {
-            return (0..self.arms.len()).map(|arm| self.again(arm)).collect();
+            return (0..self.arms.len()).map(|arm| self.rejudge(arm)).collect();
         }
         self.arms.iter_mut().for_each(|arm| arm.put(Ask::Again));
         let interrupt = self.interrupt;

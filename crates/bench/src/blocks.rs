@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
-use crate::check::guarded;
+use crate::check::{SetupError, guarded};
 use crate::measure::{Event, Instrument, Interrupted, turns};
 use crate::plan::Cell;
 use crate::reuse;
@@ -57,7 +57,6 @@ struct Row {
     ended: Option<Outcome>,
     /// True if it is measured only once.
     slow: bool,
-    /// Processes measured.
     processes: u32,
 }
 
@@ -90,7 +89,7 @@ impl Blocks<'_> {
 
     /// The case as measured and, if only one output is correct, its digest, so that no worker needs to compute the
     /// reference.
-    fn known(&self, cell: &Cell) -> Result<(Case, Known), String> {
+    fn known(&self, cell: &Cell) -> Result<(Case, Known), SetupError> {
         let workload = cell.workload.as_ref();
         let mut known = Known::default();
         let exact = workload.tolerance(&cell.case) == Tolerance::Exact;
@@ -102,7 +101,7 @@ impl Blocks<'_> {
             let expected = if exact { Some(workload.reference(&case, &inputs)?) } else { None };
             Ok::<_, InputError>((case, expected))
         });
-        let (case, expected) = made.and_then(|made| made.map_err(|error| error.to_string()))?;
+        let (case, expected) = made??;
         if let Some(expected) = expected {
             let values = Compared::all(expected.iter().map(|(_, tensor)| tensor.len()).sum());
             let verdict = Verdict {
@@ -167,7 +166,7 @@ impl Blocks<'_> {
             }
         }
         for (arm, index) in taking.iter().enumerate() {
-            let judged = open.again(arm)?;
+            let judged = open.rejudge(arm)?;
             let row = &mut rows[*index];
             match (open.state(arm), judged) {
                 (Ok(opened), Some(judged)) => {

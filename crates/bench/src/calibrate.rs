@@ -1,5 +1,6 @@
 //! Warm-up, and the number of iterations per slot.
 
+use ellwand_core::DeviceError;
 use ellwand_core::device::{Caches, CpuScope, Device, DeviceKind, Timing};
 use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::Settings;
@@ -11,7 +12,7 @@ const MOST_ITERATIONS: u64 = 1 << 24;
 
 /// Requirements on slots and warm-up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct SlotNeeds {
     /// Cache state at the start of a slot.
     pub(crate) caches: Caches,
     /// Shortest duration of a slot that holds several iterations.
@@ -20,7 +21,7 @@ pub(crate) struct Effort {
     pub(crate) warm_up_ns: u64,
 }
 
-impl Effort {
+impl SlotNeeds {
     /// The requirements in `settings`.
     pub(crate) fn of(settings: &Settings) -> Self {
         let Settings { caches, slot_min_ns, warm_up_ns, .. } = *settings;
@@ -53,8 +54,8 @@ pub(crate) fn shape(
     device: &dyn Device,
     parallelism: Parallelism,
     prepared: &mut dyn Prepared,
-    effort: Effort,
-) -> Result<Slot, String> {
+    effort: SlotNeeds,
+) -> Result<Slot, DeviceError> {
     let times = if device.kind() == DeviceKind::Cpu { 1 } else { LONGER_ON_DEVICES };
     let warm_up_ns = times * effort.warm_up_ns;
     match effort.caches {
@@ -81,13 +82,13 @@ fn cold(
     parallelism: Parallelism,
     prepared: &mut dyn Prepared,
     warm_up_ns: u64,
-) -> Result<Slot, String> {
+) -> Result<Slot, DeviceError> {
     let (mut spent, mut slots) = (0_u64, 0);
     let (mut fastest, mut flush_ns) = (u64::MAX, u64::MAX);
     while slots < COLD_SLOTS[0] || (spent < warm_up_ns && slots < COLD_SLOTS[1]) {
         let mut flushed = Ok(());
         let flush = device.time(CpuScope::Thread, &mut || flushed = device.flush_cache());
-        flushed.map_err(|error| error.to_string())?;
+        flushed?;
         flush_ns = flush_ns.min(flush.wall_ns);
         let timing = slot(device, parallelism.scope(), prepared, Slot::cold(0, 0))?.timing;
         fastest = fastest.min(timing.device_ns.unwrap_or(timing.wall_ns));
@@ -116,7 +117,7 @@ fn warm(
     prepared: &mut dyn Prepared,
     slot_ns: u64,
     warm_up_ns: u64,
-) -> Result<Slot, String> {
+) -> Result<Slot, DeviceError> {
     let most = prepared.most_iterations().clamp(1, MOST_ITERATIONS);
     let mut iterations = 1_u64;
     let mut spent = 0_u64;
@@ -169,7 +170,7 @@ mod tests {
             self.left = self.left.saturating_sub(1);
         }
         fn poison(&mut self, _: ellwand_core::Poison) {}
-        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+        fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
             Ok(ellwand_core::Tensors::new())
         }
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ellwand_core::case::Case;
 use ellwand_core::device::{Caches, CpuScope, Device};
-use ellwand_core::error::PrepareError;
+use ellwand_core::error::{DeviceError, InputError, PrepareError};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::poison::Poison;
 use ellwand_core::record::Outcome;
@@ -23,15 +23,14 @@ pub(crate) struct Task<'a> {
 }
 
 /// Turns an error into an outcome.
-pub(crate) fn failed(error: String) -> Outcome {
-    Outcome::Failed { error }
+pub(crate) fn failed(error: impl ToString) -> Outcome {
+    Outcome::Failed { error: error.to_string() }
 }
 
 /// An implementation that has run once; its answer is not yet checked.
 pub(crate) struct Ran {
     /// The prepared implementation.
     pub(crate) prepared: Box<dyn Prepared>,
-    /// Preparation time.
     pub(crate) prepare_ns: u64,
     /// Wall time of the first run, including whatever it loads and compiles.
     pub(crate) first_run_ns: u64,
@@ -42,10 +41,10 @@ pub(crate) struct Ran {
 ///
 /// # Errors
 /// Why the caches cannot be flushed.
-pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> {
+pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), DeviceError> {
     match caches {
         Caches::Warm => Ok(()),
-        Caches::Cold => guarded("flush_cache", || device.flush_cache())?.map_err(|error| error.to_string()),
+        Caches::Cold => Ok(guarded("flush_cache", || device.flush_cache())??),
     }
 }
 
@@ -62,11 +61,11 @@ pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &d
         Some(Ok(Ok(prepared))) => prepared,
         Some(Ok(Err(PrepareError::Unsupported(why)))) => return Err(Outcome::Unsupported { why }),
         Some(Ok(Err(PrepareError::Failed(error)))) => return Err(Outcome::Failed { error }),
-        Some(Err(error)) => return Err(Outcome::Failed { error }),
+        Some(Err(error)) => return Err(failed(error)),
         None => return Err(Outcome::Failed { error: "the device did not run the preparation".into() }),
     };
     let mut ran = Ok(Ok(()));
-    guarded("poison", || prepared.poison(FIRST)).map_err(|error| Outcome::Failed { error })?;
+    guarded("poison", || prepared.poison(FIRST)).map_err(failed)?;
     let first = device.time(implementation.parallelism.scope(), &mut || {
         ran = guarded("run", || {
             prepared.run();
@@ -119,7 +118,7 @@ pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 /// # Errors
 /// The outcome if they cannot be read.
 pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
-    guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })
+    guarded("output", || prepared.output()).map_err(failed)?.map_err(failed)
 }
 
 /// Checks outputs against the expected ones.
@@ -127,14 +126,13 @@ pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 /// # Errors
 /// [`Outcome::Wrong`] if they are wrong, [`Outcome::Failed`] if the workload's judge fails.
 pub(crate) fn judge(task: &Task, expected: &Tensors, output: &Tensors) -> Result<Verdict, Outcome> {
-    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output))
-        .map_err(|error| Outcome::Failed { error })?;
+    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output)).map_err(failed)?;
     let verdict = verdict.of_something();
     if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
 }
 
-fn flatten(ran: Result<Result<(), String>, String>) -> Result<(), Outcome> {
-    ran.and_then(|synced| synced).map_err(|error| Outcome::Failed { error })
+fn flatten(ran: Result<Result<(), DeviceError>, Panicked>) -> Result<(), Outcome> {
+    ran.map_err(failed)?.map_err(failed)
 }
 
 thread_local! {
@@ -146,11 +144,38 @@ pub fn guarding() -> bool {
     GUARDING.get()
 }
 
+/// A panic in code of a workload, an implementation or a library, which becomes a row of the result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it panicked in {step}: {message}")]
+pub struct Panicked {
+    /// What was called.
+    pub step: String,
+    /// The message of the panic, without control characters.
+    pub message: String,
+}
+
+impl From<Panicked> for DeviceError {
+    fn from(panicked: Panicked) -> Self {
+        DeviceError::new(panicked.to_string())
+    }
+}
+
+/// Why inputs, reference or hard sets of a case are missing, so that none of its implementations can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The workload panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+    /// The workload refused the case or the user's arrays.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
 /// Calls `body` and turns a panic into an error.
 ///
 /// # Errors
 /// The step and the panic message.
-pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
+pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
     let outer = GUARDING.replace(true);
     let caught = catch_unwind(AssertUnwindSafe(body));
     GUARDING.set(outer);
@@ -160,7 +185,7 @@ pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".to_string());
-        format!("it panicked in {step}: {}", plain(message.as_bytes()))
+        Panicked { step: step.into(), message: plain(message.as_bytes()) }
     })
 }
 

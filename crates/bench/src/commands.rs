@@ -5,6 +5,7 @@
 //! compared only on request, in separate runs before and after the timed ones. The time budget begins with the first run
 //! of all; a run that lasts until its end is killed.
 
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,7 +29,7 @@ const RUNS: f64 = 5.0;
 /// Blocks that fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
 
-const NOTHING_PRINTED: &str = "it prints nothing to stdout, so --same-output has nothing to compare";
+const NOTHING_PRINTED: &str = "it prints nothing to stdout, so there is no output to compare";
 
 /// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
 ///
@@ -148,10 +149,10 @@ impl Runner<'_> {
         }
         let output = watched(command, self.guard, left.min(self.limit), self.interrupt);
         check(self.interrupt)?;
-        match output.map_err(|error| failed(arm, error))? {
+        match output.map_err(|error| failed(arm, error.to_string()))? {
             Some(output) => Ok(output),
             None if left < self.limit => Err(NoDecision::OutOfTime(None)),
-            None => Err(failed(arm, late(self.limit))),
+            None => Err(failed(arm, CommandError::Late(self.limit).to_string())),
         }
     }
 }
@@ -166,7 +167,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     let at = baseline.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
     let [a, b] = [&baseline, &candidate].map(|lines| lines.get(at).map_or(&[][..], Vec::as_slice));
     let first = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let told = |lines: &[Vec<u8>]| match lines.get(at) {
+    let excerpt = |lines: &[Vec<u8>]| match lines.get(at) {
         Some(line) => {
             // From a little before the difference on: two lines may begin alike for long.
             let from = first.saturating_sub(20);
@@ -177,7 +178,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
         None => "nothing more".into(),
     };
     let (place, line) = (first + 1, at + 1);
-    let (candidate, baseline) = (told(&candidate), told(&baseline));
+    let (candidate, baseline) = (excerpt(&candidate), excerpt(&baseline));
     Some(format!("its output differs in line {line}, byte {place}: {candidate}, the baseline's is {baseline}"))
 }
 
@@ -202,17 +203,40 @@ fn end(status: ExitStatus) -> String {
     }
 }
 
+/// Why a command has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The program is missing, or the system refuses to start it.
+    #[error("{program} could not be started: {error}")]
+    Start {
+        /// The program as the command names it.
+        program: String,
+        /// Message of the system.
+        error: io::Error,
+    },
+    /// The system lost the process.
+    #[error("it could not be waited for: {0}")]
+    Wait(io::Error),
+    /// No thread could be started to enforce the limit.
+    #[error("it was killed because no thread can watch over it: {0}")]
+    Unwatched(io::Error),
+    /// It ran past this limit, or the user interrupted.
+    #[error("it did not end within {} s and was killed", .0.as_secs_f64())]
+    Late(Duration),
+}
+
 /// Runs a command to its end. Kills it, with everything it started, at the time limit or if the user interrupts; it
 /// also ends with the guard, whose process group it joins.
 ///
 /// # Errors
 /// If the command cannot be started, or was killed.
-pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
-    watched(command, guard, limit, interrupt)?.ok_or_else(|| late(limit))
-}
-
-fn late(limit: Duration) -> String {
-    format!("it did not end within {} s and was killed", limit.as_secs_f64())
+pub fn run(
+    command: &mut Command,
+    guard: &Guard,
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> Result<Output, CommandError> {
+    watched(command, guard, limit, interrupt)?.ok_or(CommandError::Late(limit))
 }
 
 /// As [`run`]; `None` if the command was killed at the time limit or by the user.
@@ -221,10 +245,10 @@ fn watched(
     guard: &Guard,
     limit: Duration,
     interrupt: &AtomicBool,
-) -> Result<Option<Output>, String> {
+) -> Result<Option<Output>, CommandError> {
     let child = command.process_group(guard.group()).spawn();
-    let child =
-        child.map_err(|error| format!("{} could not be started: {error}", command.get_program().to_string_lossy()))?;
+    let program = || command.get_program().to_string_lossy().into_owned();
+    let child = child.map_err(|error| CommandError::Start { program: program(), error })?;
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
         // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
@@ -242,11 +266,11 @@ fn watched(
         if watch.is_err() {
             guard.kill();
         }
-        let output = child.wait_with_output().map_err(|error| format!("it could not be waited for: {error}"));
+        let output = child.wait_with_output().map_err(CommandError::Wait);
         drop(done);
         match watch.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(true)) => Ok(None),
-            Err(error) => Err(format!("it was killed because no thread can watch over it: {error}")),
+            Err(error) => Err(CommandError::Unwatched(error)),
             Ok(_) => output.map(Some),
         }
     })

@@ -16,7 +16,7 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
 use ellwand_core::record::{Outcome, Sample, Settling};
-use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError};
+use ellwand_core::stats::{Change, DecisionRule, Difference, LOOKS, StatsError};
 
 use crate::beside::{self, QUESTIONS, Side};
 use crate::measure::Interrupted;
@@ -35,9 +35,9 @@ pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// Region of practical equivalence, probability of a wrong verdict, and looks.
-    pub rule: Rule,
+    pub rule: DecisionRule,
     /// The same for the side questions, which share that probability once more.
-    side_rule: Rule,
+    side_rule: DecisionRule,
     /// Time limits for answers.
     pub limits: Limits,
     /// Seed of all random choices.
@@ -65,8 +65,8 @@ impl Terms {
     /// If they do not form a valid plan.
     pub fn new(rope: f64, alpha: f64, most: Option<usize>, limits: Limits, coin: u64) -> Result<Self, StatsError> {
         let looks = looks(most);
-        let rule = Rule::new(rope, alpha, &looks)?;
-        let side_rule = Rule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
+        let rule = DecisionRule::new(rope, alpha, &looks)?;
+        let side_rule = DecisionRule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
         Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY, age_s: AGE_S })
     }
 
@@ -208,7 +208,7 @@ pub enum NoDecision {
     Ended {
         /// Name of the arm.
         arm: &'static str,
-        /// Its outcome.
+        /// Why it has no times.
         outcome: Outcome,
     },
     /// The time is not enough for two blocks, or for the fewest that can decide: these take about this many seconds, if
@@ -259,7 +259,7 @@ pub(crate) struct Taken {
 pub(crate) struct Spent {
     /// Starting, checking and ending the processes; 0 if blocks have a fixed number of rounds.
     pub(crate) start_s: f64,
-    /// All rounds.
+    /// Seconds that all rounds of the block took.
     pub(crate) rounds_s: f64,
     /// Since the comparison began.
     pub(crate) gone_s: f64,

@@ -6,9 +6,9 @@
 /// Events that can be counted, in user mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// CPU cycles.
+    /// CPU cycles, whatever the clock rate.
     Cycles,
-    /// Instructions retired.
+    /// Instructions retired, without those of mispredicted paths.
     Instructions,
     /// Last-level cache misses, as the kernel maps them to this processor.
     CacheMisses,

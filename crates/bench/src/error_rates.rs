@@ -2,7 +2,7 @@
 //! only.
 
 use ellwand_core::record::Sample;
-use ellwand_core::stats::{Difference, Rule, decide, proportion_lower_bound, special};
+use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_lower_bound, special};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -106,7 +106,7 @@ fn what_is_slow_now_and_then_is_found() {
 /// The cost of waiting: if the time is the same, nearly all comparisons say so at once, also with noisy neighbours.
 #[test]
 fn equal_things_rarely_wait_for_slow_moments() {
-    let rule = Rule::default();
+    let rule = DecisionRule::default();
     for (slow, share) in [(Slow::Never, 0.02), (Slow::Neighbours, 0.2)] {
         let decisions: Vec<Decision> = (0..150).map(|seed| compare([slow; 2], seed)).collect();
         let waited = decisions.iter().map(|decision| {

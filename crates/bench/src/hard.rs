@@ -7,7 +7,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::{Verdict, compare};
 use ellwand_core::{Case, HardSet};
 
-use crate::check::{self, Task};
+use crate::check::{self, SetupError, Task};
 use crate::measure::Instrument;
 use crate::plan::Cell;
 
@@ -35,17 +35,17 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// If inputs or reference cannot be computed.
-    pub fn hard(&self, cell: &Cell) -> Result<Hard, String> {
+    pub fn hard(&self, cell: &Cell) -> Result<Hard, SetupError> {
         let workload = cell.workload.as_ref();
-        check::guarded("the workload's hard sets", || {
+        let sets = check::guarded("the workload's hard sets", || {
             let sets = workload.hard_sets(&cell.case, self.seed)?;
             let with_expected = |set: HardSet| {
                 let expected = workload.reference(&set.case, &set.inputs)?;
                 Ok::<_, InputError>((set, expected))
             };
-            sets.into_iter().map(with_expected).collect::<Result<Vec<_>, _>>().map(Hard)
-        })?
-        .map_err(|error| error.to_string())
+            sets.into_iter().map(with_expected).collect::<Result<Vec<_>, InputError>>()
+        })??;
+        Ok(Hard(sets))
     }
 
     /// Runs an implementation once on each hard set and judges its answers; nothing is timed.
@@ -82,7 +82,7 @@ impl Instrument<'_> {
         case: &Case,
         row: &Implementation,
     ) -> Result<(), Outcome> {
-        let device = self.device(row).map_err(|why| Outcome::Unsupported { why })?;
+        let device = self.device(row).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs: &set.inputs };
         let mut ran = check::first_run(&task, row, device)?;
         let output = check::output(ran.prepared.as_mut())?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand_core::case::Case;
 use ellwand_core::device::Device;
-use ellwand_core::error::InputError;
+use ellwand_core::error::{DeviceError, InputError};
 use ellwand_core::implementation::Implementation;
 use ellwand_core::record::{Basis, CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
 use ellwand_core::registry::Registry;
@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::arm::{Arm, Judge};
 use crate::calibrate;
-use crate::check::{self, Task};
+use crate::check::{self, SetupError, Task};
 use crate::plan::Cell;
 use crate::probe::Probe;
 use crate::reuse;
@@ -42,9 +42,9 @@ pub enum Event<'a> {
     Checking(&'a str),
     /// Some of the planned rounds are done.
     Sampled {
-        /// Rounds done.
+        /// Rounds completed so far.
         rounds: u32,
-        /// Rounds planned.
+        /// Rounds that fill the time budget of the case.
         planned: u32,
     },
 }
@@ -87,9 +87,7 @@ struct Runner<'a> {
 }
 
 enum State<'a> {
-    /// Being sampled.
     Alive(Box<Alive<'a>>),
-    /// Ended early.
     Ended(Outcome),
 }
 
@@ -107,7 +105,7 @@ impl Instrument<'_> {
     /// If the user interrupts.
     pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
         let workload = cell.workload.as_ref();
-        let (case, inputs, expected) = match self.made(cell) {
+        let (case, inputs, expected) = match self.inputs_and_reference(cell) {
             Ok(made) => made,
             Err(error) => return Ok(self.all_failed(cell, &error)),
         };
@@ -128,13 +126,13 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// Why they cannot be made; this includes panics of the workload.
-    pub fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
-        check::guarded("the workload's inputs and reference", || {
+    pub fn inputs_and_reference(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), SetupError> {
+        let made = check::guarded("the workload's inputs and reference", || {
             let (case, inputs) = self.inputs(cell.workload.as_ref(), &cell.case)?;
             let expected = cell.workload.reference(&case, &inputs)?;
             Ok::<_, InputError>((case, inputs, expected))
-        })?
-        .map_err(|error| error.to_string())
+        });
+        Ok(made??)
     }
 
     /// The inputs of a case: generated from the seed and the case id, or cut from the user's arrays.
@@ -158,7 +156,7 @@ impl Instrument<'_> {
         (case, inputs, expected): &(Case, Tensors, Tensors),
         implementation: &Implementation,
     ) -> Result<Verdict, Outcome> {
-        let device = self.device(implementation).map_err(|why| Outcome::Unsupported { why })?;
+        let device = self.device(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs };
         Ok(Arm::prepare(task, implementation, device, Judge::against(expected), &[])?.1.verdict)
     }
@@ -167,14 +165,14 @@ impl Instrument<'_> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
-    pub(crate) fn device(&self, implementation: &Implementation) -> Result<&dyn Device, String> {
+    pub(crate) fn device(&self, implementation: &Implementation) -> Result<&dyn Device, DeviceError> {
         self.registry.device_for(implementation).map(AsRef::as_ref)
     }
 
     /// Prepares, checks, warms up and calibrates one implementation.
     fn start<'r>(&'r self, task: Task<'r>, expected: &'r Tensors, implementation: &'r Implementation) -> Runner<'r> {
         let (device, state) = match self.device(implementation) {
-            Err(why) => (implementation.needs.name(), State::Ended(Outcome::Unsupported { why })),
+            Err(why) => (implementation.needs.name(), State::Ended(Outcome::Unsupported { why: why.to_string() })),
             Ok(device) => match self.alive(task, expected, implementation, device) {
                 Ok(alive) => (device.id(), State::Alive(Box::new(alive))),
                 Err(outcome) => (device.id(), State::Ended(outcome)),
@@ -190,9 +188,9 @@ impl Instrument<'_> {
         implementation: &Implementation,
         device: &'r dyn Device,
     ) -> Result<Alive<'r>, Outcome> {
-        check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why })?;
+        check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), self.probes)?;
-        arm.calibrate(calibrate::Effort::of(&self.settings))?;
+        arm.calibrate(calibrate::SlotNeeds::of(&self.settings))?;
         Ok(Alive { arm, opened, settling: None, samples: Vec::new() })
     }
 
@@ -277,7 +275,7 @@ impl Instrument<'_> {
         measurement.check = Some(opened.verdict);
         measurement.what_ran = opened.what_ran;
         measurement.readings = opened.readings;
-        match arm.again(self.probes) {
+        match arm.rejudge(self.probes) {
             Err(outcome) => measurement.outcome = outcome,
             Ok(judged) => {
                 measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));
@@ -294,7 +292,7 @@ impl Instrument<'_> {
         measurement
     }
 
-    pub(crate) fn all_failed(&self, cell: &Cell, error: &str) -> Vec<Measurement> {
+    pub(crate) fn all_failed(&self, cell: &Cell, error: &SetupError) -> Vec<Measurement> {
         let failed = |implementation| Measurement {
             outcome: Outcome::Failed { error: error.to_string() },
             ..self.blank(cell.workload.as_ref(), &cell.case, implementation)

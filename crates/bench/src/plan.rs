@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ellwand_core::axis::{Axis, Size};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::DeviceKind;
-use ellwand_core::error::{InputError, nearest};
+use ellwand_core::error::InputError;
 use ellwand_core::implementation::Implementation;
 use ellwand_core::registry::{Registry, matches, selects};
 use ellwand_core::workload::Workload;
@@ -102,9 +102,9 @@ impl Plan {
             }
         }
         if plan.cells.is_empty() && !selection.devices.is_empty() {
-            return Err(InputError::new(
-                format!("--device {}", selection.devices.join(",")),
-                "no implementation asked for runs there",
+            return Err(InputError::setting(
+                "device",
+                format!("no implementation asked for runs on {}", selection.devices.join(", ")),
                 "a device that `list` shows beside an implementation",
             ));
         }
@@ -204,11 +204,8 @@ fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
                 [] => "no axis: it has no axes".to_string(),
                 known => format!("one of {}", unique(known).join(", ")),
             };
-            let error = InputError::new(format!("--{name}"), problem, expected);
-            return Err(match nearest(name, axes) {
-                Some(near) => error.help(format!("did you mean --{near}?")),
-                None => error,
-            });
+            let error = InputError::setting(name, problem, expected);
+            return Err(error.near(name, axes));
         }
     }
     Ok(())
@@ -218,11 +215,11 @@ fn check_size_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
     let sizes: Vec<&str> = workloads.iter().flat_map(|w| w.sizes().iter().map(|size| size.name)).collect();
     let Some(name) = selection.sizes().find(|name| !sizes.contains(name)) else { return Ok(()) };
     let expected = if sizes.is_empty() {
-        "no --size, since these workloads name none".to_string()
+        "no size, since these workloads name none".to_string()
     } else {
         format!("one of {}", unique(&sizes).join(", "))
     };
-    Err(InputError::new("--size", format!("'{name}' is unknown"), expected).near(name, sizes))
+    Err(InputError::setting("size", format!("'{name}' is unknown"), expected).near(name, sizes))
 }
 
 fn check_implementations_known(
@@ -238,7 +235,7 @@ fn check_implementations_known(
     for pattern in &selection.implementations {
         if !known.iter().any(|name| matches(pattern, name)) {
             let expected = format!("one of {}", unique(&known).join(", "));
-            let error = InputError::new("--implementation", format!("'{pattern}' is unknown"), expected);
+            let error = InputError::setting("implementation", format!("'{pattern}' is unknown"), expected);
             return Err(error.near(pattern, known));
         }
     }
@@ -270,8 +267,8 @@ pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<()
             here.filter(|id| id.split(':').next() == Some(kind)).collect::<Vec<_>>()
         });
         if let Some(ids) = of_kind.filter(|ids| !ids.is_empty() && !ids.contains(&device.as_str())) {
-            return Err(InputError::new(
-                "--device",
+            return Err(InputError::setting(
+                "device",
                 format!("there is no '{device}' here"),
                 format!("one of {}", ids.join(", ")),
             ));
@@ -279,8 +276,8 @@ pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<()
         let here = registry.devices().iter().any(|known| known.id() == device);
         let (kind, index) = device.split_once(':').unwrap_or((device, "0"));
         if !(here || kinds.contains(&kind) && index.parse::<u32>().is_ok()) {
-            return Err(InputError::new(
-                "--device",
+            return Err(InputError::setting(
+                "device",
                 format!("'{device}' is unknown"),
                 "cpu, cuda or wgpu, or one with an index such as cuda:0",
             ));
@@ -318,10 +315,10 @@ pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<
             else {
                 continue;
             };
-            match left.iter_mut().find(|(_, known)| *known == why) {
+            match left.iter_mut().find(|(_, known)| *known == why.to_string()) {
                 Some((names, _)) if !names.contains(&one.name) => names.push(one.name.clone()),
                 Some(_) => {}
-                None => left.push((vec![one.name.clone()], why)),
+                None => left.push((vec![one.name.clone()], why.to_string())),
             }
         }
     }

@@ -19,7 +19,7 @@ pub enum Span {
 pub struct Probe {
     /// Key of its reading.
     pub id: &'static str,
-    /// Column heading.
+    /// Heading of its column in tables.
     pub title: &'static str,
     /// Unit of the value.
     pub unit: &'static str,

@@ -1,11 +1,12 @@
 //! Slots: iterations that are timed together.
 
+use ellwand_core::DeviceError;
 use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::{Counts, Sample, Settings, SlotState};
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::{self, Effort};
+use crate::calibrate::{self, SlotNeeds};
 use crate::check;
 
 /// Most parts of a slot. Five parts avoid a disturbance as well as ten (a preemption hits one of them), and each part
@@ -26,7 +27,12 @@ pub struct Taken {
 ///
 /// # Errors
 /// If the work fails on its device.
-pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, shape: Slot) -> Result<Taken, String> {
+pub fn slot(
+    device: &dyn Device,
+    scope: CpuScope,
+    prepared: &mut dyn Prepared,
+    shape: Slot,
+) -> Result<Taken, DeviceError> {
     let most = prepared.most_iterations().max(1);
     let mut head = shape.lead;
     // Head iterations that cannot be loaded together with those of the slot run first.
@@ -108,7 +114,7 @@ pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
     let (slots, all) = (reasons.len(), samples.len());
     (slots > 0).then(|| {
-        let why = slowed::words(reasons.iter().fold(0, |all, by| all | by));
+        let why = slowed::names(reasons.iter().fold(0, |all, by| all | by));
         format!("throttled: the device slowed itself down ({why}) in {slots} of {all} slots; their times are those of a slower device")
     })
 }
@@ -203,7 +209,7 @@ impl Prepared for Nothing {
         self.calls = std::hint::black_box(self.calls.wrapping_add(1));
     }
     fn poison(&mut self, _: ellwand_core::Poison) {}
-    fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+    fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
         Ok(ellwand_core::Tensors::new())
     }
 }
@@ -212,9 +218,9 @@ impl Prepared for Nothing {
 ///
 /// # Errors
 /// If the device fails.
-pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, String> {
+pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, DeviceError> {
     let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
-    let effort = Effort { warm_up_ns: 0, ..Effort::of(settings) };
+    let effort = SlotNeeds { warm_up_ns: 0, ..SlotNeeds::of(settings) };
     let found = calibrate::shape(device, Parallelism::Single, nothing.as_mut(), effort)?;
     let mut costs = Vec::new();
     for _ in 0..15 {
@@ -249,7 +255,7 @@ mod tests {
             self.left -= 1;
         }
         fn poison(&mut self, _: ellwand_core::Poison) {}
-        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+        fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
             Ok(ellwand_core::Tensors::new())
         }
     }

@@ -13,6 +13,7 @@
 use std::sync::OnceLock;
 
 use ellwand_core::device::{CpuScope, Device, Part};
+use ellwand_core::error::DeviceError;
 use ellwand_core::implementation::Prepared;
 use ellwand_core::record::Settling;
 use ellwand_core::stats::median;
@@ -92,7 +93,7 @@ pub(crate) fn turn(
     scope: CpuScope,
     prepared: &mut dyn Prepared,
     steps: Steps,
-) -> Result<Curve, String> {
+) -> Result<Curve, DeviceError> {
     let at_once = (prepared.most_iterations() / steps.iterations.max(1)).clamp(1, steps.count);
     let mut curve = Curve::new();
     while (curve.len() as u64) < steps.count {

@@ -60,8 +60,8 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let times = seen.map(|seen| seen.iteration_ns);
     let (fastest, slowest) = (times[0].min(times[1]), times[0].max(times[1]));
     // f64::min and f64::max ignore NaN.
-    let told = times.iter().all(|time| time.is_finite() && *time > 0.0);
-    if !told || slowest > FAR * fastest {
+    let usable = times.iter().all(|time| time.is_finite() && *time > 0.0);
+    if !usable || slowest > FAR * fastest {
         return None;
     }
     let slot_ns = slot_ns as f64;

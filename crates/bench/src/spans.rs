@@ -15,6 +15,7 @@ use crate::arm::{Arm, Judge};
 use crate::check::{self, Task};
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
+use ellwand_core::error::DeviceError;
 
 /// Name of the span around an iteration; unlikely to occur in user code.
 const ITERATION: &str = "(iteration)";
@@ -59,7 +60,7 @@ impl Instrument<'_> {
         cost: Option<SpanCost>,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<Vec<Recording>, Interrupted> {
-        let made = self.made(cell);
+        let made = self.inputs_and_reference(cell);
         let mut recordings = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
@@ -70,7 +71,7 @@ impl Instrument<'_> {
                     self.recorded(task, expected, implementation, cost)?
                 }
                 Err(error) => {
-                    let failed = Outcome::Failed { error: error.clone() };
+                    let failed = Outcome::Failed { error: error.to_string() };
                     Recording { spans: self.no_spans(cell, implementation, failed), trace: None }
                 }
             });
@@ -92,7 +93,7 @@ impl Instrument<'_> {
         };
         let device = match self.device(implementation) {
             Ok(device) => device,
-            Err(why) => return ended(spans, Outcome::Unsupported { why }),
+            Err(why) => return ended(spans, Outcome::Unsupported { why: why.to_string() }),
         };
         spans.device = device.id().to_string();
         let (mut arm, opened) = match Arm::prepare(task, implementation, device, Judge::against(expected), &[]) {
@@ -102,10 +103,10 @@ impl Instrument<'_> {
         spans.what_ran = opened.what_ran;
         let trace = match self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings) {
             Ok(trace) => trace,
-            Err(error) => return ended(spans, Outcome::Failed { error }),
+            Err(error) => return ended(spans, check::failed(error)),
         };
         self.check_interrupt()?;
-        if let Err(outcome) = arm.again(&[]) {
+        if let Err(outcome) = arm.rejudge(&[]) {
             return ended(spans, outcome);
         }
         fill(&mut spans, &trace);
@@ -121,7 +122,7 @@ impl Instrument<'_> {
         first_run_ns: u64,
         device: &dyn Device,
         warnings: &mut Vec<String>,
-    ) -> Result<Trace, String> {
+    ) -> Result<Trace, DeviceError> {
         let fill_ns = self.settings.case_budget_ns.min(FILLED_NS);
         // A first run also warms caches and pages. If it is long enough that this hardly matters, a trial adds nothing.
         let look = u64::from(first_run_ns < fill_ns);
@@ -145,8 +146,8 @@ impl Instrument<'_> {
         prepared: &mut dyn Prepared,
         iterations: u64,
         device: Option<&dyn Device>,
-    ) -> Result<(Trace, Option<Did>), String> {
-        let session = Session::with_capacity(CAPACITY).map_err(|error| error.to_string())?;
+    ) -> Result<(Trace, Option<Did>), DeviceError> {
+        let session = Session::with_capacity(CAPACITY).map_err(|error| DeviceError::new(error.to_string()))?;
         let watching = device.map(|device| {
             let _clock = span!(CLOCK);
             device.watch()
@@ -164,11 +165,12 @@ impl Instrument<'_> {
                 prepared.run();
                 prepared.sync()?;
             }
-            Ok(())
+            Ok::<_, DeviceError>(())
         });
         let trace = session.finish();
         let did = device.zip(watching).map(|(device, watching)| watching.and_then(|()| device.watched()));
-        ran.and_then(|ran| ran).map(|()| (trace, did))
+        ran??;
+        Ok((trace, did))
     }
 
     fn no_spans(&self, cell: &Cell, implementation: &Implementation, outcome: Outcome) -> Spans {
@@ -186,7 +188,7 @@ fn iterations(budget_ns: u64, first_run_ns: u64, each_ns: u64, spans: u64) -> u6
 }
 
 /// What a device did, or why that is unknown.
-type Did = Result<Vec<Activity>, String>;
+type Did = Result<Vec<Activity>, DeviceError>;
 
 /// Moves device activity onto the timeline of the spans.
 fn place(trace: &mut Trace, mut activities: Vec<Activity>) {
@@ -323,10 +325,10 @@ mod tests {
         let mut iteration_ns = vec![60.0, 95.0];
         take_room_out(&mut iteration_ns, &mut nodes);
         assert_eq!(iteration_ns, [55.0, 55.0]);
-        let told: Vec<(String, &[f64])> = nodes.iter().map(|node| (node.path.join("/"), &node.total_ns[..])).collect();
+        let paths: Vec<(String, &[f64])> = nodes.iter().map(|node| (node.path.join("/"), &node.total_ns[..])).collect();
         let expected: [(&str, &[f64]); 4] =
             [("a", &[50.0, 50.0]), ("a/c", &[10.0, 10.0]), ("a/b", &[20.0, 20.0]), ("a/help", &[10.0, 10.0])];
-        assert_eq!(told, expected.map(|(path, times)| (path.to_string(), times)));
+        assert_eq!(paths, expected.map(|(path, times)| (path.to_string(), times)));
     }
 
     const BUDGET: u64 = 60_000_000;

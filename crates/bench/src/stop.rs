@@ -6,7 +6,7 @@ use ellwand_core::stats::{median, median_interval};
 /// The progress of a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// Completed rounds.
+    /// Rounds in which every live arm was sampled.
     pub rounds: u32,
     /// Rounds that fill the time budget of the case.
     pub planned: u32,

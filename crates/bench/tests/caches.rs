@@ -14,8 +14,8 @@ use ellwand_bench::worker::{Answer, Ask, Asked, Host, Open, serve};
 use ellwand_bench::{Cell, Instrument, Plan, Selection, resolutions};
 use ellwand_core::record::{Measurement, Outcome, Sample, Settings};
 use ellwand_core::{
-    Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors,
-    Timing,
+    Caches, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor,
+    Tensors, Timing,
 };
 
 /// The calls, in order.
@@ -26,7 +26,7 @@ impl Log {
     fn say(&self, what: &'static str) {
         self.0.lock().unwrap().push(what);
     }
-    fn said(&self) -> Vec<&'static str> {
+    fn calls(&self) -> Vec<&'static str> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -88,14 +88,14 @@ impl Prepared for Toy {
         self.log.say("load");
     }
     fn run(&mut self) {
-        let cold = self.log.said().iter().rev().find(|what| ["run", "flush"].contains(what)) == Some(&"flush");
+        let cold = self.log.calls().iter().rev().find(|what| ["run", "flush"].contains(what)) == Some(&"flush");
         self.log.say("run");
         self.clock.advance(if cold { 300 } else { 100 });
         for (y, x) in self.y.iter_mut().zip(&self.x) {
             *y = x + 1.0;
         }
     }
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         self.log.say("sync");
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Prepared for Toy {
         self.log.say("poison");
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
 }
@@ -150,16 +150,16 @@ fn a_cold_slot_is_loaded_then_flushed_then_timed_and_holds_one_iteration() {
     let cold = measured(&registry, Caches::Cold);
     assert_eq!(cold.outcome, Outcome::Measured);
     assert_eq!(cold.caches, Caches::Cold);
-    let said = log.said().join(" ");
+    let calls = log.calls().join(" ");
     assert_eq!(cold.samples.len(), 8);
     // Nothing runs between two slots: it would refill the flushed caches.
-    assert!(said.contains(&[SLOT; 8].join(" ")), "{said}");
+    assert!(calls.contains(&[SLOT; 8].join(" ")), "{calls}");
     // Calibration times the flush separately, because it is part of a sample's cost, and takes slots like the later
     // ones.
     let known = "start flush end load flush start run sync end ".repeat(3);
-    assert_eq!(said.matches(&known).count(), 1, "{said}");
-    assert_eq!(said.matches("load flush start run sync end").count(), 3 + 8, "{said}");
-    assert_eq!(said.matches("load").count(), 3 + 8, "no slot is taken in another way: {said}");
+    assert_eq!(calls.matches(&known).count(), 1, "{calls}");
+    assert_eq!(calls.matches("load flush start run sync end").count(), 3 + 8, "{calls}");
+    assert_eq!(calls.matches("load").count(), 3 + 8, "no slot is taken in another way: {calls}");
     let expected = Sample { iterations: 1, wall_ns: 300, ..Sample::default() };
     for (round, sample) in cold.samples.iter().enumerate() {
         assert_eq!(*sample, Sample { round: round as u32, ..expected });
@@ -170,7 +170,7 @@ fn a_cold_slot_is_loaded_then_flushed_then_timed_and_holds_one_iteration() {
 fn warm_slots_are_never_flushed_and_hold_many_iterations_in_parts() {
     let (registry, log) = registry(true);
     let warm = measured(&registry, Caches::Warm);
-    assert!(!log.said().contains(&"flush") && warm.caches.is_warm());
+    assert!(!log.calls().contains(&"flush") && warm.caches.is_warm());
     assert!(warm.samples.iter().all(|sample| sample.iterations == 10 && sample.wall_ns == 1000), "{:?}", warm.samples);
 }
 
@@ -180,7 +180,7 @@ fn a_device_that_cannot_flush_is_unsupported_with_the_reason_and_nothing_is_time
     let cold = measured(&registry, Caches::Cold);
     let Outcome::Unsupported { why } = &cold.outcome else { panic!("{:?}", cold.outcome) };
     assert!(why.contains("cannot be flushed"), "{why}");
-    assert!(cold.samples.is_empty() && !log.said().contains(&"load"), "{:?}", log.said());
+    assert!(cold.samples.is_empty() && !log.calls().contains(&"load"), "{:?}", log.calls());
     assert_eq!(measured(&registry, Caches::Warm).outcome, Outcome::Measured);
 }
 
@@ -188,7 +188,7 @@ fn a_device_that_cannot_flush_is_unsupported_with_the_reason_and_nothing_is_time
 fn what_can_be_told_from_nothing_is_measured_in_slots_of_the_same_shape() {
     let (registry, log) = registry(true);
     let _ = resolutions(&registry, &Settings { caches: Caches::Cold, ..settings() });
-    assert!(log.said().windows(3).any(|said| said == ["flush", "start", "end"]), "{:?}", log.said());
+    assert!(log.calls().windows(3).any(|calls| calls == ["flush", "start", "end"]), "{:?}", log.calls());
 }
 
 #[test]
@@ -213,6 +213,6 @@ fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flu
     for sample in [sample, second] {
         assert_eq!((sample.iterations, sample.wall_ns), (1, 300));
     }
-    let said = log.said().join(" ");
-    assert!(said.contains(&format!("{SLOT} poison {SLOT}")), "{said}");
+    let calls = log.calls().join(" ");
+    assert!(calls.contains(&format!("{SLOT} poison {SLOT}")), "{calls}");
 }

@@ -122,18 +122,18 @@ fn a_failure_is_a_row_and_never_the_end() {
     elsewhere.needs = DeviceKind::Cuda;
     bench.registry.implementation(elsewhere);
     bench.add("steady", |_| Act::Right(500));
-    let told: BTreeMap<String, (&str, String)> = bench
+    let outcomes: BTreeMap<String, (&str, String)> = bench
         .measure()
         .iter()
         .map(|m| (m.implementation.clone(), (m.outcome.word(), m.outcome.reason().unwrap_or("").to_string())))
         .collect();
-    let (word, why) = &told["panics-at-once"];
+    let (word, why) = &outcomes["panics-at-once"];
     assert_eq!((*word, why.as_str()), ("failed", "it panicked in run: out of luck"));
-    assert_eq!(told["panics-late"].0, "failed");
-    assert_eq!(told["broken"], ("failed", "it panicked in prepare: no luck in prepare".to_string()));
-    assert_eq!(told["picky"], ("unsupported", "the moon is not full".to_string()));
-    assert!(told["elsewhere"].0 == "unsupported" && told["elsewhere"].1.contains("no CUDA device"));
-    assert_eq!(told["steady"].0, "measured");
+    assert_eq!(outcomes["panics-late"].0, "failed");
+    assert_eq!(outcomes["broken"], ("failed", "it panicked in prepare: no luck in prepare".to_string()));
+    assert_eq!(outcomes["picky"], ("unsupported", "the moon is not full".to_string()));
+    assert!(outcomes["elsewhere"].0 == "unsupported" && outcomes["elsewhere"].1.contains("no CUDA device"));
+    assert_eq!(outcomes["steady"].0, "measured");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use common::Bench;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::Outcome;
-use ellwand_core::{Axis, Case, Implementation, InputError, Poison, Prepared, Tensor, Tensors, Work, Workload};
+use ellwand_core::{
+    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Tensor, Tensors, Work, Workload,
+};
 
 /// A workload whose answer is given: what the input holds.
 struct Echo(Vec<Axis>);
@@ -84,7 +86,7 @@ impl Prepared for Planted {
             poison.fill(&mut self.y);
         }
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
 }

@@ -14,8 +14,8 @@ use ellwand_bench::{Cell, machine};
 use ellwand_core::ceiling::{Ceiling, CeilingCase, Role};
 use ellwand_core::record::Environment;
 use ellwand_core::{
-    Axis, Case, CeilingKind, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, PrepareError, Prepared,
-    Registry, Tensor, Tensors, Timing, Work, Workload,
+    Axis, Case, CeilingKind, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison,
+    PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 /// A card with three multiprocessors, on the fake clock.
@@ -92,7 +92,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
 }

@@ -47,21 +47,24 @@ fn implementations_are_chosen_by_pattern() {
     assert_eq!(select(|s| s.implementations = vec!["*-fast".into()]).unwrap(), ["add-one/batch=4 [steady-fast]"]);
     assert_eq!(select(|s| s.devices = vec!["cpu".into()]).unwrap().len(), 1);
     let none = select(|s| s.devices = vec!["cuda".into()]).unwrap_err();
-    assert!(none.contains("--device cuda: no implementation asked for runs there"), "{none}");
+    assert!(none.contains("device: no implementation asked for runs on cuda"), "{none}");
 }
 
 #[test]
-fn every_unknown_name_is_told_with_the_nearest() {
+fn every_unknown_name_is_refused_with_the_nearest() {
     for (change, expected) in [
         (
             &(|s: &mut Selection| s.workloads = vec!["add-on".into()]) as &dyn Fn(&mut Selection),
             "did you mean add-one?",
         ),
-        (&|s: &mut Selection| s.axes = axes(&[("batsh", "1")]), "did you mean --batch?"),
-        (&|s: &mut Selection| s.axes = axes(&[("batch", "0")]), "--batch: 0 is too small"),
+        (
+            &|s: &mut Selection| s.axes = axes(&[("batsh", "1")]),
+            "batsh: add-one has no such axis; expected one of batch\n  hint: did you mean batch?",
+        ),
+        (&|s: &mut Selection| s.axes = axes(&[("batch", "0")]), "batch: 0 is too small"),
         (&|s: &mut Selection| s.axes = axes(&[("batch", "13")]), "13 is unlucky"),
         (&|s: &mut Selection| s.implementations = vec!["stedy".into()], "did you mean steady?"),
-        (&|s: &mut Selection| s.size = Some("tiny".into()), "no --size"),
+        (&|s: &mut Selection| s.size = Some("tiny".into()), "size: 'tiny' is unknown; expected no size"),
         (&|s: &mut Selection| s.devices = vec!["abacus".into()], "cpu, cuda or wgpu"),
     ] {
         let message = select(change).unwrap_err();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use common::{Bench, Clock};
 use ellwand_bench::spans::cost;
 use ellwand_core::record::{Outcome, Spans};
-use ellwand_core::{Implementation, Poison, Prepared, Tensor, Tensors};
+use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Tensor, Tensors};
 use ellwand_profile::{Session, scope, span};
 
 /// Adds one to each value in two components, and notes whether a session was running.
@@ -56,7 +56,7 @@ impl Prepared for AddOne {
         poison.fill(&mut self.out);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.out[..])))
     }
 }
@@ -92,11 +92,11 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
     // A run costs 500 ns on the fake clock, and a case has a budget of 10 us.
     let iterations = 20;
     assert_eq!(spanned.iteration_ns.len() as u64, iterations);
-    let mut told: Vec<(String, bool, u64, u64, u64)> =
+    let mut recorded: Vec<(String, bool, u64, u64, u64)> =
         spanned.nodes.iter().map(|n| (n.path.join("/"), n.calling, n.calls, n.items, n.bytes)).collect();
-    told.sort();
+    recorded.sort();
     assert_eq!(
-        told,
+        recorded,
         [
             ("add".into(), true, iterations, 4 * iterations, 0),
             ("add/copy".into(), true, iterations, 0, 0),

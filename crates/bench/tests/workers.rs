@@ -21,7 +21,7 @@ use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_bench::worker::{Asked, Host, Launch, Limits, Open, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
-use ellwand_core::{Implementation, Poison, Prepared, Registry, Tensor, Tensors};
+use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -115,7 +115,7 @@ impl Prepared for Toy {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
     fn what_ran(&self) -> String {
@@ -242,12 +242,12 @@ fn blocks_are_merged_into_one_measurement() {
 fn whatever_a_worker_does_becomes_a_row() {
     let all = ["steady", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods"];
     let measured = measure(this(), &all, &NEVER, &mut |_| {}).unwrap();
-    let told = |name: &str| {
+    let outcome = |name: &str| {
         let m = measured.iter().find(|m| m.implementation == name).unwrap();
         assert_eq!(m.samples.is_empty(), !m.outcome.is_measured(), "{name}: no times without a right answer");
         (m.outcome.word(), m.outcome.reason().unwrap_or("").to_string())
     };
-    assert_eq!(told("steady").0, "measured");
+    assert_eq!(outcome("steady").0, "measured");
     for (name, word, parts) in [
         ("wrong", "wrong", &["y"][..]),
         ("rotting", "wrong", &["y"]),
@@ -259,7 +259,7 @@ fn whatever_a_worker_does_becomes_a_row() {
         ("prints", "failed", &["hello from the kernel", "must not print"]),
         ("floods", "failed", &["SIGABRT", "complaint 99999"]),
     ] {
-        let (had, why) = told(name);
+        let (had, why) = outcome(name);
         assert_eq!(had, word, "{name}: {why}");
         for part in parts {
             assert!(why.contains(part), "{name} does not say '{part}': {why}");

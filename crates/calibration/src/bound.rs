@@ -7,8 +7,8 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 use super::wake::PATIENCE;
@@ -75,7 +75,7 @@ impl Prepared for TinyReady {
     fn poison(&mut self, poison: Poison) {
         self.sum = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("sum", Tensor::vector(&[self.sum][..])))
     }
 }
@@ -197,7 +197,7 @@ impl Prepared for LockReady {
     fn poison(&mut self, poison: Poison) {
         self.taken = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("taken", Tensor::vector(&[self.taken][..])))
     }
     fn what_ran(&self) -> String {

@@ -4,8 +4,8 @@
 //! size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
-    Axis, Case, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance,
+    Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -91,7 +91,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         self.last = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("last", Tensor::vector(&[self.last][..])))
     }
 }

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, Device, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 use ellwand_simd::isa::{Isa, Set};
@@ -129,7 +129,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
     fn what_ran(&self) -> String {

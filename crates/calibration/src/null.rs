@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Work, Workload,
+    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Work, Workload,
 };
 
 struct Null;
@@ -51,7 +51,7 @@ impl Prepared for Empty {
     fn poison(&mut self, poison: Poison) {
         self.called = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("called", Tensor::vector(&[self.called][..])))
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Work, Workload,
+    Axis, Case, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -47,13 +47,13 @@ impl Stream {
     }
 
     /// Number of words in one array.
-    fn words(&self, case: &Case) -> usize {
-        words(self.name(), case)
+    fn array_words(&self, case: &Case) -> usize {
+        array_words(self.name(), case)
     }
 }
 
 /// Number of words in one array of the task.
-pub(super) fn words(task: &str, case: &Case) -> usize {
+pub(super) fn array_words(task: &str, case: &Case) -> usize {
     let arrays = if task == "copy" { 2 } else { 1 };
     usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
 }
@@ -91,7 +91,7 @@ impl Workload for Stream {
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let words = if self.task == Task::Fill { 1 } else { self.words(case) };
+        let words = if self.task == Task::Fill { 1 } else { self.array_words(case) };
         let mut x = Tensor::zeros(Dtype::U64, &[words])?;
         x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
         Ok(Tensors::new().with("x", x))
@@ -101,12 +101,12 @@ impl Workload for Stream {
         let y = match self.task {
             Task::Copy => x.clone(),
             Task::Read => Tensor::vector(&[x.u64()?.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word))][..]),
-            Task::Fill => Tensor::vector(Data::from(&vec![PATTERN; self.words(case)][..])),
+            Task::Fill => Tensor::vector(Data::from(&vec![PATTERN; self.array_words(case)][..])),
         };
         Ok(Tensors::new().with("y", y))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = self.words(case) as u64 * 8 * passes(case) as u64;
+        let bytes = self.array_words(case) as u64 * 8 * passes(case) as u64;
         let (read, written) = match self.task {
             Task::Copy => (bytes, bytes),
             Task::Read => (bytes, 0),
@@ -170,7 +170,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
     fn what_ran(&self) -> String {
@@ -194,7 +194,7 @@ fn prepare(
         )
     })?;
     let x = inputs.get("x")?.clone();
-    let words = Stream::new(task).words(case);
+    let words = Stream::new(task).array_words(case);
     let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
     Ok(Box::new(Ready { task, loops, threads, passes: passes(case), x, y }))
 }

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 const PAGE: usize = 4096;
@@ -73,7 +73,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         self.touched = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("touched", Tensor::vector(&[self.touched][..])))
     }
     fn what_ran(&self) -> String {

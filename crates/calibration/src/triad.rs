@@ -5,8 +5,8 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, Device, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -101,7 +101,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.a);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("a", self.a.clone()))
     }
     fn what_ran(&self) -> String {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 use ellwand_simd::pool;
@@ -97,7 +97,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         (self.met, self.sum) = (poison.value(), poison.value());
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("sum", Tensor::vector(&[self.met, self.sum][..])))
     }
     fn what_ran(&self) -> String {

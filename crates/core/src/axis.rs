@@ -106,7 +106,7 @@ impl Axis {
     /// If `text` is not a value of this axis. The error lists the accepted values and suggests the nearest word.
     pub fn parse(&self, text: &str) -> Result<Value, InputError> {
         let text = text.trim();
-        let bad = |problem: String| InputError::new(format!("--{}", self.name), problem, self.expected());
+        let bad = |problem: String| InputError::setting(self.name, problem, self.expected());
         match &self.domain {
             Domain::Int { min, max } => {
                 let plain = text.replace('_', "");
@@ -153,12 +153,12 @@ impl Axis {
     pub fn parse_list(&self, text: &str) -> Result<Vec<Value>, InputError> {
         let mut values = Vec::new();
         if text.trim().is_empty() {
-            return Err(InputError::new(format!("--{}", self.name), "the list is empty", self.expected()));
+            return Err(InputError::setting(self.name, "the list is empty", self.expected()));
         }
         for part in text.split(',') {
             if part.trim().is_empty() {
                 let problem = format!("a value is missing in '{text}'");
-                return Err(InputError::new(format!("--{}", self.name), problem, self.expected()));
+                return Err(InputError::setting(self.name, problem, self.expected()));
             }
             let value = self.parse(part)?;
             if !values.contains(&value) {
@@ -188,7 +188,7 @@ mod tests {
             ("4,,8", "a value is missing in '4,,8'"),
         ] {
             let error = q.parse_list(text).unwrap_err().to_string();
-            assert!(error.starts_with("--q: ") && error.contains(problem), "{error}");
+            assert!(error.starts_with("q: ") && error.contains(problem), "{error}");
             assert!(error.contains("an integer from 2 to 256"), "{error}");
         }
     }

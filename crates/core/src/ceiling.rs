@@ -143,7 +143,7 @@ pub struct Ceiling {
     /// Id of the device that has the limit.
     #[serde(default = "processor")]
     pub device: String,
-    /// Threads used.
+    /// Whether one thread or all measured it.
     pub parallelism: Parallelism,
     /// Bytes that the measurement touches; 0 if memory is not involved.
     pub footprint_bytes: u64,

@@ -6,7 +6,7 @@ use std::fmt;
 pub use ellwand_profile::Activity;
 use serde::{Deserialize, Serialize};
 
-use crate::error::InputError;
+use crate::error::{DeviceError, InputError};
 
 /// The kind of device that an implementation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// Every kind.
+    /// Every kind, in the order of tables.
     pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
 
     /// Caution for readers of GPU measurements.
@@ -139,7 +139,7 @@ pub mod slowed {
     pub const HARDWARE: u64 = 4;
 
     /// Names the reasons in a sum of the constants above, separated by commas.
-    pub fn words(reasons: u64) -> String {
+    pub fn names(reasons: u64) -> String {
         let all = [(POWER, "power"), (HEAT, "heat"), (HARDWARE, "its hardware")];
         let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
         if named.is_empty() { "an unknown reason".into() } else { named.join(", ") }
@@ -189,16 +189,16 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The reason why this device cannot record its activities.
-    fn watch(&self) -> Result<(), String> {
-        Err(format!("{} cannot record its activities", self.id()))
+    fn watch(&self) -> Result<(), DeviceError> {
+        Err(DeviceError::new(format!("{} cannot record its activities", self.id())))
     }
 
     /// Stops the recording and returns the activities.
     ///
     /// # Errors
     /// The reason why the activities are unavailable.
-    fn watched(&self) -> Result<Vec<Activity>, String> {
-        Err(format!("{} cannot record its activities", self.id()))
+    fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
+        Err(DeviceError::new(format!("{} cannot record its activities", self.id())))
     }
 
     /// Evicts the contents of the caches, so that the next run starts cold.

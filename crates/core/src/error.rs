@@ -5,8 +5,10 @@ use std::fmt;
 /// A user input that cannot be used. The command line exits with code 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
-    /// The flag, array or file, as the user wrote it (`--q`, `x`, `weights.npy`).
+    /// The axis, option, array or file, by its name (`q`, `x`, `weights.npy`).
     pub argument: String,
+    /// True for an axis or option, which the command line writes as a flag.
+    pub is_setting: bool,
     /// What is wrong with the argument.
     pub problem: String,
     /// What would be accepted.
@@ -18,7 +20,21 @@ pub struct InputError {
 impl InputError {
     /// An error about `argument`, without a hint.
     pub fn new(argument: impl Into<String>, problem: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { argument: argument.into(), problem: problem.into(), expected: expected.into(), help: None }
+        let (argument, problem, expected) = (argument.into(), problem.into(), expected.into());
+        Self { argument, is_setting: false, problem, expected, help: None }
+    }
+
+    /// An error about the axis or option `name`, which is given without dashes: a library does not know whether its
+    /// caller has a command line.
+    pub fn setting(name: impl Into<String>, problem: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { is_setting: true, ..Self::new(name, problem, expected) }
+    }
+
+    /// The same error as the command line prints it, with `--` before the name of an axis or option.
+    #[must_use]
+    pub fn into_flag(self) -> Self {
+        let dashes = if self.is_setting { "--" } else { "" };
+        Self { argument: format!("{dashes}{}", self.argument), is_setting: false, ..self }
     }
 
     /// Adds a hint on what to do.
@@ -31,8 +47,8 @@ impl InputError {
     /// Suggests the known name nearest to `given`, if one is near enough to be a typing error; else the hint stays.
     #[must_use]
     pub fn near<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        match nearest(given, known) {
-            Some(name) => self.help(format!("did you mean {name}?")),
+        match did_you_mean(given, known) {
+            Some(hint) => self.help(hint),
             None => self,
         }
     }
@@ -67,6 +83,37 @@ impl From<InputError> for PrepareError {
     }
 }
 
+/// Why a device is missing, or why work on it failed: nothing can be launched, waited for, copied back or recorded.
+///
+/// The run continues; the message becomes a row of the result, so it names what happened and what would help.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DeviceError(String);
+
+impl DeviceError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl From<InputError> for DeviceError {
+    fn from(error: InputError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<String> for DeviceError {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+/// `did you mean NAME?`, if a known name is near enough to be a typing error.
+pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(given, known).map(|name| format!("did you mean {name}?"))
+}
+
 /// The known name nearest to `given`, if it is near enough to be a typing error.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();
@@ -84,13 +131,22 @@ mod tests {
 
     #[test]
     fn message_names_argument_problem_expectation_and_hint() {
-        let error = InputError::new("--q", "0 is not allowed", "an integer from 2 to 256").help("try --q 4");
-        assert_eq!(error.to_string(), "--q: 0 is not allowed; expected an integer from 2 to 256\n  hint: try --q 4");
+        let error = InputError::new("x", "its shape is [0]", "one value or more").help("try x.npy");
+        assert_eq!(error.to_string(), "x: its shape is [0]; expected one value or more\n  hint: try x.npy");
+        assert_eq!(error.clone().into_flag(), error);
+    }
+
+    #[test]
+    fn only_the_command_line_adds_dashes() {
+        let error = InputError::setting("q", "0 is not allowed", "an integer from 2 to 256");
+        assert_eq!(error.to_string(), "q: 0 is not allowed; expected an integer from 2 to 256");
+        let flag = error.into_flag().argument;
+        assert_eq!((flag.len(), flag.starts_with("--"), flag.ends_with("q")), (3, true, true), "{flag}");
     }
 
     #[test]
     fn a_typing_error_gets_a_hint_and_an_unrelated_name_keeps_the_one_it_had() {
-        let error = InputError::new("--lattice", "'d5' is unknown", "a lattice").help("see `list`");
+        let error = InputError::setting("lattice", "'d5' is unknown", "a lattice").help("see `list`");
         assert_eq!(error.clone().near("d5", ["Z2", "D4"]).help.as_deref(), Some("did you mean D4?"));
         assert_eq!(error.near("zebra-crossing", ["Z2", "D4"]).help.as_deref(), Some("see `list`"));
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::device::{CpuScope, Device, DeviceKind};
-use crate::error::PrepareError;
+use crate::error::{DeviceError, PrepareError};
 use crate::poison::Poison;
 use crate::reading::Reading;
 use crate::tensor::Tensors;
@@ -127,7 +127,7 @@ pub trait Prepared {
     ///
     /// # Errors
     /// If the work on the device failed.
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -139,7 +139,7 @@ pub trait Prepared {
     ///
     /// # Errors
     /// If the outputs cannot be copied back from the device.
-    fn output(&mut self) -> Result<Tensors, String>;
+    fn output(&mut self) -> Result<Tensors, DeviceError>;
 
     /// What ran, for the record: instruction set, number of threads, algorithm.
     fn what_ran(&self) -> String {

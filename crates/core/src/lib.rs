@@ -28,7 +28,7 @@ pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingCase, CeilingKind};
 pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
 pub use ellwand_stats as stats;
-pub use error::{InputError, PrepareError};
+pub use error::{DeviceError, InputError, PrepareError};
 pub use hard::HardSet;
 pub use implementation::{Implementation, Parallelism, Prepared};
 pub use metric::{METRICS, Metric};

@@ -8,7 +8,7 @@ use crate::record::{Environment, Measurement, Sample};
 pub struct Metric {
     /// Stable key, used in records and for sorting.
     pub id: &'static str,
-    /// Column heading.
+    /// Heading of its column in tables.
     pub title: &'static str,
     /// Unit of the computed value (`s`, `1/s`, `B/s`, `FLOP/s`, `1`).
     pub unit: &'static str,
@@ -93,7 +93,7 @@ pub const METRICS: &[Metric] = &[
         provenance: Provenance::Derived,
         better: Better::Higher,
         about: "shortest possible time of the required work at this machine's measured peaks, divided by the measured time; above 1 the measurement or the ceiling is wrong",
-        missing: "the record has no matching ceiling: none was measured for this device, or --no-ceilings was given",
+        missing: "the record has no matching ceiling: none was measured for this device, or the run measured no ceilings",
         of: |m, sample, e| {
             Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / m.seconds(sample))
         },

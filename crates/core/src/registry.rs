@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::case::Case;
 use crate::ceiling::CeilingCase;
 use crate::device::{Device, DeviceKind};
-use crate::error::InputError;
+use crate::error::{DeviceError, InputError};
 use crate::implementation::Implementation;
 use crate::view::View;
 use crate::workload::Workload;
@@ -25,7 +25,7 @@ pub struct Registry {
 }
 
 /// Searches for the devices of a kind; the error is the reason why none was found.
-pub type Finder = fn() -> Result<Vec<Arc<dyn Device>>, String>;
+pub type Finder = fn() -> Result<Vec<Arc<dyn Device>>, DeviceError>;
 
 impl Registry {
     /// An empty registry.
@@ -78,7 +78,7 @@ impl Registry {
                     self.device(device);
                 }),
                 Err(why) => {
-                    self.absent(kind, why);
+                    self.absent(kind, why.to_string());
                 }
             }
         }
@@ -110,11 +110,11 @@ impl Registry {
     ///
     /// # Errors
     /// If no device of that kind is registered; the error gives the reason.
-    pub fn device_for(&self, implementation: &Implementation) -> Result<&Arc<dyn Device>, String> {
+    pub fn device_for(&self, implementation: &Implementation) -> Result<&Arc<dyn Device>, DeviceError> {
         let needs = implementation.needs;
         self.devices.iter().find(|device| device.kind() == needs).ok_or_else(|| {
             let why = self.absences().find(|(kind, _)| *kind == needs).map(|(_, why)| format!(" ({why})"));
-            format!("no {} device{}", needs.title(), why.unwrap_or_default())
+            DeviceError::new(format!("no {} device{}", needs.title(), why.unwrap_or_default()))
         })
     }
 
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn devices_on_request_stay_absent_until_the_search_runs_once() {
         static LOOKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        fn find() -> Result<Vec<Arc<dyn Device>>, String> {
+        fn find() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
             LOOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Err("no driver".into())
+            Err(DeviceError::new("no driver"))
         }
         let mut registry = Registry::new();
         registry.on_request(DeviceKind::Wgpu, "not asked for", find);

@@ -27,7 +27,7 @@ macro_rules! dtypes {
         pub enum Data { $(#[doc = $name] $variant(Buffer<$type>),)* }
 
         impl Data {
-            /// Element type.
+            /// Type of each element.
             pub fn dtype(&self) -> Dtype { match self { $(Data::$variant(_) => Dtype::$variant,)* } }
             /// Number of elements.
             pub fn len(&self) -> usize { match self { $(Data::$variant(v) => v.len(),)* } }
@@ -164,7 +164,7 @@ impl Tensor {
         &self.shape
     }
 
-    /// Element type.
+    /// Type of each element.
     pub fn dtype(&self) -> Dtype {
         self.data.dtype()
     }

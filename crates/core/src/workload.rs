@@ -15,7 +15,7 @@ use crate::work::Work;
 pub struct Port {
     /// Name of the array (`x`, `packed`).
     pub name: &'static str,
-    /// Element type.
+    /// Type of each element.
     pub dtype: Dtype,
     /// Shape as text (`[N, d] or any shape`).
     pub shape: &'static str,

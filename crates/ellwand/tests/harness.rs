@@ -66,10 +66,10 @@ fn checks_without_timing() {
 
 fn measures_in_worker_processes() {
     let output = target("--bench sum:count");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let dir =
-        told.lines().find_map(|line| line.strip_prefix("written to ")).expect("it says where it wrote").to_string();
+        stderr.lines().find_map(|line| line.strip_prefix("written to ")).expect("it says where it wrote").to_string();
     let record = ellwand::internals::bench::writer::read(&std::path::Path::new(&dir).join("record.jsonl")).unwrap();
     assert_eq!(record.measurements.len(), 1);
     let measurement = &record.measurements[0];

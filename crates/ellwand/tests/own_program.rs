@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::core::device::Part;
 use ellwand::internals::core::{
-    Axis, Case, CpuScope, Device, DeviceKind, DeviceStatus, Implementation, InputError, Poison, PrepareError, Prepared,
-    Registry, Tensor, Tensors, Timing, Work, Workload,
+    Axis, Case, CpuScope, Device, DeviceError, DeviceKind, DeviceStatus, Implementation, InputError, Poison,
+    PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 type Test = (&'static str, fn());
@@ -184,7 +184,7 @@ impl Prepared for Toy {
     fn poison(&mut self, poison: Poison) {
         self.y = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::scalar(self.y)))
     }
 }
@@ -205,7 +205,7 @@ impl Prepared for Fickle {
     fn poison(&mut self, poison: Poison) {
         self.0.poison(poison);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.0.output()
     }
 }

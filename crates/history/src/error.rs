@@ -14,7 +14,7 @@ pub enum StoreError {
     Locked(String),
     /// The index or its folder may not be written.
     #[error(
-        "{0} cannot be written: it is read-only. Copy the folder to a place that can be written, and name it with --store"
+        "{0} cannot be written: it is read-only. Copy the folder to a place that can be written, and name that place as the store"
     )]
     ReadOnly(String),
     /// No space is left.
@@ -44,7 +44,7 @@ pub enum StoreError {
     /// The user asked for something that the history does not hold.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Anything else.
+    /// A file or database that cannot be read or written.
     #[error("{place}: {problem}")]
     Other {
         /// The index or file.

@@ -13,9 +13,9 @@ use crate::rows::{CellRow, RunRow, Series};
 pub struct Machine {
     /// Fingerprint of the machine.
     pub id: String,
-    /// CPU model.
+    /// Model name of the CPU.
     pub cpu: String,
-    /// Logical CPUs.
+    /// Logical CPUs that the machine has.
     pub cores: i64,
 }
 

@@ -23,9 +23,9 @@ pub struct RunRow {
     pub changed: bool,
     /// Fingerprint of the machine.
     pub machine: String,
-    /// CPU model.
+    /// Model name of the CPU.
     pub cpu: String,
-    /// Logical CPUs.
+    /// Logical CPUs that the machine has.
     pub cores: i64,
     /// Version of Ellwand.
     pub ellwand: String,

@@ -60,7 +60,7 @@ impl Store {
             fs::create_dir_all(folder).map_err(|error| StoreError::of_file(folder, &error))?;
         } else if !folder.is_dir() {
             let problem = format!("{} holds no history", folder.display());
-            let error = InputError::new("--store", problem, "the folder of a history, or a URL postgres://..");
+            let error = InputError::setting("store", problem, "the folder of a history, or a URL postgres://..");
             return Err(error.help("`history add RECORD` begins one").into());
         }
         let path = folder.join(INDEX);

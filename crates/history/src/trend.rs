@@ -58,7 +58,7 @@ pub struct Line {
     /// The points, by the date of the commit or else of the run.
     pub points: Vec<Point>,
     /// Changes of the ratio.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangePoint>,
 }
 
 /// A time of a run.
@@ -99,7 +99,7 @@ pub struct Ratio {
 
 /// A place where the ratio changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Change {
+pub struct ChangePoint {
     /// Index of the first point after the change.
     pub point: usize,
     /// Geometric mean of the ratios from the previous change to this one.
@@ -138,7 +138,7 @@ pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
         let known = store.machines()?;
         let known: Vec<String> = known.iter().map(|machine| format!("{} ({})", machine.id, machine.cpu)).collect();
         let problem = format!("{machine} has no such measurement");
-        return Err(InputError::new("--machine", problem, format!("one of {}", known.join(", "))).into());
+        return Err(InputError::setting("machine", problem, format!("one of {}", known.join(", "))).into());
     }
     Ok(Trend { machines: machines.len(), lines })
 }
@@ -149,19 +149,24 @@ fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
     let all = store.index.series(workload)?;
     if all.is_empty() {
         let known = store.index.workloads()?;
-        return Err(unknown(WHAT, "no run measured the workload", workload, &known));
+        return Err(unknown(
+            InputError::new(WHAT, format!("no run measured the workload {workload}"), ""),
+            workload,
+            &known,
+        ));
     }
     let known: BTreeSet<String> = all.iter().map(|series| series.implementation.clone()).collect();
     if !known.contains(implementation) {
         let known: Vec<String> = known.into_iter().collect();
-        return Err(unknown(WHAT, &format!("no run measured {workload} with"), implementation, &known));
+        let problem = format!("no run measured {workload} with {implementation}");
+        return Err(unknown(InputError::new(WHAT, problem, ""), implementation, &known));
     }
     let mut left: Vec<Series> = all.into_iter().filter(|series| series.implementation == *implementation).collect();
     if let Some(case) = &query.case {
         let known: Vec<String> = left.iter().map(|series| series.case.clone()).collect();
         left.retain(|series| series.case == *case);
         if left.is_empty() {
-            return Err(unknown(WHAT, "no run measured the case", case, &known));
+            return Err(unknown(InputError::new(WHAT, format!("no run measured the case {case}"), ""), case, &known));
         }
     }
     for (axis, wanted) in &query.axes {
@@ -171,7 +176,7 @@ fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
         });
         if left.is_empty() {
             let known: Vec<String> = known.into_iter().collect();
-            return Err(unknown(&format!("--{axis}"), "no run measured", wanted, &known));
+            return Err(unknown(InputError::setting(axis, format!("no run measured {wanted}"), ""), wanted, &known));
         }
     }
     Ok(left)
@@ -185,11 +190,11 @@ fn same(wanted: &str, value: &str) -> bool {
     wanted.trim() == value || number(wanted).is_some_and(|wanted| number(value) == Some(wanted))
 }
 
-fn unknown(argument: &str, problem: &str, given: &str, known: &[String]) -> StoreError {
+fn unknown(error: InputError, given: &str, known: &[String]) -> StoreError {
     let some: Vec<&str> = known.iter().take(12).map(String::as_str).collect();
     let more = if known.len() > some.len() { ", .." } else { "" };
     let expected = if some.is_empty() { "another axis".into() } else { format!("one of {}{more}", some.join(", ")) };
-    let error = InputError::new(argument, format!("{problem} {given}"), expected);
+    let error = InputError { expected, ..error };
     error.near(given, known.iter().map(String::as_str)).into()
 }
 
@@ -209,7 +214,7 @@ fn point(
     let (ratio, named) = match reference {
         None => (None, Err(format!("no run measured the baseline {} at this case", row.baseline))),
         Some(reference) if reference == *series => {
-            (None, Err(format!("{} is the reference itself; name another with --reference", series.implementation)))
+            (None, Err(format!("{} is the reference itself; name another reference", series.implementation)))
         }
         Some(reference) => match measured.time(store, &reference, &row)? {
             Some(time) => (Some(ratio(&row, time)), Ok(name(&reference))),
@@ -247,7 +252,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
         [one] => (Some((*one).clone()), None),
         [one, other, ..] => {
             let why =
-                format!("the runs have different baselines, such as {one} and {other}; name one with --reference");
+                format!("the runs have different baselines, such as {one} and {other}; name one as the reference");
             (None, Some(why))
         }
     };
@@ -259,7 +264,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
     let values: Vec<f64> = with_ratio.iter().map(|(_, value)| *value).collect();
     let found = change_points(&values, query.rope.ln_1p())
         .map_err(|error| StoreError::Other { place: series.case.clone(), problem: error.to_string() })?;
-    let changes = found.iter().map(|change| Change {
+    let changes = found.iter().map(|change| ChangePoint {
         point: with_ratio[change.index].0,
         before: change.before.exp(),
         after: change.after.exp(),

@@ -26,7 +26,7 @@ pub struct Counting;
 pub struct Counts {
     /// Calls that allocated, grew or shrank a block.
     pub allocations: u64,
-    /// Bytes requested.
+    /// Bytes requested, before rounding by the allocator.
     pub allocated_bytes: u64,
     /// Bytes allocated and not yet freed.
     pub live_bytes: u64,

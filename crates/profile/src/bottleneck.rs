@@ -7,7 +7,7 @@ use crate::trace::Trace;
 /// What bottlenecks are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
-    /// Time inside.
+    /// Time inside, children included.
     Total,
     /// Time inside but not in nested spans.
     SelfTime,
@@ -16,7 +16,7 @@ pub enum By {
 }
 
 impl By {
-    /// Every order.
+    /// All three orders, as files list them.
     pub const ALL: [Self; 3] = [Self::Total, Self::SelfTime, Self::Exposed];
 
     /// The name in files: `total`, `self` or `exposed`.
@@ -32,7 +32,7 @@ impl By {
 /// An operation near the top of an order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bottleneck {
-    /// The order.
+    /// The order in which it is near the top.
     pub by: By,
     /// Name of the operation.
     pub operation: String,

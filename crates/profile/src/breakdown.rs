@@ -123,7 +123,7 @@ impl Breakdown {
         self.ticks.iter().sum()
     }
 
-    /// Elapsed nanoseconds.
+    /// Elapsed time, the sum of all parts, in nanoseconds.
     pub fn wall_ns(&self) -> f64 {
         self.clock.ns(self.wall_ticks())
     }

@@ -3,11 +3,11 @@
 /// Work done inside a span, as declared by the code that did it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
-    /// Bytes moved.
+    /// Bytes that the work moved.
     pub bytes: u64,
-    /// Items processed.
+    /// Items that the work processed.
     pub items: u64,
-    /// Floating-point operations.
+    /// Floating-point operations, as the caller counted them.
     pub flops: f64,
 }
 

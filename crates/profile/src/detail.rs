@@ -25,9 +25,9 @@ pub struct Detail {
 pub struct MemoryUse {
     /// Calls that allocated or resized a block.
     pub allocations: u64,
-    /// Bytes requested.
+    /// Bytes requested in the span.
     pub allocated_bytes: u64,
-    /// Bytes freed.
+    /// Bytes freed in the span.
     pub freed_bytes: u64,
     /// Most bytes allocated and not yet freed at one time, counted from the start of the span.
     pub peak_bytes: u64,
@@ -36,13 +36,13 @@ pub struct MemoryUse {
 /// The value of an argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// An integer.
+    /// A signed integer.
     Int(i64),
     /// A real number.
     Float(f64),
     /// Yes or no.
     Bool(bool),
-    /// Text.
+    /// Text, as the caller gave it.
     Text(String),
 }
 
@@ -104,7 +104,7 @@ pub struct Total {
     pub count: u64,
     /// Spans that were open when the recording ended.
     pub open: u64,
-    /// Nanoseconds inside.
+    /// Nanoseconds inside, children included.
     pub total_ns: f64,
     /// Nanoseconds inside but not in a nested node. Negative if spans of this path were kept one by one and only nested
     /// ones aggregated; added to the self time of the kept ones, it gives that of all.

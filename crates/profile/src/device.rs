@@ -146,7 +146,7 @@ pub struct DeviceSpan {
     pub end_ns: u64,
     /// Link of the host span that launched it ([`Guard::link`](crate::Guard::link)).
     pub link: Option<Link>,
-    /// Work done.
+    /// Work that the caller declared for it.
     pub counters: Counters,
     /// Further facts, such as the grid.
     pub args: Vec<(String, Value)>,

@@ -71,7 +71,6 @@ pub(crate) fn watch() {
     sample(alloc::counts().map_or(0, |counts| counts.live_bytes));
 }
 
-/// Ends it.
 pub(crate) fn unwatch() {
     let samples = locked(&SAMPLES);
     WATCHERS.fetch_sub(1, Relaxed);

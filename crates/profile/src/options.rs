@@ -35,7 +35,7 @@ impl Default for Mode {
 pub struct Measures(u8);
 
 impl Measures {
-    /// Nothing.
+    /// Measures nothing but elapsed time.
     pub const NONE: Self = Self(0);
     /// CPU time of the thread: two system calls for each span, about 1 microsecond.
     pub const CPU: Self = Self(1);

@@ -16,9 +16,9 @@ pub struct Site {
     pub kind: Kind,
     /// What its spans measure in any case.
     pub measures: Measures,
-    /// Source file.
+    /// Source file, as `file!()` gives it.
     pub file: &'static str,
-    /// Line.
+    /// Line in that file, from 1.
     pub line: u32,
     /// Number in the table of sites, 0 if not registered yet.
     id: AtomicU32,

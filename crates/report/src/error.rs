@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use ellwand_core::InputError;
+
 /// Why a report could not be built or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -10,16 +12,8 @@ pub enum ReportError {
     #[error("there is no record to report on; expected at least one, as `run` writes it")]
     NoRecords,
     /// No record has the requested baseline.
-    #[error("baseline {name}: no measurement has this implementation; expected one of {}{}", .known.join(", "),
-        .nearest.as_ref().map(|name| format!("\n  hint: did you mean {name}?")).unwrap_or_default())]
-    UnknownBaseline {
-        /// The requested name.
-        name: String,
-        /// The implementations in the records.
-        known: Vec<String>,
-        /// The known name with the closest spelling.
-        nearest: Option<String>,
-    },
+    #[error(transparent)]
+    UnknownBaseline(InputError),
     /// Records of several machines were expected.
     #[error("all records are of one machine ({name})")]
     OneMachine {

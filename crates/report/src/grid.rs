@@ -14,7 +14,6 @@ pub(crate) enum Tone {
     Good,
     /// Not measured, or to be read with caution.
     Bad,
-    /// A heading.
     Strong,
     /// Repeated or explanatory text.
     Faint,

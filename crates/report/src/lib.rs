@@ -12,7 +12,7 @@ mod model;
 mod plots;
 pub mod units;
 
-pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
+pub use diagnose::{Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, Saving, place};
 pub use error::ReportError;
 pub use files::{remove_all, standing, write_all};
 #[cfg(feature = "page")]

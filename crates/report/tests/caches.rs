@@ -31,7 +31,7 @@ fn of(run: Run) -> Record {
     }
 }
 
-fn told(report: &Report, format: &str) -> String {
+fn written(report: &Report, format: &str) -> String {
     let format = FORMATS.iter().find(|known| known.name == format).unwrap();
     let mut out = Vec::new();
     (format.write)(report, &mut out).unwrap();
@@ -43,20 +43,20 @@ fn every_format_names_cold_caches_and_none_names_warm_ones_in_a_table() {
     let cold = Report::from_records(&[record(Caches::Cold, 20e-6)], &Options::default()).unwrap();
     let warm = Report::from_records(&[record(Caches::Warm, 20e-6)], &Options::default()).unwrap();
     for format in ["table", "markdown"] {
-        assert!(told(&cold, format).contains("cold caches"), "{}", told(&cold, format));
-        assert!(!told(&warm, format).contains("cold"), "{}", told(&warm, format));
+        assert!(written(&cold, format).contains("cold caches"), "{}", written(&cold, format));
+        assert!(!written(&warm, format).contains("cold"), "{}", written(&warm, format));
     }
-    assert!(told(&cold, "markdown").contains("slots of one iteration, the caches flushed before each"));
+    assert!(written(&cold, "markdown").contains("slots of one iteration, the caches flushed before each"));
     for (report, word) in [(&cold, "cold"), (&warm, "warm")] {
-        let json: serde_json::Value = serde_json::from_str(&told(report, "json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&written(report, "json")).unwrap();
         assert_eq!(json["workloads"][0]["rows"][0]["caches"], word);
-        let csv = told(report, "csv");
+        let csv = written(report, "csv");
         let mut lines = csv.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
         let at = lines.next().unwrap().iter().position(|name| name == "caches").unwrap();
         assert_eq!(lines.next().unwrap()[at], word, "{csv}");
     }
     let both = [record(Caches::Warm, 20e-6), record(Caches::Cold, 40e-6)];
-    let both = told(&Report::from_records(&both, &Options::default()).unwrap(), "table");
+    let both = written(&Report::from_records(&both, &Options::default()).unwrap(), "table");
     let rows: Vec<&str> = both.lines().filter(|line| line.contains("simd")).collect();
     assert!(rows.iter().any(|row| row.contains("warm")) && rows.iter().any(|row| row.contains("cold")), "{both}");
 }

@@ -158,8 +158,8 @@ fn what_ran_on_one_thread_woke_none() {
     use ellwand_report::Limit;
     let mut m = common::measured(&common::lattice_case("w", 8), "parallel", 1.2e-6, Work::items("x", 1).flops(100.0));
     assert_eq!(placed(&m).limit, Limit::ThreadWake);
-    let told = Measurement { what_ran: "avx512, 1 threads".into(), ..m.clone() };
-    assert_eq!(placed(&told).seconds(Limit::ThreadWake), 0.0, "a record from before the reading");
+    let older = Measurement { what_ran: "avx512, 1 threads".into(), ..m.clone() };
+    assert_eq!(placed(&older).seconds(Limit::ThreadWake), 0.0, "a record from before the reading");
     m.readings.push(ellwand_core::Reading::threads(1));
     assert_eq!(placed(&m).seconds(Limit::ThreadWake), 0.0);
     let pair = [sized(8, "simd", 1e-6), m];
@@ -239,7 +239,7 @@ fn what_is_called_overhead_is_a_few_empty_calls() {
     };
     // An empty call takes 1.5 ns.
     let two = call(3e-9);
-    assert_eq!((two.limit, two.words().as_str()), (Limit::Overhead, "it takes as long as 2.0 empty calls"));
+    assert_eq!((two.limit, two.description().as_str()), (Limit::Overhead, "it takes as long as 2.0 empty calls"));
     assert_eq!(call(20e-9).limit, Limit::Instructions, "7 % of the time");
 }
 
@@ -259,7 +259,7 @@ fn words_fit_the_share() {
     let mut text = Vec::new();
     (ellwand_report::format("markdown").unwrap().write)(&report, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains(&format!("memory-bound (DRAM): {}", d.words())), "{text}");
+    assert!(text.contains(&format!("memory-bound (DRAM): {}", d.description())), "{text}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn what_no_cost_explains_is_classed_by_instructions_per_cycle() {
         let d = counted(per_cycle, 3e9, 0.1);
         assert_eq!(d.limit, limit, "{d:#?}");
         assert!((d.share - 0.9).abs() < 0.02 && (d.per_cycle.unwrap() - per_cycle).abs() < 1e-9, "{d:#?}");
-        assert!(d.words().contains("instructions"), "{}", d.words());
+        assert!(d.description().contains("instructions"), "{}", d.description());
     }
     assert_eq!(counted(3.5, 3e9, 0.7).limit, Limit::Memory, "traffic explains the time");
     // A count of a cold run gives an impossible clock rate, and lines from memory may wait for each other.

@@ -70,7 +70,7 @@ fn placed(measurement: &Measurement) -> Diagnosis {
     ellwand_report::place(measurement, &card().environment).expect("it has times and ceilings")
 }
 
-fn told(measurement: &Measurement) -> Vec<Finding> {
+fn findings(measurement: &Measurement) -> Vec<Finding> {
     let record: Record = common::through_text(&card(), std::slice::from_ref(measurement));
     Report::from_records(&[record], &Options::default()).unwrap().findings
 }
@@ -135,8 +135,8 @@ fn what_is_said_of_a_device_is_for_a_device() {
     assert!(tuned(&m.clone().with_reading("occupancy", 0.9)).contains("Nsight Compute"));
     assert!(tuned(&m.with_reading("occupancy", 0.25)).contains("few warps are resident"));
     let launched = placed(&ran(moved(MIB), 9e-6, 1e-6, 4.0));
-    assert!(launched.words().contains("empty launches"), "{}", launched.words());
-    let found = told(&ran(moved(MIB), 9e-6, 1e-6, 4.0));
+    assert!(launched.description().contains("empty launches"), "{}", launched.description());
+    let found = findings(&ran(moved(MIB), 9e-6, 1e-6, 4.0));
     let bound = of("bound-by", &found).unwrap();
     assert!(bound.title.starts_with("launch-bound: "), "{bound:#?}");
     assert!(bound.next_experiment.contains("one graph"), "{bound:#?}");
@@ -144,13 +144,13 @@ fn what_is_said_of_a_device_is_for_a_device() {
 
 #[test]
 fn a_host_that_takes_longer_to_launch_than_the_device_to_run_is_told() {
-    let found = told(&ran(moved(MIB), 4e-6, 10e-6, 1.0));
+    let found = findings(&ran(moved(MIB), 4e-6, 10e-6, 1.0));
     let finding = of("host-bound", &found).unwrap();
     assert_eq!(finding.class, Class::Caution);
     assert!((finding.saving_upper_bound.unwrap() - 0.6).abs() < 0.02, "{finding:#?}");
-    assert!(of("host-bound", &told(&ran(moved(MIB), 40e-6, 10e-6, 1.0))).is_none());
+    assert!(of("host-bound", &findings(&ran(moved(MIB), 40e-6, 10e-6, 1.0))).is_none());
     let m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-5, moved(MIB));
-    assert!(of("host-bound", &told(&m)).is_none(), "the processor has no host");
+    assert!(of("host-bound", &findings(&m)).is_none(), "the processor has no host");
 }
 
 #[test]

@@ -94,7 +94,10 @@ fn the_reader_may_choose_the_baseline() {
     assert!((ratio - 0.25).abs() < 0.02, "{ratio}");
     let options = Options { baseline: Some("smid".into()), ..Options::default() };
     let error = Report::from_records(&[record], &options).unwrap_err().to_string();
-    assert!(error.contains("baseline smid") && error.contains("did you mean simd?"), "{error}");
+    assert!(
+        error.starts_with("baseline: ") && error.contains("'smid'") && error.contains("did you mean simd?"),
+        "{error}"
+    );
     assert!(matches!(Report::from_records(&[], &Options::default()), Err(ReportError::NoRecords)));
 }
 

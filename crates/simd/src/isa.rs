@@ -82,7 +82,7 @@ impl Isa {
         here.iter()
             .copied()
             .find(|isa| isa.name() == wanted)
-            .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
+            .ok_or_else(|| InputError::setting("isa", format!("this processor does not support {wanted}"), expected))
     }
 
     /// The same case on every other instruction set of this machine; none if the case names its instruction set.

@@ -8,7 +8,7 @@
 use crate::evidence::{Outlook, expected_rates, shift};
 use crate::random_effects::Variances;
 use crate::special::student_t_upper_quantile;
-use crate::verdict::Rule;
+use crate::verdict::DecisionRule;
 
 /// The mean at the look is off by about one standard error; an interval that is just narrow enough, or evidence that is
 /// just enough (here as a logarithm), would fail every second time.
@@ -18,10 +18,10 @@ const CHANCE: f64 = 0.8;
 #[derive(Debug, Clone)]
 pub struct Course<'a> {
     /// The rule that decides.
-    pub rule: &'a Rule,
+    pub rule: &'a DecisionRule,
     /// Evidence that a difference needs.
     pub needed: f64,
-    /// Blocks done.
+    /// Blocks measured before this look.
     pub blocks: usize,
     /// Weighted mean of their values.
     pub mean: f64,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::evidence::Wager;
 
-    fn course(rule: &Rule, between: f64, within: f64, start_s: f64) -> Course<'_> {
+    fn course(rule: &DecisionRule, between: f64, within: f64, start_s: f64) -> Course<'_> {
         let variances = Variances { between: between * between, within: within * within };
         let information = 3.0 / variances.of_block(6.0);
         let outlook = Wager::new(rule.stakes(), &[], &[]).outlook();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn quiet_blocks_go_to_the_first_look_with_the_fewest_rounds() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let leg = course(&rule, 0.0005, 0.003, 0.02).leg(Guess::Likely).unwrap();
         assert_eq!((leg.look, leg.rounds), (6, 6.0));
         assert!((leg.seconds - 3.0 * (0.02 + 6.0 * 0.002)).abs() < 1e-9);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn rounds_that_scatter_get_more_rounds_and_processes_that_differ_more_blocks() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let rounds = course(&rule, 0.0005, 0.2, 0.02).leg(Guess::Likely).unwrap();
         assert!(rounds.rounds > 100.0 && rounds.look <= 64, "{rounds:?}");
         // With dear processes even fewer blocks.
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn best_rounds_minimise_the_variance() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let course = Course {
             variances: Variances { between: 0.25, within: 4.0 },
             round_s: 0.5,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_difference_waits_for_its_evidence() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let mut course = course(&rule, 0.0005, 0.003, 0.02);
         course.mean = 0.05;
         // Nothing was bet on yet, and eight unanimous blocks are needed.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_no_look_decides_has_no_leg_but_a_time() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let far = course(&rule, 0.5, 0.003, 0.02);
         assert_eq!(far.leg(Guess::Likely), None);
         // Some t^2 (0.5 / 0.01)^2 blocks of 32 ms.

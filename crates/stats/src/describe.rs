@@ -67,15 +67,15 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
 pub struct Summary {
     /// Number of values.
     pub count: usize,
-    /// Smallest value.
+    /// Smallest of the values.
     pub min: f64,
-    /// 10th percentile.
+    /// 10th percentile, interpolated.
     pub p10: f64,
-    /// Median.
+    /// Median of the values.
     pub median: f64,
-    /// 90th percentile.
+    /// 90th percentile, interpolated.
     pub p90: f64,
-    /// Largest value.
+    /// Largest of the values.
     pub max: f64,
     /// Interval of the median ([`median_interval`] at 95 %); `None` with fewer than 6 values.
     pub interval: Option<(f64, f64)>,

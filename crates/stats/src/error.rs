@@ -8,7 +8,7 @@ pub enum StatsError {
     TooFew {
         /// The kind of value ("blocks", "rounds").
         what: &'static str,
-        /// Number given.
+        /// Number of values given.
         got: usize,
         /// Smallest number accepted.
         needed: usize,
@@ -18,7 +18,7 @@ pub enum StatsError {
     TooMany {
         /// The kind of value.
         what: &'static str,
-        /// Number given.
+        /// Number of values given.
         got: usize,
         /// Largest number accepted.
         limit: usize,

@@ -4,7 +4,7 @@ use crate::blocks::MeanInterval;
 use crate::error::StatsError;
 use crate::evidence::{Wager, shift};
 use crate::special::student_t_upper_tail;
-use crate::verdict::Rule;
+use crate::verdict::DecisionRule;
 
 /// Largest total number of blocks that is forecast; a comparison that needs more is not worth continuing.
 pub const FORECAST_LIMIT: usize = 1024;
@@ -12,7 +12,11 @@ pub const FORECAST_LIMIT: usize = 1024;
 /// The number of further blocks until a verdict is expected: up to one of the remaining looks, or beyond the last look
 /// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the mean is on the edge of the region of
 /// equivalence, where no number of blocks decides.
-pub(super) fn blocks_needed(blocks: &[f64], rule: &Rule, interval: &MeanInterval) -> Result<Option<usize>, StatsError> {
+pub(super) fn blocks_needed(
+    blocks: &[f64],
+    rule: &DecisionRule,
+    interval: &MeanInterval,
+) -> Result<Option<usize>, StatsError> {
     let shift = shift(rule.rope())?;
     let beyond = interval.mean.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
@@ -59,7 +63,7 @@ mod tests {
     use super::*;
     use crate::{Difference, decide};
 
-    fn needed(blocks: &[f64], rule: &Rule) -> Option<usize> {
+    fn needed(blocks: &[f64], rule: &DecisionRule) -> Option<usize> {
         match decide(blocks, rule).unwrap().difference {
             Difference::Undecided { blocks_needed } => blocks_needed,
             other => panic!("decided: {other:?}"),
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn unanimous_blocks_wait_for_the_evidence_only() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         assert_eq!(needed(&alternating(0.10, 0.002, 6), &rule), Some(2));
         assert_eq!(needed(&alternating(-0.10, 0.002, 6), &rule), Some(2));
         assert_eq!(decide(&alternating(0.10, 0.002, 8), &rule).unwrap().difference, Difference::Slower);
@@ -81,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_forecast_holds_if_later_blocks_are_like_earlier_ones() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         for (mean, scatter) in [(0.0, 0.008), (0.004, 0.006), (0.02, 0.008), (0.016, 0.004), (-0.018, 0.006)] {
             let forecast = 6 + needed(&alternating(mean, scatter, 6), &rule).unwrap();
             for look in rule.spending().looks().iter().copied().filter(|n| *n > 6) {
@@ -99,9 +103,9 @@ mod tests {
 
     #[test]
     fn beyond_the_last_look_it_gives_the_size_of_a_new_plan() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let more = needed(&alternating(0.003, 0.02, 32), &rule).unwrap();
-        let larger = Rule::new(0.01, 0.01, &[6, 8, 12, 16, 24, 32, 48, 64, 96, 128]).unwrap();
+        let larger = DecisionRule::new(0.01, 0.01, &[6, 8, 12, 16, 24, 32, 48, 64, 96, 128]).unwrap();
         let total = (32 + more).next_power_of_two();
         assert!((33..=128).contains(&total), "{total}");
         assert_eq!(decide(&alternating(0.003, 0.02, total), &larger).unwrap().difference, Difference::Same);
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn undecidable_comparisons_have_no_forecast() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         // On the edge of the region, or with far too much scatter.
         assert_eq!(needed(&alternating(0.01_f64.ln_1p(), 0.004, 8), &rule), None);
         assert_eq!(needed(&alternating(0.0, 0.5, 8), &rule), None);

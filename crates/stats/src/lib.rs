@@ -124,5 +124,5 @@ pub use random_effects::{Variances, weights};
 pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};
 pub use slope::{Slope, common_slope};
 pub use spending::{LOOKS, MOST_BLOCKS, Spending};
-pub use verdict::{Change, Difference, Rule, Weighted, decide, decide_weighted};
+pub use verdict::{Change, DecisionRule, Difference, Weighted, decide, decide_weighted};
 pub use within::{Estimate, Statistic, choose};

@@ -5,8 +5,8 @@ use super::*;
 /// Looks of a short comparison.
 const SHORT: [usize; 8] = [6, 8, 10, 12, 16, 20, 24, 32];
 
-fn short(rope: f64) -> Rule {
-    Rule::new(rope, 0.01, &SHORT).unwrap()
+fn short(rope: f64) -> DecisionRule {
+    DecisionRule::new(rope, 0.01, &SHORT).unwrap()
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014): the same stream for the same seed.
@@ -79,7 +79,7 @@ fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<f64
 }
 
 /// Decides at each look until there is a verdict; returns the last result and its number of blocks.
-fn compare(blocks: &[f64], rule: &Rule) -> (Change, usize) {
+fn compare(blocks: &[f64], rule: &DecisionRule) -> (Change, usize) {
     let mut last = None;
     for n in rule.spending().looks() {
         let change = decide(&blocks[..*n], rule).unwrap();

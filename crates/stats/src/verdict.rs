@@ -13,13 +13,13 @@ use crate::spending::{LOOKS, Spending};
 
 /// The decision rule of a comparison, fixed before its first block.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
+pub struct DecisionRule {
     rope: f64,
     spending: Spending,
     stakes: Stakes,
 }
 
-impl Rule {
+impl DecisionRule {
     /// A rule that treats ratios within `1 / (1 + rope) ..= 1 + rope` as equal, gives a wrong verdict with probability
     /// at most `alpha`, and decides after `looks` blocks.
     ///
@@ -69,7 +69,7 @@ impl Rule {
     }
 }
 
-impl Default for Rule {
+impl Default for DecisionRule {
     /// 1 % of practical equivalence, 1 % error probability, the default looks.
     fn default() -> Self {
         Self::new(0.01, 0.01, &LOOKS).expect("the default looks are a valid plan")
@@ -86,7 +86,7 @@ pub struct Change {
     pub low: f64,
     /// Upper end of that interval.
     pub high: f64,
-    /// The verdict.
+    /// What the blocks show.
     pub difference: Difference,
 }
 
@@ -97,7 +97,7 @@ impl Change {
     /// 5.1). A verdict that does not hold in the wider interval becomes undecided, without a forecast: more blocks
     /// cannot help.
     #[must_use]
-    pub fn known_to(self, grain: f64, rule: &Rule) -> Self {
+    pub fn known_to(self, grain: f64, rule: &DecisionRule) -> Self {
         let grain = if grain.is_finite() { grain.max(0.0).ln_1p() } else { 0.0 };
         if grain == 0.0 {
             return self;
@@ -139,7 +139,7 @@ pub enum Difference {
 ///
 /// # Errors
 /// A number of blocks that is not a planned look (see [`Spending::reached`]), a value that is not finite.
-pub fn decide(blocks: &[f64], rule: &Rule) -> Result<Change, StatsError> {
+pub fn decide(blocks: &[f64], rule: &DecisionRule) -> Result<Change, StatsError> {
     let interval = mean_interval_missing(blocks, rule.spending.at(blocks.len())?)?;
     let bets = vec![1.0; blocks.len()];
     change(blocks, &bets, rule, &interval)
@@ -162,7 +162,7 @@ pub struct Weighted {
 ///
 /// # Errors
 /// Fewer than two blocks; a value that is not finite; a weight that is not positive, a bet that is negative.
-pub fn decide_weighted(blocks: &[Weighted], rule: &Rule) -> Result<Change, StatsError> {
+pub fn decide_weighted(blocks: &[Weighted], rule: &DecisionRule) -> Result<Change, StatsError> {
     let of = |what: fn(&Weighted) -> f64| blocks.iter().map(what).collect::<Vec<f64>>();
     let (values, weights, bets) = (of(|block| block.value), of(|block| block.weight), of(|block| block.bet));
     for (what, factors, zero) in [("weight", &weights, false), ("bet", &bets, true)] {
@@ -176,7 +176,7 @@ pub fn decide_weighted(blocks: &[Weighted], rule: &Rule) -> Result<Change, Stats
     change(&values, &bets, rule, &interval)
 }
 
-fn change(blocks: &[f64], bets: &[f64], rule: &Rule, interval: &MeanInterval) -> Result<Change, StatsError> {
+fn change(blocks: &[f64], bets: &[f64], rule: &DecisionRule, interval: &MeanInterval) -> Result<Change, StatsError> {
     let evidence = weighted_evidence(blocks, bets, rule.rope, rule.stakes)?;
     let difference = difference(blocks, rule, interval, &evidence)?;
     Ok(Change { ratio: interval.mean.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
@@ -184,7 +184,7 @@ fn change(blocks: &[f64], bets: &[f64], rule: &Rule, interval: &MeanInterval) ->
 
 fn difference(
     blocks: &[f64],
-    rule: &Rule,
+    rule: &DecisionRule,
     interval: &MeanInterval,
     evidence: &Evidence,
 ) -> Result<Difference, StatsError> {
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_clear_change_is_called_with_its_ratio() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let slower = decide(&STEADY, &rule).unwrap();
         assert_eq!(slower.difference, Difference::Slower);
         assert!((slower.ratio - 0.03_f64.exp()).abs() < 1e-12);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_interval_alone_does_not_decide() {
         // Six blocks: the interval is outside the region, but six signs reach at most 64 of the 200 needed.
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let early = decide(&STEADY[..6], &rule).unwrap();
         assert!(early.low > 1.01);
         assert_eq!(early.difference, Difference::Undecided { blocks_needed: Some(2) });
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_signs_alone_do_not_decide() {
         // Nine slower blocks of very different size: enough evidence, but a wide interval.
-        let rule = Rule::new(0.0, 0.01, &[9]).unwrap();
+        let rule = DecisionRule::new(0.0, 0.01, &[9]).unwrap();
         let blocks = [0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.9];
         assert!(evidence(&blocks, 0.0).unwrap().slower.peak >= rule.evidence_needed());
         assert!(matches!(decide(&blocks, &rule).unwrap().difference, Difference::Undecided { .. }));
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn heavy_blocks_decide_what_light_ones_scatter() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
         let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
         let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
@@ -268,14 +268,14 @@ mod tests {
 
     #[test]
     fn blocks_that_agree_to_the_last_bit_are_the_same() {
-        let change = decide(&[0.0; 6], &Rule::default()).unwrap();
+        let change = decide(&[0.0; 6], &DecisionRule::default()).unwrap();
         assert_eq!((change.ratio, change.low, change.high), (1.0, 1.0, 1.0));
         assert_eq!(change.difference, Difference::Same);
     }
 
     #[test]
     fn a_coarse_clock_widens_the_interval_and_may_undo_the_verdict() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         let slower = decide(&STEADY, &rule).unwrap();
         assert_eq!(slower.known_to(0.0, &rule), slower);
         assert_eq!(slower.known_to(f64::NAN, &rule), slower);
@@ -297,14 +297,14 @@ mod tests {
 
     #[test]
     fn invalid_input_is_an_error() {
-        let rule = Rule::default();
+        let rule = DecisionRule::default();
         assert!(matches!(decide(&STEADY[..7], &rule), Err(StatsError::Unplanned { blocks: 7, .. })));
         assert!(matches!(decide(&[], &rule), Err(StatsError::Unplanned { blocks: 0, .. })));
         let mut broken = STEADY;
         broken[3] = f64::NAN;
         assert!(matches!(decide(&broken, &rule), Err(StatsError::Value { index: 3, .. })));
-        assert!(matches!(Rule::new(-0.01, 0.01, &LOOKS), Err(StatsError::Setting { name: "rope", .. })));
-        assert!(matches!(Rule::new(0.01, 0.0, &LOOKS), Err(StatsError::Setting { name: "alpha", .. })));
+        assert!(matches!(DecisionRule::new(-0.01, 0.01, &LOOKS), Err(StatsError::Setting { name: "rope", .. })));
+        assert!(matches!(DecisionRule::new(0.01, 0.0, &LOOKS), Err(StatsError::Setting { name: "alpha", .. })));
     }
 
     fn mirror(difference: Difference) -> Difference {
@@ -318,7 +318,7 @@ mod tests {
     proptest! {
         #[test]
         fn swapping_baseline_and_candidate_mirrors_the_verdict(centre in -0.04_f64..0.04, noise in proptest::collection::vec(-0.01_f64..0.01, 12)) {
-            let rule = Rule::default();
+            let rule = DecisionRule::default();
             let blocks: Vec<f64> = noise.iter().map(|e| centre + e).collect();
             let swapped: Vec<f64> = blocks.iter().map(|d| -d).collect();
             let (one, other) = (decide(&blocks, &rule).unwrap(), decide(&swapped, &rule).unwrap());
@@ -331,7 +331,7 @@ mod tests {
         fn a_slower_candidate_is_never_called_faster(blocks in proptest::collection::vec(-0.04_f64..0.04, 12), by in 0.0_f64..0.1) {
             // Shifting all blocks up scales ratio and interval by that factor and can only move the verdict towards
             // "slower".
-            let rule = Rule::default();
+            let rule = DecisionRule::default();
             let moved: Vec<f64> = blocks.iter().map(|d| d + by).collect();
             let (before, after) = (decide(&blocks, &rule).unwrap(), decide(&moved, &rule).unwrap());
             prop_assert!((after.ratio / before.ratio / by.exp() - 1.0).abs() < 1e-12);
@@ -342,7 +342,7 @@ mod tests {
         #[test]
         fn the_verdict_agrees_with_its_interval(centre in -0.04_f64..0.04, noise in proptest::collection::vec(-0.02_f64..0.02, 16)) {
             let blocks: Vec<f64> = noise.iter().map(|e| centre + e).collect();
-            let change = decide(&blocks, &Rule::default()).unwrap();
+            let change = decide(&blocks, &DecisionRule::default()).unwrap();
             match change.difference {
                 Difference::Slower => prop_assert!(change.low > 1.01),
                 Difference::Faster => prop_assert!(change.high < 1.0 / 1.01),

@@ -24,7 +24,7 @@ const BETTER: f64 = 0.8;
 /// How the rounds of a block become one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Statistic {
-    /// The median.
+    /// The median of the samples.
     #[default]
     Median,
     /// Huber's estimate of location.

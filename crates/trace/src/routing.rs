@@ -45,7 +45,7 @@ pub enum Side {
 /// One size of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// The size.
+    /// Size at which the choice was made.
     pub size: u64,
     /// Median time on the CPU in nanoseconds.
     pub cpu_ns: f64,
@@ -84,7 +84,7 @@ pub enum RoutingError {
     /// Too few sizes were timed on both sides.
     #[error("{operation}: {common} sizes timed on both CPU and GPU; expected at least 2")]
     TooFewSizes {
-        /// The operation.
+        /// Name of the operation.
         operation: String,
         /// Sizes with timings on both sides.
         common: usize,

@@ -123,7 +123,7 @@ mod tests {
         for end in 0..112 {
             assert_eq!(read_one(&whole[..end]), None, "cut at {end}");
         }
-        assert!(read_one(&whole[..112]).is_some(), "what lies behind the name is not needed");
+        assert!(read_one(&whole[..112]).is_some(), "what follows the name is not needed");
         assert_eq!(read_one(&record(208, &[(0, 4, 17)])), None);
         assert_eq!(read_one(&record(208, &[(0, 4, 10)])), None, "no times");
         let mut backwards = whole;

@@ -1,6 +1,6 @@
 //! Device memory, freed when its last owner drops it.
 
-use ellwand_core::{Data, Dtype, Tensor};
+use ellwand_core::{Data, DeviceError, Dtype, Tensor};
 
 use super::{Gpu, GpuError};
 
@@ -74,9 +74,9 @@ impl Buffer {
     }
 
     /// Copies the first `shape` elements back to the host as a tensor.
-    pub fn tensor(&self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
+    pub fn tensor(&self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        tensor(&self.read(bytes).map_err(|error| error.to_string())?, dtype, shape)
+        tensor(&self.read(bytes)?, dtype, shape)
     }
 
     /// Size in bytes.
@@ -91,16 +91,16 @@ impl Buffer {
 }
 
 /// Interprets bytes read from a device as a tensor.
-pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
+pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
     let data = match dtype {
         Dtype::F32 => Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::F64 => Data::from(&read.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U64 => Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U16 => Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U8 => Data::from(read),
-        other => return Err(format!("{} cannot be brought back from a device", other.name())),
+        other => return Err(DeviceError::new(format!("{} cannot be brought back from a device", other.name()))),
     };
-    Tensor::new(shape, data).map_err(|error| error.to_string())
+    Ok(Tensor::new(shape, data)?)
 }
 
 impl Drop for Buffer {

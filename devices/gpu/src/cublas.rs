@@ -146,7 +146,7 @@ unsafe impl Send for Cublas {}
 // SAFETY: as above.
 unsafe impl Sync for Cublas {}
 
-fn told(call: &'static str, code: c_int) -> Result<(), GpuError> {
+fn check_status(call: &'static str, code: c_int) -> Result<(), GpuError> {
     let problem = match code {
         0 => return Ok(()),
         1 => "the library is not initialised (1)".to_string(),
@@ -192,11 +192,11 @@ impl Cublas {
             (sgemm, gemm) = (*product, *narrow);
             // SAFETY: one out-parameter; then the handle that was just created.
             unsafe {
-                told("cublasCreate", create(&raw mut handle))?;
+                check_status("cublasCreate", create(&raw mut handle))?;
                 if math(handle, DEFAULT_MATH | REDUCED_IN_F32) != 0 {
-                    told("cublasSetMathMode", math(handle, DEFAULT_MATH))?;
+                    check_status("cublasSetMathMode", math(handle, DEFAULT_MATH))?;
                 }
-                told("cublasGetVersion", tell(handle, &raw mut version))?;
+                check_status("cublasGetVersion", tell(handle, &raw mut version))?;
             }
         }
         Ok(Self { handle, sgemm, gemm, version, library })
@@ -219,8 +219,8 @@ impl Cublas {
         };
         // SAFETY: stream and memory outlive the handle. Set the stream first: setting it resets the workspace.
         unsafe {
-            told("cublasSetStream", streams(self.handle, stream))?;
-            told("cublasSetWorkspace", works(self.handle, workspace as *mut c_void, WORKSPACE))
+            check_status("cublasSetStream", streams(self.handle, stream))?;
+            check_status("cublasSetWorkspace", works(self.handle, workspace as *mut c_void, WORKSPACE))
         }
     }
 
@@ -277,7 +277,7 @@ impl Cublas {
                     ANY_WAY,
                 )
             };
-            return told("cublasGemmStridedBatchedEx", code);
+            return check_status("cublasGemmStridedBatchedEx", code);
         }
         // SAFETY: as above; the call reads the factors before it returns.
         let code = unsafe {
@@ -302,7 +302,7 @@ impl Cublas {
                 int(count),
             )
         };
-        told("cublasSgemmStridedBatched", code)
+        check_status("cublasSgemmStridedBatched", code)
     }
 }
 

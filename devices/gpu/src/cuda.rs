@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use ellwand_core::DeviceError;
 use ellwand_core::device::{Activity, DeviceStatus};
 
 use super::cublas::{self, Cublas};
@@ -39,10 +40,10 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     }
     // If the driver lacks a function, the binding panics at the first call of it.
     let found = catch_unwind(|| {
-        result::init().map_err(|error| format!("the CUDA driver does not start: {}", words(error)))?;
+        result::init().map_err(|error| format!("the CUDA driver does not start: {}", describe(error)))?;
         let mut version = 0;
         // SAFETY: one out-parameter.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(words)?;
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(describe)?;
         if version < OLDEST_DRIVER {
             return Err(format!(
                 "the CUDA driver is too old: it speaks CUDA {}.{}, {}.{} is needed",
@@ -52,7 +53,7 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
                 OLDEST_DRIVER % 1000 / 10
             ));
         }
-        let count = result::device::get_count().map_err(words)?;
+        let count = result::device::get_count().map_err(describe)?;
         let mut devices = Vec::new();
         let mut problems = Vec::new();
         for index in 0..usize::try_from(count).unwrap_or(0) {
@@ -84,14 +85,14 @@ const USUAL_SHARED: u32 = 48 << 10;
 /// The most parameters of a kernel.
 pub const MOST_ARGS: usize = 24;
 
-fn words(error: DriverError) -> String {
+fn describe(error: DriverError) -> String {
     let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
     let name = error.error_name().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{name} ({said})")
 }
 
 fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
-    move |error| GpuError::Call { call, problem: words(error) }
+    move |error| GpuError::Call { call, problem: describe(error) }
 }
 
 /// One device with its primary context and a separate stream. Handles live as long as the process, since the registry
@@ -212,7 +213,7 @@ impl Cuda {
     fn failed(&self, call: &'static str) -> impl Fn(DriverError) -> GpuError {
         move |error| {
             if FOR_GOOD.contains(&(error.0 as u32)) {
-                let _ = self.lost.set(words(error));
+                let _ = self.lost.set(describe(error));
             }
             self::call(call)(error)
         }
@@ -252,7 +253,7 @@ impl Cuda {
         let mut words = [TensorMap([0; 16]); MOST_ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
         for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
-            *word = arg.words();
+            *word = arg.aligned_bits();
             *pointer = std::ptr::from_mut(word).cast();
         }
         let [x, y, z] = grid.blocks;
@@ -433,8 +434,8 @@ impl Backend for Cuda {
 
     fn status(&self) -> DeviceStatus {
         let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
-        let told = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
-        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
+        let status = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
+        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..status }
     }
 
     fn memory(&self) -> Option<Memory> {
@@ -442,11 +443,11 @@ impl Backend for Cuda {
         Some(self.held.memory(kept))
     }
 
-    fn watch(&self) -> Result<(), String> {
+    fn watch(&self) -> Result<(), DeviceError> {
         self.begin_watch()
     }
 
-    fn watched(&self) -> Result<Vec<Activity>, String> {
+    fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
         self.end_watch()
     }
 
@@ -462,12 +463,12 @@ impl Backend for Cuda {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn without_a_driver_the_reason_is_told_and_nothing_panics() {
+    fn without_a_driver_the_reason_is_given_and_nothing_panics() {
         match super::find() {
             Ok(devices) => assert!(!devices.is_empty(), "an empty list must be an error with its reason"),
             Err(why) => {
                 assert!(["CUDA", "cuda"].iter().any(|word| why.contains(word)), "{why}");
-                assert_eq!(super::super::find_cuda().err(), Some(why));
+                assert_eq!(super::super::find_cuda().err().map(|error| error.to_string()), Some(why));
             }
         }
     }

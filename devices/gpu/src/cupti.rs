@@ -82,19 +82,19 @@ impl Cupti {
             .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
     }
 
-    fn told(&self, call: &str, code: c_int) -> Result<(), String> {
+    fn check_status(&self, call: &str, code: c_int) -> Result<(), String> {
         match code {
             0 => Ok(()),
             // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
             35 => Err(format!(
                 "{call}: this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides"
             )),
-            other => Err(format!("{call} gives error {other}{}", self.words(other))),
+            other => Err(format!("{call} gives error {other}{}", self.result_text(other))),
         }
     }
 
     /// CUPTI's text for an error.
-    fn words(&self, code: c_int) -> String {
+    fn result_text(&self, code: c_int) -> String {
         type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         // SAFETY: the documented signature.
         let Ok(words) = (unsafe { self.function::<Words>("cuptiGetResultString") }) else { return String::new() };
@@ -130,10 +130,10 @@ impl Cupti {
         };
         drop(take());
         // SAFETY: the callbacks live as long as the process.
-        self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
+        self.check_status("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
         for (index, kind) in activity::KINDS.into_iter().enumerate() {
             // SAFETY: a number.
-            let enabled = self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) });
+            let enabled = self.check_status("cuptiActivityEnable", unsafe { enable(kind as c_int) });
             if enabled.is_err() {
                 // Kinds that stay enabled would cost time, and nothing would read their records.
                 for kind in &activity::KINDS[..index] {
@@ -145,7 +145,7 @@ impl Cupti {
         }
         let mut at = 0;
         // SAFETY: one out-parameter.
-        self.told("cuptiGetTimestamp", unsafe { now(&raw mut at) })?;
+        self.check_status("cuptiGetTimestamp", unsafe { now(&raw mut at) })?;
         Ok(at)
     }
 
@@ -167,10 +167,10 @@ impl Cupti {
         };
         for kind in activity::KINDS {
             // SAFETY: a number.
-            self.told("cuptiActivityDisable", unsafe { disable(kind as c_int) })?;
+            self.check_status("cuptiActivityDisable", unsafe { disable(kind as c_int) })?;
         }
         // SAFETY: flag 1 also flushes buffers that are not full.
-        self.told("cuptiActivityFlushAll", unsafe { flush(1) })?;
+        self.check_status("cuptiActivityFlushAll", unsafe { flush(1) })?;
         let mut calls = HashMap::new();
         let mut all = Vec::new();
         for (buffer, valid) in &take().0 {
@@ -293,12 +293,12 @@ mod tests {
         let library = Cupti::open(&stand_in).unwrap();
         let base = library.begin().unwrap();
         assert_eq!(base, 1000);
-        let told = library.end(base).unwrap();
+        let activities = library.end(base).unwrap();
         let names: Vec<_> =
-            told.iter().map(|one| (one.name.as_str(), one.start_ns, one.ns, one.corr, one.call)).collect();
+            activities.iter().map(|one| (one.name.as_str(), one.start_ns, one.ns, one.corr, one.call)).collect();
         assert_eq!(names, [("cuLaunchKernel", 100, 100, 77, true), ("gelu", 300, 200, 77, false)]);
-        assert_eq!(told[1].lane, "stream 13");
-        assert_eq!(told[1].detail, "7 x 1 x 1 blocks of 128 x 1 x 1 threads, 40 registers, 256 B shared");
+        assert_eq!(activities[1].lane, "stream 13");
+        assert_eq!(activities[1].detail, "7 x 1 x 1 blocks of 128 x 1 x 1 threads, 40 registers, 256 B shared");
         // SAFETY: the types of the mock's variables and functions.
         let (refused, enabled) = unsafe {
             let refused: Symbol<'_, *mut c_int> = library.library.get(b"refused").unwrap();
@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn a_user_who_may_not_look_is_told_what_decides_that() {
         let library = Cupti::open(Path::new("libc.so.6")).unwrap();
-        assert_eq!(library.told("cuptiActivityEnable", 0), Ok(()));
-        let refused = library.told("cuptiActivityEnable", 35).unwrap_err();
+        assert_eq!(library.check_status("cuptiActivityEnable", 0), Ok(()));
+        let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err();
         assert!(refused.contains("may not") && refused.contains("NVreg_RestrictProfilingToAdminUsers"), "{refused}");
-        let other = library.told("cuptiActivityEnable", 7).unwrap_err();
+        let other = library.check_status("cuptiActivityEnable", 7).unwrap_err();
         assert_eq!(other, "cuptiActivityEnable gives error 7", "a library without words for it");
     }
 }

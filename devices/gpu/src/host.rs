@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-use ellwand_core::{Dtype, Tensor};
+use ellwand_core::{DeviceError, Dtype, Tensor};
 
 use super::{Gpu, GpuError, buffer};
 
@@ -66,10 +66,9 @@ impl Host {
     }
 
     /// The first `shape` elements as a tensor, once the device is idle.
-    pub fn tensor(&mut self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
+    pub fn tensor(&mut self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        self.with(|all| buffer::tensor(&all[..bytes.min(all.len())], dtype, shape))
-            .map_err(|error| error.to_string())?
+        self.with(|all| buffer::tensor(&all[..bytes.min(all.len())], dtype, shape))?
     }
 
     /// Enqueues a copy of all bytes to the device address `to`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ellwand_core::{Better, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
+use ellwand_core::{Better, DeviceError, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
 
@@ -10,7 +10,7 @@ use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate
 pub(crate) struct Output {
     /// Name of the output.
     pub name: &'static str,
-    /// Element type.
+    /// Type of each element.
     pub dtype: Dtype,
     /// Length of each dimension.
     pub shape: Vec<usize>,
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 }
 
 /// Converts the arrays once they are back on the host (checks, unpacking of codes); never timed.
-type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
+type Finish = dyn Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync;
 
 /// Host memory of the transfers that a run includes.
 struct Carried {
@@ -117,7 +117,7 @@ impl Job {
     }
 
     /// Sets the function that converts the arrays once they are back on the host.
-    pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, String> + Send + Sync + 'static) {
+    pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync + 'static) {
         self.finish = Some(Box::new(finish));
     }
 
@@ -180,11 +180,11 @@ impl Prepared for Job {
         }
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         let waited = self.gpu.sync();
         match self.problem.take() {
-            Some(problem) => Err(problem.to_string()),
-            None => waited.map_err(|error| error.to_string()),
+            Some(problem) => Err(problem.into()),
+            None => Ok(waited?),
         }
     }
 
@@ -202,7 +202,7 @@ impl Prepared for Job {
         }
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.sync()?;
         let mut arrays = Tensors::new();
         for (index, output) in self.outputs.iter().enumerate() {
@@ -231,15 +231,15 @@ impl Prepared for Job {
     fn readings(&self) -> Vec<Reading> {
         let status = self.gpu.status();
         let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
-        let told = |id, title, unit, better, value: Option<f64>, about| match value {
+        let reading = |id, title, unit, better, value: Option<f64>, about| match value {
             Some(value) => Reading::measured(id, title, unit, better, value, about),
             None => Reading::unavailable(id, title, unit, better, without),
         };
         let bytes: usize = self.outputs.iter().map(|output| &output.buffer).chain(&self.held).map(|b| b.bytes()).sum();
         let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
-        let after = "multiprocessor clock, read once behind the last slot";
-        let power = "power that the card draws, read once behind the last slot";
-        let why = "1 where heat or power slowed the card down, read once behind the last slot";
+        let after = "multiprocessor clock, read once after the last slot";
+        let power = "power that the card draws, read once after the last slot";
+        let why = "1 where heat or power slowed the card down, read once after the last slot";
         // Reports the lowest occupancy if there are several kernels.
         let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
         let resident = resident.reduce(f64::min);
@@ -266,9 +266,9 @@ impl Prepared for Job {
         }
         if self.gpu.kind() == DeviceKind::Cuda {
             readings.extend([
-                told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
-                told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
-                told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
+                reading("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
+                reading("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+                reading("device-slowed", "device slowed", "", Better::Lower, slowed, why),
             ]);
             let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
             let (id, title) = (Reading::OCCUPANCY, "theoretical occupancy");
@@ -289,10 +289,20 @@ impl Prepared for Job {
 
 /// Readings for the bytes that a run copies to the device and back.
 pub fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
-    let told = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
+    let reading = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
     vec![
-        told(Reading::CARRIED_IN, "carried to the device", ins, "bytes that a run brings from the host to the device"),
-        told(Reading::CARRIED_OUT, "carried to the host", outs, "bytes that a run brings from the device to the host"),
+        reading(
+            Reading::CARRIED_IN,
+            "carried to the device",
+            ins,
+            "bytes that a run brings from the host to the device",
+        ),
+        reading(
+            Reading::CARRIED_OUT,
+            "carried to the host",
+            outs,
+            "bytes that a run brings from the device to the host",
+        ),
     ]
 }
 

@@ -26,7 +26,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use ellwand_core::device::{Activity, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
-use ellwand_core::{Implementation, InputError, PrepareError, Registry};
+use ellwand_core::{DeviceError, Implementation, InputError, PrepareError, Registry};
 
 pub use buffer::Buffer;
 pub use cublas::Series;
@@ -50,7 +50,7 @@ pub enum GpuError {
         .free.map(|free| format!(", {free} are free")).unwrap_or_default()
     )]
     Memory {
-        /// Bytes requested.
+        /// Number of bytes requested.
         wanted: u64,
         /// Bytes that were free, if the device reports it.
         free: Option<u64>,
@@ -60,7 +60,7 @@ pub enum GpuError {
         "an array of {wanted} bytes is needed, and this device takes at most {limit} in one; choose a smaller size"
     )]
     Limit {
-        /// Bytes requested.
+        /// Number of bytes requested.
         wanted: u64,
         /// Largest array in bytes.
         limit: u64,
@@ -68,7 +68,7 @@ pub enum GpuError {
     /// The device no longer answers this process.
     #[error(
         "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that \
-         ran then is to blame, and other processes (a run without --in-process has one for each implementation) still have the device"
+         ran then is to blame, and other processes (a run with worker processes has one for each implementation) still have the device"
     )]
     Lost {
         /// The first error.
@@ -79,7 +79,7 @@ pub enum GpuError {
     Compile {
         /// File name of the source.
         source_name: String,
-        /// Target architecture.
+        /// Architecture to compile for, such as `sm_90`.
         arch: String,
         /// Messages of the compiler with file and line.
         log: String,
@@ -92,6 +92,12 @@ pub enum GpuError {
         /// The driver's message.
         problem: String,
     },
+}
+
+impl From<GpuError> for DeviceError {
+    fn from(error: GpuError) -> Self {
+        DeviceError::new(error.to_string())
+    }
 }
 
 impl From<GpuError> for PrepareError {
@@ -199,12 +205,12 @@ pub trait Backend: Send + Sync {
         None
     }
     /// Starts to record device activity.
-    fn watch(&self) -> Result<(), String> {
-        Err("this kind of device does not tell what it does".into())
+    fn watch(&self) -> Result<(), DeviceError> {
+        Err(DeviceError::new("this kind of device does not record what it does"))
     }
     /// Ends the recording and returns it.
-    fn watched(&self) -> Result<Vec<Activity>, String> {
-        Err("this kind of device does not tell what it does".into())
+    fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
+        Err(DeviceError::new("this kind of device does not record what it does"))
     }
     /// Evicts earlier data from the device's caches.
     fn flush(&self) -> Result<(), GpuError>;
@@ -271,11 +277,11 @@ impl Device for GpuDevice {
         self.gpu.status()
     }
 
-    fn watch(&self) -> Result<(), String> {
+    fn watch(&self) -> Result<(), DeviceError> {
         self.gpu.watch()
     }
 
-    fn watched(&self) -> Result<Vec<Activity>, String> {
+    fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
         self.gpu.watched()
     }
 
@@ -300,7 +306,7 @@ pub fn register(registry: &mut Registry) {
     registry.on_request(DeviceKind::Cuda, "it has not been looked for", find_cuda);
     // Searching for adapters loads drivers, one of which (a software renderer) brings a compiler and runs on the CPU.
     // Other measurements must not have it in their process.
-    registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (--device wgpu)", find_wgpu);
+    registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (device wgpu)", find_wgpu);
     calibration::register(registry);
 }
 
@@ -315,7 +321,7 @@ pub fn sources() -> Vec<&'static Source> {
 ///
 /// # Errors
 /// Why there is no CUDA device: no driver, no device, or one that does not respond.
-pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, String> {
+pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
     let found = cuda::find()?;
     let device = |(index, gpu): (usize, Gpu)| Arc::new(GpuDevice::new(format!("cuda:{index}"), gpu)) as Arc<dyn Device>;
     Ok(found.into_iter().map(device).collect())
@@ -325,7 +331,7 @@ pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, String> {
 ///
 /// # Errors
 /// Why there is no Vulkan device: no library, no driver, no adapter, or a build without Vulkan.
-pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
+pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
     #[cfg(feature = "vulkan")]
     {
         let device =
@@ -333,5 +339,5 @@ pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
         Ok(wgpu::find()?.into_iter().map(device).collect())
     }
     #[cfg(not(feature = "vulkan"))]
-    Err("this program was built without Vulkan (cargo build --release --features vulkan brings it)".into())
+    Err(DeviceError::new("this program was built without Vulkan, which the feature `vulkan` brings"))
 }

@@ -71,9 +71,9 @@ impl Nvml {
             let find: Symbol<'_, Find> = unsafe { library.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }
                 .map_err(|_| lacks("nvmlDeviceGetHandleByPciBusId_v2"))?;
             // SAFETY: may be called any number of times.
-            told("nvmlInit", unsafe { init() })?;
+            check_status("nvmlInit", unsafe { init() })?;
             // SAFETY: a string that ends with zero, and one out-parameter.
-            told("nvmlDeviceGetHandleByPciBusId", unsafe { find(bus.as_ptr(), &raw mut device) })?;
+            check_status("nvmlDeviceGetHandleByPciBusId", unsafe { find(bus.as_ptr(), &raw mut device) })?;
         }
         Ok(Self { library, device })
     }
@@ -112,7 +112,7 @@ impl Nvml {
     }
 }
 
-fn told(call: &str, code: c_int) -> Result<(), String> {
+fn check_status(call: &str, code: c_int) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{call} gives error {code}")) }
 }
 
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(slowed_by(0x1 | 0x2 | 0x10 | 0x100), 0);
         assert_eq!(slowed_by(0x4), slowed::POWER);
         assert_eq!(slowed_by(0x84 | 0x20 | 0x1), slowed::POWER + slowed::HEAT);
-        assert_eq!(slowed::words(slowed_by(0x8 | 0x40)), "heat, its hardware");
+        assert_eq!(slowed::names(slowed_by(0x8 | 0x40)), "heat, its hardware");
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn whole(value: usize) -> Arg {
 /// A kernel argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arg {
-    /// Device address.
+    /// An address on the device.
     At(u64),
     /// A 32-bit unsigned integer.
     U32(u32),
@@ -132,7 +132,7 @@ impl Arg {
     }
 
     /// All bits, aligned as a tensor map needs.
-    pub fn words(self) -> TensorMap {
+    pub fn aligned_bits(self) -> TensorMap {
         match self {
             Arg::Map(map) => map,
             other => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use ellwand_core::{Case, Device, DeviceKind, PrepareError, Registry, Tensors};
+use ellwand_core::{Case, Device, DeviceError, DeviceKind, PrepareError, Registry, Tensors};
 
 use super::{TestDevice, test_devices};
 
@@ -13,7 +13,7 @@ const FOREIGN: [&str; 1] = ["cublas"];
 /// The first real GPU, if there is one; `required` may make it mandatory.
 pub(crate) fn real_devices(required: &str) -> Vec<TestDevice> {
     // Opened once: each opening creates a stream and loads every kernel again.
-    static FIRST: OnceLock<Result<Arc<dyn Device>, String>> = OnceLock::new();
+    static FIRST: OnceLock<Result<Arc<dyn Device>, DeviceError>> = OnceLock::new();
     let first = FIRST.get_or_init(|| Ok(ellwand_gpu::find_cuda()?.swap_remove(0)));
     match first {
         Ok(device) => vec![(device.about(), device.clone())],

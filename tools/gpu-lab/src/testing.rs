@@ -37,7 +37,7 @@ pub fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementatio
 pub fn prepared(row: &Implementation, case: &Case, inputs: &Tensors) -> Option<Box<dyn Prepared>> {
     match (row.prepare)(case, inputs, &Here) {
         Err(PrepareError::Unsupported(why)) if case.text("precision") != Some("f32") => {
-            assert!(why.contains("--precision f32"), "{row:?} does not say which precision it has: {why}");
+            assert!(why.contains("precision=f32"), "{row:?} does not say which precision it has: {why}");
             None
         }
         ready => Some(ready.unwrap_or_else(|error| panic!("{row:?} {case}: {error}"))),

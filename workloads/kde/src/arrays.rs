@@ -34,12 +34,12 @@ pub(super) fn input_error(error: KdeError) -> InputError {
     let text = error.to_string();
     let (argument, rest) = text.split_once(": ").unwrap_or(("arrays", &text));
     let (problem, expected) = rest.split_once("; expected ").unwrap_or((rest, "arrays as `list` describes them"));
-    let argument = if matches!(error, KdeError::Memory { .. }) { "--memory" } else { argument };
     let input = InputError::new(argument, problem, expected);
     match error {
         KdeError::NotFinite { .. } => input.help("drop these spikes or samples first"),
         KdeError::Unsorted { .. } => input.help("sort the spikes of each electrode by time, features along with them"),
-        KdeError::Memory { least, .. } => input.help(format!("--memory {:.1} or auto", least as f64 / 1e6 + 0.05)),
+        KdeError::Memory { least, .. } => InputError::setting("memory", problem, expected)
+            .help(format!("memory={:.1} or auto", least as f64 / 1e6 + 0.05)),
         _ => input,
     }
 }

@@ -302,7 +302,7 @@ fn prepare(
         return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto".into());
     }
     if options.precision == Precision::F64 {
-        return unsupported("kernels on a GPU are in f32: precision f32".into());
+        return unsupported("kernels on a GPU compute in f32; use precision=f32".into());
     }
     let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
     let model = fit(&arrays, method.into()).map_err(input_error)?;

@@ -8,7 +8,7 @@ use ellwand_simd::isa::Isa;
 pub enum Method {
     /// f64, one formula after another; the others are compared with it.
     Reference,
-    /// Plain loops.
+    /// Plain loops over electrodes, spikes and bins.
     Scalar,
     /// Vector lanes on one thread, everything fused in cache-sized tiles.
     Simd(Isa),

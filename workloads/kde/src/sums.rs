@@ -11,7 +11,6 @@ use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 
 /// Neighbouring bins and the values computed there.
 pub(super) struct Piece {
-    /// First bin.
     pub(super) start: usize,
     /// Number of bins.
     pub(super) len: usize,

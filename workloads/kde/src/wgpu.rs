@@ -31,7 +31,7 @@ const THREADS: usize = 128;
 
 /// Parameters of every kernel: sizes of an electrode, the number `n` of items to process, and two constants.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Args {
     spikes: usize,
     stride: usize,
     bins: usize,
@@ -43,7 +43,7 @@ struct Told {
     rate: f64,
 }
 
-impl Told {
+impl Args {
     fn of(model: &ClusterlessDecoder, electrode: Option<&Electrode>) -> Self {
         Self {
             spikes: electrode.map_or(0, Electrode::spikes),
@@ -90,17 +90,17 @@ fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn
     let samples = super::fit::units(&arrays.position, model.dims, &model.position_std);
     let track = job.hold(Buffer::of_f32(gpu, &pairs(&samples, model.dims))?);
     let n = arrays.position_time.len();
-    let of_track = Told { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Told::of(model, None) };
+    let of_track = Args { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Args::of(model, None) };
     of_track.launch(&mut job, "mean_kernel", bins, &[grid, track, occupancy])?;
     for (number, electrode) in model.electrodes.iter().enumerate() {
         // Without spikes nothing is read, but the binding still needs an array.
         let pairs = if electrode.spikes() == 0 { &[0.0][..] } else { &electrode.place_pairs };
         let places = job.hold(Buffer::of_f32(gpu, pairs)?);
-        let told = Told { number: mean(electrode.spikes()), ..Told::of(model, Some(electrode)) };
-        told.launch(&mut job, "mean_kernel", bins, &[grid, places, density])?;
+        let args = Args { number: mean(electrode.spikes()), ..Args::of(model, Some(electrode)) };
+        args.launch(&mut job, "mean_kernel", bins, &[grid, places, density])?;
         let kernel = if number == 0 { "first_ground" } else { "next_ground" };
-        let told = Told { number: FLOOR, ..told };
-        told.launch(&mut job, kernel, bins.div_ceil(THREADS), &[occupancy, density, ground])?;
+        let args = Args { number: FLOOR, ..args };
+        args.launch(&mut job, kernel, bins.div_ceil(THREADS), &[occupancy, density, ground])?;
     }
     let rates = model.mean_rates();
     job.finish(move |computed| Ok(computed.with("mean_rates", Tensor::vector(&rates[..]))));
@@ -154,8 +154,8 @@ fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box
     };
     let ground = f32s(&mut job, gpu, model.ground.iter().copied())?;
     let silent = f32s(&mut job, gpu, silent.into_iter())?;
-    let told = Told { n: edges * bins, ..Told::of(model, None) };
-    told.launch(&mut job, "begin", told.n.div_ceil(THREADS), &[ground, silent, y])?;
+    let args = Args { n: edges * bins, ..Args::of(model, None) };
+    args.launch(&mut job, "begin", args.n.div_ceil(THREADS), &[ground, silent, y])?;
     let grid = grid(&mut job, gpu, model)?;
     for (electrode, heard) in model.electrodes.iter().zip(&marked) {
         if electrode.spikes() > 0 && !heard.rows.is_empty() {
@@ -176,16 +176,16 @@ fn add(
     [grid, y]: [Arg; 2],
 ) -> Result<(), PrepareError> {
     let (n, m, bins) = (electrode.spikes(), heard.rows.len(), model.bins);
-    let told = Told::of(model, Some(electrode));
+    let args = Args::of(model, Some(electrode));
     let places = job.hold(Buffer::of_f32(gpu, &electrode.place_pairs)?);
     let nearest = job.hold(Buffer::of_f32(gpu, &electrode.nearest)?);
-    let all = Told { n: n * bins, ..told };
+    let all = Args { n: n * bins, ..args };
     let arrays = [grid, places, nearest, shared.kernels];
     all.launch(job, "position_kernels", all.n.div_ceil(THREADS), &arrays)?;
     let marks = job.hold(Buffer::of_f32(gpu, &electrode.marks)?);
     let of_heard = job.hold(Buffer::of_f32(gpu, &heard.marks)?);
     let arrays = [marks, of_heard, shared.weights, shared.shifts];
-    Told { n: m, ..told }.launch(job, "mark_kernels", m, &arrays)?;
+    Args { n: m, ..args }.launch(job, "mark_kernels", m, &arrays)?;
     let [a, b, c] =
         [(shared.weights, n), (shared.kernels, bins), (shared.sums, bins)].map(|(at, row)| Place::one(at, row));
     Products::one([m, bins, n], false, a, b, c).launch_wgpu(job, Then::Nothing)?;
@@ -200,7 +200,7 @@ fn add(
             rows.push((spike as u64) << 32 | u64::from(*row));
         }
     }
-    let holding = Told { n: rows.len() * bins, ..told };
+    let holding = Args { n: rows.len() * bins, ..args };
     rows.push((m as u64) << 32);
     let rows = job.hold(Buffer::of_u64(gpu, &rows)?);
     let arrays = [shared.sums, shared.shifts, offsets, rows, y];
@@ -228,7 +228,7 @@ pub(super) fn implementation(task: Task) -> Implementation {
             return Err(PrepareError::Unsupported(why.into()));
         }
         if spec::precision(case) == Precision::F64 {
-            return Err(PrepareError::Unsupported("kernels in WGSL are in f32: precision f32".into()));
+            return Err(PrepareError::Unsupported("kernels in WGSL compute in f32; use precision=f32".into()));
         }
         let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
         let method = Method::Simd(Isa::best());

@@ -126,12 +126,12 @@ pub(super) fn predict(
     let numbers =
         |scale: f64| [LOG_FLOOR, f64::MIN_POSITIVE.ln(), occupied, scale - occupied].map(|n| Arg::F32(n as f32));
     let by_edge = Grid::line(edges.div_ceil(THREADS), THREADS as u32);
-    let told = |first: usize, has_model: bool, scale: f64| -> Result<Vec<Arg>, PrepareError> {
+    let args_of = |first: usize, has_model: bool, scale: f64| -> Result<Vec<Arg>, PrepareError> {
         let mut args = vec![word(edges)?, word(first)?, Arg::U32(u32::from(has_model))];
         args.extend(numbers(scale));
         Ok(args)
     };
-    job.launch(&SOURCE, "clear_local", by_edge, [told(0, false, 0.0)?, vec![y]].concat())?;
+    job.launch(&SOURCE, "clear_local", by_edge, [args_of(0, false, 0.0)?, vec![y]].concat())?;
     for (electrode, (first, rows, marks)) in model.electrodes.iter().zip(&heard) {
         let has_model = electrode.spikes() > 0;
         let (mut of_places, mut of_marks) = (nothing, nothing);
@@ -154,7 +154,7 @@ pub(super) fn predict(
         let starts: Vec<u32> = (0..=edges).map(|row| rows.partition_point(|r| (*r as usize) < row) as u32).collect();
         let starts = job.hold(Buffer::of_u32(gpu, &starts)?);
         let arrays = vec![of_track, of_places, of_marks, starts, y];
-        job.launch(&SOURCE, "add_local", by_edge, [told(*first, has_model, electrode.log_scale)?, arrays].concat())?;
+        job.launch(&SOURCE, "add_local", by_edge, [args_of(*first, has_model, electrode.log_scale)?, arrays].concat())?;
     }
     Ok(job.boxed())
 }

@@ -143,7 +143,7 @@ impl Workload for Kde {
                     format!("the arrays have {have}, the case {want}"),
                     "the arrays' own",
                 )
-                .help(format!("--{axis} {have}")));
+                .help(format!("{axis}={have}")));
             }
         }
         // Check the arrays fully here, not in an implementation.

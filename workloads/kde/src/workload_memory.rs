@@ -60,7 +60,7 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     let mut advice = Vec::new();
     if (given("block") || given("tile") || given("memory")) && tiling == usual {
         let names = ["block", "tile", "memory"].into_iter().filter(|axis| given(axis));
-        let names: Vec<String> = names.map(|axis| format!("--{axis}")).collect();
+        let names: Vec<&str> = names.collect();
         advice.push(format!(
             "{} had no effect: auto takes the same blocks of {} spikes x {} bins, {:.1} MB a thread",
             names.join(", "),
@@ -83,7 +83,7 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     let bins = spec::shape(case).bins;
     if bins > usual.tile && tiling == usual {
         advice.push(format!(
-            "a grid of {bins} bins is computed in tiles of {}: memory does not grow with it, and --memory bounds it",
+            "a grid of {bins} bins is computed in tiles of {}: memory does not grow with it, and the axis memory bounds it",
             usual.tile
         ));
     }

@@ -1,6 +1,6 @@
 //! Prepared implementations of the workloads: model, buffers, poison, outputs.
 
-use ellwand_core::{Case, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
 
 use super::arrays::{Arrays, input_error};
 use super::error::KdeError;
@@ -173,10 +173,10 @@ impl Prepared for Job {
         poison.fill(&mut self.wide);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
-            Some(problem) => Err(problem.to_string()),
-            None => self.collect().map_err(|error| error.to_string()),
+            Some(problem) => Err(DeviceError::new(problem.to_string())),
+            None => Ok(self.collect()?),
         }
     }
 

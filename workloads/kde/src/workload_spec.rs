@@ -193,19 +193,17 @@ pub(super) fn options(case: &Case, method: Method) -> Result<Options, InputError
         match case.float(axis) {
             None => Ok(None),
             Some(n) if n.fract() == 0.0 && (1.0..1e9).contains(&n) => Ok(Some(n as usize)),
-            Some(n) => Err(InputError::new(
-                format!("--{axis}"),
-                format!("{n} is no whole number"),
-                "a whole number above 0, or auto",
-            )),
+            Some(n) => {
+                Err(InputError::setting(axis, format!("{n} is no whole number"), "a whole number above 0, or auto"))
+            }
         }
     };
     let threads = count("threads")?;
     let all = ellwand_simd::pool::threads();
     if let Some(most) = threads.filter(|most| *most > all) {
         let expected = format!("a whole number from 1 to {all}, or auto");
-        return Err(InputError::new(
-            "--threads",
+        return Err(InputError::setting(
+            "threads",
             format!("{most} threads, but this process may use {all} processors"),
             expected,
         ));

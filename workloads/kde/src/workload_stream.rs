@@ -1,6 +1,6 @@
 //! The implementations of `kde-stream`: each call decodes the next time bin, so a sample is the latency of one bin.
 
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::arrays::{Arrays, input_error};
 use super::data::Spikes;
@@ -149,18 +149,15 @@ impl Prepared for Job {
     }
 
     /// Rows of bins not decoded since poisoning are NaN.
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         if let Some(problem) = &self.problem {
-            return Err(problem.to_string());
+            return Err(DeviceError::new(problem.to_string()));
         }
         let shape = [self.edges.len(), self.model.bins()];
-        let collect = || -> Result<Tensors, InputError> {
-            let mut out = self.out.clone();
-            let rows = out.chunks_mut(self.model.bins()).zip(&self.decoded);
-            rows.filter(|(_, decoded)| !**decoded).for_each(|(row, _)| row.fill(f32::NAN));
-            Ok(Tensors::new().with("log_likelihood", Tensor::new(&shape, &out[..])?))
-        };
-        collect().map_err(|error| error.to_string())
+        let mut out = self.out.clone();
+        let rows = out.chunks_mut(self.model.bins()).zip(&self.decoded);
+        rows.filter(|(_, decoded)| !**decoded).for_each(|(row, _)| row.fill(f32::NAN));
+        Ok(Tensors::new().with("log_likelihood", Tensor::new(&shape, &out[..])?))
     }
 
     fn what_ran(&self) -> String {

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+use ellwand_core::{
+    Case, Device, DeviceError, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors,
+};
 
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, files, gpu, whole};
 
@@ -79,7 +81,7 @@ fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
 }
 
 /// The address `bytes` further on; null stays null.
-fn behind(at: Arg, bytes: usize) -> Arg {
+fn offset(at: Arg, bytes: usize) -> Arg {
     match at {
         Arg::At(address) if address != 0 => Arg::At(address + bytes as u64),
         other => other,
@@ -147,8 +149,8 @@ pub(super) fn prepare(
         // Zero means that every index is valid.
         let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
         for (from, n) in parts {
-            let (packed, retries) = (behind(packed, from / 8 * bits), behind(retries, from));
-            let x = behind(x, from * value_bytes);
+            let (packed, retries) = (offset(packed, from / 8 * bits), offset(retries, from));
+            let x = offset(x, from * value_bytes);
             let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
             args.extend(code.shifted(&codec));
             let line = grid(&job, n, code.each()).shared(code.table);
@@ -174,11 +176,11 @@ pub(super) fn prepare(
             ("encode", None)
         };
         for (from, n) in parts {
-            let (x, packed) = (behind(x, from * value_bytes), behind(packed, from / 8 * bits));
-            let (overload, retries) = (behind(overload, from), behind(retries, from));
+            let (x, packed) = (offset(x, from * value_bytes), offset(packed, from / 8 * bits));
+            let (overload, retries) = (offset(overload, from), offset(retries, from));
             let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
             args.extend(code.shifted(&codec));
-            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, behind(decoded, from * value_bytes)]));
+            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, offset(decoded, from * value_bytes)]));
             let line = grid(&job, n, code.each()).shared(code.table + packing_bytes(&codec));
             job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
         }
@@ -186,14 +188,14 @@ pub(super) fn prepare(
     let (host, vectors) = (Mutex::new(host), n as u64);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
-            let first = bad.u64().map_err(|error| error.to_string())?[0];
+            let first = bad.u64()?[0];
             // Kernels lower it to a vector; untouched, it holds the pattern of the poison.
             if first < vectors {
-                return Err(format!("a level index of vector {first} is not below q^d"));
+                return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
             }
         }
         let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
-        host.take(&computed).map_err(|error| error.to_string())?;
+        host.take(&computed)?;
         host.outputs()
     });
     if carrying {

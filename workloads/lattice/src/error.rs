@@ -19,12 +19,12 @@ pub enum LatticeError {
         /// The value given.
         given: u64,
     },
-    /// No levels, or so many that q^M exceeds the exact range.
+    /// No levels, or too many: q^M exceeds the exact range.
     #[error(
         "levels = {levels} with q = {q}: expected at least 1 level and q^levels <= 2^20 = 1048576; use at most {most} levels for this q"
     )]
     Levels {
-        /// Nesting ratio.
+        /// The nesting ratio q.
         q: u32,
         /// Number of levels given.
         levels: u64,
@@ -100,7 +100,7 @@ pub enum LatticeError {
         vector: usize,
         /// The digit found.
         digit: u8,
-        /// Nesting ratio.
+        /// The nesting ratio q.
         q: u32,
     },
     /// A retry count above the cap of the ramp.

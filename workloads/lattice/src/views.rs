@@ -44,8 +44,8 @@ pub(super) fn views() -> [View; 3] {
         // The distortion-rate function of a normal source: D = power 2^(-2R).
         bound: Some(Slope { title: "limit of a normal source".into(), slope: 20.0 * 2_f64.log10() }),
     };
-    let larger = "encode with a larger scale (`--beta`) or more retries, and compare error and rate";
-    let retry = "encode with `--overload retry`, which finds a scale for each of them, or with a larger scale (`--beta`), and compare error and rate";
+    let larger = "encode with a larger scale (`beta`) or more retries, and compare error and rate";
+    let retry = "encode with `overload=retry`, which finds a scale for each of them, or with a larger scale (`beta`), and compare error and rate";
     let overloaded = Outliers {
         workloads: CODING.map(String::from).into(),
         id: "overloaded".into(),

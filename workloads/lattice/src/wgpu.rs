@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+use ellwand_core::{Case, Device, DeviceError, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
 
@@ -161,13 +161,13 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
             // The kernel lowers the lower half to a vector; untouched, it holds the pattern of the poison.
-            let first = bad.u64().map_err(|error| error.to_string())?[0] as u32;
+            let first = bad.u64()?[0] as u32;
             if (first as usize) < n {
-                return Err(format!("a level index of vector {first} is not below q^d"));
+                return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
             }
         }
         let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
-        host.take(&computed).map_err(|error| error.to_string())?;
+        host.take(&computed)?;
         host.outputs()
     });
     Ok(job.boxed())

@@ -90,22 +90,19 @@ pub(super) fn sizes() -> Vec<Size> {
 /// Converts an error of the quantizer to an error about an argument or array.
 pub(super) fn input_error(error: LatticeError) -> InputError {
     match &error {
-        LatticeError::UnknownLattice { given, nearest } => {
-            let unknown = InputError::new("--lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8");
-            match nearest {
-                Some(name) => unknown.help(format!("did you mean {name}?")),
-                None => unknown,
-            }
+        LatticeError::UnknownLattice { given, .. } => {
+            InputError::setting("lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8")
+                .near(given, Lattice::ALL.map(Lattice::name))
         }
         LatticeError::Q { given } => {
-            InputError::new("--q", format!("{given} is out of range"), "a whole number from 2 to 256")
+            InputError::setting("q", format!("{given} is out of range"), "a whole number from 2 to 256")
         }
         LatticeError::Levels { q, levels, most } => {
             let problem = format!("{levels} levels with q = {q} give q^M above 2^20 = 1048576");
-            InputError::new("--levels", problem, format!("1 to {most} levels for this q"))
+            InputError::setting("levels", problem, format!("1 to {most} levels for this q"))
         }
         LatticeError::Beta { given } => {
-            InputError::new("--beta", format!("{given} is out of range"), "a scale between 1e-30 and 1e30, or auto")
+            InputError::setting("beta", format!("{given} is out of range"), "a scale between 1e-30 and 1e30, or auto")
         }
         LatticeError::Digit { digit, vector, q } => InputError::new(
             "digits",
@@ -137,9 +134,8 @@ pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
     let lattice: Lattice = case.text("lattice").unwrap_or("D4").parse().map_err(input_error)?;
     let whole = |axis: &str, default: i64| {
         let value = case.int(axis).unwrap_or(default);
-        u32::try_from(value).map_err(|_| {
-            InputError::new(format!("--{axis}"), format!("{value} is out of range"), "a whole number from 1 to 2^32")
-        })
+        u32::try_from(value)
+            .map_err(|_| InputError::setting(axis, format!("{value} is out of range"), "a whole number from 1 to 2^32"))
     };
     let (q, levels) = (whole("q", 4)?, whole("levels", 2)?);
     let overload = match case.text("overload").unwrap_or("none") {
@@ -157,7 +153,7 @@ pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
     };
     let batch = case.int("batch").unwrap_or(1);
     let batch = usize::try_from(batch).ok().filter(|&n| n > 0).ok_or_else(|| {
-        InputError::new("--batch", format!("{batch} vectors cannot be encoded"), "a whole number above 0")
+        InputError::setting("batch", format!("{batch} vectors cannot be encoded"), "a whole number above 0")
     })?;
     Ok(Spec { params, automatic, batch, spread })
 }

@@ -182,8 +182,8 @@ impl Workload for Code {
         if self.task == Task::Decode {
             let codec = Codec::new(spec.params).map_err(input_error)?;
             if spec.automatic {
-                return Err(InputError::new(
-                    "--beta",
+                return Err(InputError::setting(
+                    "beta",
                     "auto needs the values that were encoded",
                     "the beta that encoding used",
                 ));
@@ -220,7 +220,7 @@ impl Workload for Code {
                     format!("it holds {} vectors of {d}, the case asks for {}", layout.vectors(), spec.batch),
                     "at least as many",
                 )
-                .help("give a larger array or a smaller --batch"));
+                .help("give a larger array or choose a smaller batch"));
             }
             Fit::Case => {
                 let padded = layout.pad(x.f32()?).map_err(input_error)?;

@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Axis, Better, Case, HardSet, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Registry, Size,
-    Tensor, Tensors, Tolerance, Value, Work, Workload,
+    Axis, Better, Case, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared, Reading,
+    Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
@@ -265,9 +265,9 @@ impl Prepared for Job {
         poison.fill(&mut self.scores);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(DeviceError::new(problem.to_string())),
             None => Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..]))),
         }
     }

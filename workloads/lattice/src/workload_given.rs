@@ -38,16 +38,16 @@ pub(super) fn given_codes(
     let all = given.u8("packed")?;
     let have = all.len() * 8 / bits;
     // The last byte may have room for more vectors; retries or overload give the actual number.
-    let told = ["retries", "overload"].iter().find_map(|name| given.find(name)).map(Tensor::len);
+    let counted = ["retries", "overload"].iter().find_map(|name| given.find(name)).map(Tensor::len);
     let least = (0..=have).rev().take_while(|n| codec.packed_len(*n) == all.len()).last().unwrap_or(have);
-    if fit == Fit::Whole && told.is_none() && least < have {
+    if fit == Fit::Whole && counted.is_none() && least < have {
         return Err(InputError::new(
             "packed",
             format!("{} bytes may hold {least} to {have} vectors of {bits} bits", all.len()),
             "codes.npy, which says how many, or digits, overload or retries beside it",
         ));
     }
-    let have = told.map_or(have, |told| told.min(have));
+    let have = counted.map_or(have, |counted| counted.min(have));
     let n = if fit == Fit::Whole { have } else { batch };
     if n == 0 || (fit == Fit::Whole && codec.packed_len(n) != all.len()) {
         let problem = format!("{} bytes are no whole number of vectors of {bits} bits", all.len());

@@ -1,7 +1,7 @@
 //! Prepared implementations of the coding workloads: buffers, padding, poison, outputs.
 
 use ellwand_core::tensor::Buffer;
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
 
 use super::error::LatticeError;
@@ -171,11 +171,11 @@ impl Job {
     }
 
     /// The arrays of the workload's output ports.
-    pub(super) fn outputs(&self) -> Result<Tensors, String> {
+    pub(super) fn outputs(&self) -> Result<Tensors, DeviceError> {
         if let Some(problem) = &self.problem {
-            return Err(problem.to_string());
+            return Err(DeviceError::new(problem.to_string()));
         }
-        self.collect().map_err(|error| error.to_string())
+        Ok(self.collect()?)
     }
 
     fn collect(&self) -> Result<Tensors, InputError> {
@@ -224,7 +224,7 @@ impl Prepared for Job {
         }
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.outputs()
     }
 

@@ -51,7 +51,7 @@ impl Folder {
 
     /// Outcome and reason of a part.
     fn part(&self, name: &str) -> (String, String) {
-        told(&self.text("results/parts.tsv"), name)
+        status_of(&self.text("results/parts.tsv"), name)
     }
 
     /// The process that sleeps forever.
@@ -72,7 +72,7 @@ impl Drop for Folder {
     }
 }
 
-fn told(parts: &str, name: &str) -> (String, String) {
+fn status_of(parts: &str, name: &str) -> (String, String) {
     let found: Vec<Vec<&str>> =
         parts.lines().map(|line| line.split('\t').collect()).filter(|line: &Vec<&str>| line[0] == name).collect();
     let [line] = &found[..] else { panic!("{name}: {parts}") };
@@ -92,7 +92,7 @@ fn ended(said: &Output) {
 }
 
 #[test]
-fn a_quick_part_is_told_packed_and_few_where_there_is_little_time() {
+fn a_quick_part_is_packed_and_few_where_there_is_little_time() {
     let folder = Folder::new("quick", r#"echo "$@" > "$here/asked-for""#);
     ended(&folder.script(48, &["aa-1"]).output().unwrap());
     assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
@@ -101,7 +101,7 @@ fn a_quick_part_is_told_packed_and_few_where_there_is_little_time() {
     ended(&folder.script(570, &["aa-2"]).output().unwrap());
     let all: Vec<String> = (250..275).map(|length: u32| length.to_string()).collect();
     assert!(folder.text("bin/asked-for").contains(&format!("--sequence {} ", all.join(","))));
-    assert_eq!(told(&folder.packed("./parts.tsv"), "aa-2").0, "ok", "one archive for all calls");
+    assert_eq!(status_of(&folder.packed("./parts.tsv"), "aa-2").0, "ok", "one archive for all calls");
     assert!(!folder.0.join("all.tar.gz.part").exists());
 }
 
@@ -113,7 +113,7 @@ fn a_part_that_ignores_what_asks_it_to_end_is_killed_and_others_go_on() {
     assert!(outcome == "timeout" && reason.starts_with("stopped after"), "{outcome} {reason}");
     assert!(!runs(&folder.lasting()));
     assert_eq!(folder.part("aa-2").0, "ok");
-    assert_eq!(folder.text("bin/asked").lines().count(), 2, "once at the start, once behind the part that hung");
+    assert_eq!(folder.text("bin/asked").lines().count(), 2, "once at the start, once after the part that hung");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn circles(root: &str, modules: &Crate) -> Vec<String> {
         seen
     };
     let all: BTreeMap<&Module, BTreeSet<Module>> = modules.keys().map(|module| (module, reached(module))).collect();
-    let mut told = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for (module, reach) in &all {
         let circle: Vec<String> = reach
             .iter()
@@ -163,14 +163,14 @@ fn circles(root: &str, modules: &Crate) -> Vec<String> {
             .map(|other| other.join("::"))
             .collect();
         if circle.len() > LARGEST {
-            told.insert(format!(
+            found.insert(format!(
                 "{root}: {} files import one another in a circle: {}",
                 circle.len(),
                 circle.join(", ")
             ));
         }
     }
-    told.into_iter().collect()
+    found.into_iter().collect()
 }
 
 #[cfg(test)]

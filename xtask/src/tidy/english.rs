@@ -28,6 +28,27 @@ pub(crate) fn plain(sources: &Sources) -> Vec<String> {
     broken
 }
 
+/// No doc comment has one or two words only, which repeat the name; a code span or a link may stand alone.
+pub(crate) fn saying_something(sources: &Sources) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (name, text) in sources.ending(&[".rs"]) {
+        let doc = |line: &str| {
+            let line = line.trim_start();
+            line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::to_string)
+        };
+        let lines: Vec<Option<String>> = text.lines().map(doc).collect();
+        let mut first = 0;
+        for block in lines.split(Option::is_none) {
+            let words: Vec<&str> = block.iter().flatten().flat_map(|line| line.split_whitespace()).collect();
+            if (1..=2).contains(&words.len()) && !words.concat().contains(['`', '[']) {
+                broken.push(format!("{name}:{}: \"{}\" says no more than the name", first + 1, words.join(" ")));
+            }
+            first += block.len() + 1;
+        }
+    }
+    broken
+}
+
 /// True if `line` contains `turn` as whole words; a final `|` also requires that no word follows.
 fn has(line: &str, turn: &str) -> bool {
     let (words, last) = turn.strip_suffix('|').map_or((turn, false), |words| (words, true));
@@ -50,13 +71,24 @@ fn comments(text: &str, mark: &str) -> String {
 
 /// The comments and string literals of a Rust file; all other characters become spaces, so lines keep their numbers.
 fn prose(text: &str) -> String {
+    tokens(text, |_| true)
+}
+
+/// The string literals of a Rust file, as [`prose`] has them.
+pub(super) fn strings(text: &str) -> String {
+    tokens(text, |token| !token.starts_with("//"))
+}
+
+/// The comments and literals of a Rust file that `keep` selects; the rest becomes empty lines and spaces.
+fn tokens(text: &str, keep: impl Fn(&str) -> bool) -> String {
     let mut prose = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let literal = literal(rest);
         let (token, after) = rest.split_at(literal.unwrap_or(first.len_utf8()));
         match literal {
-            Some(_) => prose.push_str(token),
+            Some(_) if keep(token) => prose.push_str(token),
+            Some(_) => {}
             None => prose.push(if first == '\n' { '\n' } else { ' ' }),
         }
         rest = after;
@@ -103,6 +135,13 @@ mod tests {
             let broken = plain(&file(name));
             assert!(broken.len() == 1 && broken[0].contains(&format!("{name}:1: // ")), "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_doc_comment_of_one_or_two_words_is_found_with_its_line() {
+        let text = "/// The\n/// reason: none.\nstruct A {\n    /// The width.\n    b: u8,\n    /// See [`C`].\n    c: u8,\n}\n";
+        let broken = saying_something(&Sources { files: vec![("a.rs".into(), text.into())] });
+        assert!(broken.len() == 1 && broken[0].starts_with("a.rs:4: \"The width.\""), "{broken:?}");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use super::Sources;
 /// Longest source file in lines; a longer one has more than one idea.
 const LONGEST: usize = 500;
 
+/// Longest function of the command line in lines. Elsewhere a table of rows or a kernel may be longer.
+const LONGEST_FUNCTION: usize = 60;
+
 /// Lists `.rs` files under `src/` that no `mod` names: the compiler never sees them.
 pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
     let mut declared = BTreeSet::new();
@@ -56,6 +59,29 @@ pub(crate) fn short(sources: &Sources) -> Result<Vec<String>> {
         .filter(|(_, lines)| *lines > LONGEST)
         .map(|(name, lines)| format!("{name} has {lines} lines; split it by idea"))
         .collect())
+}
+
+/// Lists functions of the command line that are too long. Relies on rustfmt: the closing brace has the indentation of
+/// the line with `fn`.
+pub(crate) fn short_functions(sources: &Sources) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for (name, text) in sources.ending(&[".rs"]).filter(|(name, _)| name.starts_with("crates/ellwand/src/cli/")) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (first, line) in lines.iter().enumerate() {
+            let words = line.trim_start();
+            let begins =
+                ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn "].iter().any(|word| words.starts_with(word));
+            if !begins || line.ends_with(['}', ';']) {
+                continue;
+            }
+            let close = format!("{}}}", &line[..line.len() - words.len()]);
+            let length = lines[first..].iter().position(|line| *line == close).map_or(0, |last| last + 1);
+            if length > LONGEST_FUNCTION {
+                broken.push(format!("{name}:{} is a function of {length} lines; split it by idea", first + 1));
+            }
+        }
+    }
+    Ok(broken)
 }
 
 #[cfg(test)]

@@ -21,11 +21,14 @@ const RULES: &[Rule] = &[
     ("network: no crate that talks to it", floors::no_network_crate),
     ("files: every source file is reached by a mod", files::registered),
     ("files: at most 500 lines", files::short),
+    ("files: functions of the command line have at most 60 lines", files::short_functions),
     ("unsafe: only where ARCHITECTURE allows it", text::unsafe_where_allowed),
     ("time: only dates come from the clock on the wall", text::one_wall_clock),
     ("network: pages and scripts ask for nothing", text::no_remote_reference),
+    ("messages: only the command line writes flags", text::flags_in_the_command_line_only),
     ("text: no trailing space, no tab, one newline at the end", text::clean),
     ("english: no banned turns", |sources| Ok(english::plain(sources))),
+    ("english: no doc comment of one or two words", |sources| Ok(english::saying_something(sources))),
 ];
 
 /// Checks every rule.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::Sources;
+use super::{Sources, english};
 
 /// Folders that may lift the lint on unsafe code (ARCHITECTURE, floors).
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -40,6 +40,56 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
             format!("{name} reads the wall clock, which steps; use Instant, or the dates of {}", DATED.join(" and "))
         })
         .collect())
+}
+
+/// Folders of libraries. Their messages also reach Python and programs without a command line, so they name an axis or
+/// option without dashes (`InputError::setting`); the command line adds these. Reports quote commands to type.
+const LIBRARIES: [&str; 11] = [
+    "crates/bench/src/",
+    "crates/calibration/src/",
+    "crates/core/src/",
+    "crates/history/src/",
+    "crates/page/src/",
+    "crates/profile/src/",
+    "crates/simd/src/",
+    "crates/stats/src/",
+    "crates/trace/src/",
+    "devices/",
+    "workloads/",
+];
+
+/// Options of NVIDIA's compiler.
+const COMPILER: [&str; 5] = ["fmad=", "std=", "generate-line-info", "ptxas-options=", "gpu-architecture="];
+
+/// Lists strings of libraries that write an axis or option as a flag, outside a whole command in back quotes.
+pub(crate) fn flags_in_the_command_line_only(sources: &Sources) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    let libraries =
+        sources.ending(&[".rs"]).filter(|(name, _)| LIBRARIES.iter().any(|folder| name.starts_with(folder)));
+    for (name, text) in libraries.filter(|(_, text)| text.contains("--")) {
+        for (index, line) in english::strings(text).lines().enumerate() {
+            // Every second part lies between back quotes.
+            let flag = line.split('`').enumerate().find_map(|(part, words)| {
+                let flag = |(at, _): (usize, &str)| {
+                    let (before, after) = (&words[..at], &words[at + 2..]);
+                    let begins =
+                        !before.ends_with('-') && after.starts_with(|c: char| c.is_ascii_lowercase() || c == '{');
+                    let is_command = part % 2 == 1 && !before.trim().is_empty();
+                    (begins && !is_command && !COMPILER.iter().any(|option| after.starts_with(option))).then_some(after)
+                };
+                words.match_indices("--").find_map(flag)
+            });
+            if let Some(flag) = flag {
+                let end = flag.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(flag.len());
+                broken.push(format!(
+                    "{name}:{} writes --{}; only the command line adds dashes",
+                    index + 1,
+                    &flag[..end]
+                ));
+            }
+        }
+    }
+    Ok(broken)
 }
 
 /// Lists pages, styles and scripts that would access the network.
@@ -84,6 +134,14 @@ mod tests {
         let clock = concat!("use std::time::System", "Time;\n");
         assert_eq!(one_wall_clock(&sources("crates/bench/src/a.rs", clock)).unwrap().len(), 1);
         assert!(one_wall_clock(&sources("crates/ellwand/src/cli/output.rs", clock)).unwrap().is_empty());
+        let flags = |line: &str| {
+            flags_in_the_command_line_only(&sources("crates/core/src/a.rs", &format!("{line}\n"))).unwrap().len()
+        };
+        assert_eq!(flags(r#"f("--q"); // g"#), 1);
+        assert_eq!(flags(r#"f("use --{axis}")"#), 1);
+        assert_eq!(flags(r#"f("see `--once`")"#), 1);
+        assert_eq!(flags(r#"f("`ellwand run --once` -- q"); // --q"#), 0);
+        assert_eq!(flags(r#"f("--fmad=false")"#), 0);
         assert_eq!(no_remote_reference(&sources("web/a.js", "fetch('x')\n")).unwrap().len(), 1);
         assert_eq!(clean(&sources("a.md", "x \n\n")).unwrap().len(), 2);
         assert!(clean(&sources("a.md", "x\n")).unwrap().is_empty());

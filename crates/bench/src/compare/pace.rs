@@ -29,7 +29,6 @@ const EARLY: f64 = 0.25;
 /// What the next block is asked to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ask {
-    /// Its length.
     pub(crate) rounds: Rounds,
     /// Seconds until it must have ended.
     pub(crate) left_s: f64,

@@ -120,7 +120,7 @@ impl Sofar<'_> {
             self.value(samples)?;
         } else {
             self.basis = basis;
-            self.again()?;
+            self.recompute()?;
         }
         if self.blocks.len() == FIRST {
             let of = |block: u32| {
@@ -132,7 +132,7 @@ impl Sofar<'_> {
             let statistic = choose(&(0..FIRST as u32).map(of).collect::<Result<Vec<_>, _>>()?);
             if statistic != self.statistic {
                 self.statistic = statistic;
-                self.again()?;
+                self.recompute()?;
             }
         }
         for sample in samples.iter().flatten() {
@@ -156,7 +156,7 @@ impl Sofar<'_> {
     }
 
     /// Computes all blocks again, after the times or the statistic have changed.
-    fn again(&mut self) -> Result<(), NoDecision> {
+    fn recompute(&mut self) -> Result<(), NoDecision> {
         let blocks = self.samples[BASELINE].last().map_or(0, |sample| sample.block + 1);
         (self.blocks, self.main, self.bets, self.beside, self.times) = Default::default();
         (0..blocks).try_for_each(|block| self.value(&self.block(block)))

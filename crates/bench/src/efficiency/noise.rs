@@ -64,7 +64,7 @@ pub(super) struct Recorded {
 pub(super) struct Cost {
     /// Starting, checking and ending the processes.
     pub(super) start_s: f64,
-    /// Three turns.
+    /// Seconds of a round, which has three turns.
     pub(super) round_s: f64,
     /// The timed part of them.
     pub(super) timed_s: f64,

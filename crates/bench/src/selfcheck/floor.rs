@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use ellwand_core::record::Basis;
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Value, Work,
-    Workload, stats::median,
+    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Value,
+    Work, Workload, stats::median,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -147,7 +147,7 @@ impl Prepared for Chain {
     fn poison(&mut self, poison: Poison) {
         self.y = poison.value();
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::scalar(self.y)))
     }
 }
@@ -187,7 +187,7 @@ mod tests {
         let chain = registry.implementations(MULTIPLY)[0];
         let (mut arm, _) = Arm::prepare(task, chain, &device, judge, &[]).ok().unwrap();
         for _ in 0..3 {
-            assert!(arm.again(&[]).is_ok());
+            assert!(arm.rejudge(&[]).is_ok());
         }
     }
 }

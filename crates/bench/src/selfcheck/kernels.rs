@@ -8,8 +8,8 @@
 use std::hash::{BuildHasher, Hasher};
 
 use ellwand_core::{
-    Axis, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 /// Name of the kernel that sums f32 values in the L2 cache.
@@ -193,7 +193,7 @@ impl Prepared for Ready {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..self.outputs])))
     }
 }
@@ -331,7 +331,7 @@ mod tests {
                     let (mut arm, _) = Arm::prepare(task, implementation, &device, judge, &[]).ok().unwrap();
                     // Later runs continue elsewhere in the data, and some do extra work.
                     for _ in 0..30 {
-                        assert!(arm.again(&[]).is_ok(), "{implementation:?} {case}");
+                        assert!(arm.rejudge(&[]).is_ok(), "{implementation:?} {case}");
                     }
                 }
             }

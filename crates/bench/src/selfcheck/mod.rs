@@ -92,11 +92,11 @@ pub struct Row {
     pub passes: i64,
     /// Number of decisions taken.
     pub decisions: u64,
-    /// Decisions "slower".
+    /// Verdicts that called the candidate slower.
     pub slower: u64,
     /// Number of decisions "slower" by question: [`MAIN`], `median`, `p90`, `mean`.
     pub found_by: BTreeMap<String, u64>,
-    /// Decisions "faster".
+    /// Verdicts that called the candidate faster.
     pub faster: u64,
     /// Decisions "the same".
     pub same: u64,
@@ -140,7 +140,7 @@ pub enum Seen {
 
 /// The result of a self-check, as stored on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Certificate {
+pub struct SelfCheck {
     /// Version of the Ellwand program that wrote it.
     pub ellwand: String,
     /// Last commit when that program was built, if it was built in a repository.
@@ -169,7 +169,7 @@ pub struct Certificate {
     pub planned: Option<u64>,
 }
 
-impl Certificate {
+impl SelfCheck {
     /// False alarms, decisions on equal code, and the exact one-sided 95 % upper bound on the false-alarm rate (Clopper
     /// and Pearson 1934). The bound is `None` without a decision.
     pub fn false_alarms(&self) -> (u64, u64, Option<f64>) {
@@ -334,7 +334,7 @@ mod tests {
             blocks: [10.0, 12.0],
             cpu_s: None,
         };
-        let certificate = |failed: u64| Certificate {
+        let certificate = |failed: u64| SelfCheck {
             ellwand: "0.1.0".into(),
             revision: None,
             machine: "m".into(),
@@ -348,8 +348,7 @@ mod tests {
             rows: vec![Row { failed, ..found.clone() }],
             planned: None,
         };
-        let sight =
-            |certificate: &Certificate| certificate.sight().into_iter().map(|(_, seen)| seen).collect::<Vec<_>>();
+        let sight = |certificate: &SelfCheck| certificate.sight().into_iter().map(|(_, seen)| seen).collect::<Vec<_>>();
         assert_eq!(sight(&certificate(0)), [Seen::From { percent: 5, seconds: 1.0, found: [19, 19] }]);
         let late = certificate(5);
         assert_eq!((sight(&late), late.decisions(), late.failed()), (vec![Seen::NotReliably], 24, 5));
@@ -357,14 +356,14 @@ mod tests {
         for failed in [0, 4] {
             let none = Row { workload: "selfcheck-l3".into(), decisions: 0, slower: 0, failed, ..found.clone() };
             let rows = vec![none.clone(), found.clone(), Row { percent: 2, ..none }];
-            let of_two = Certificate { rows, ..certificate(0) };
+            let of_two = SelfCheck { rows, ..certificate(0) };
             let chain = Seen::From { percent: 5, seconds: 1.0, found: [19, 19] };
             assert_eq!(of_two.sight(), [("selfcheck-chain".into(), chain), ("selfcheck-l3".into(), Seen::NotJudged)]);
         }
         // The smaller difference counts, in whatever order they come.
         let finer = Row { percent: 2, slower: 1, decisions: 1, ..found.clone() };
         for rows in [[finer.clone(), found.clone()], [found.clone(), finer]] {
-            let both = Certificate { rows: rows.to_vec(), ..certificate(0) };
+            let both = SelfCheck { rows: rows.to_vec(), ..certificate(0) };
             assert_eq!(sight(&both), [Seen::From { percent: 2, seconds: 1.0, found: [1, 1] }]);
         }
         assert!(late.rows[0].power().unwrap().0 < 0.8);

@@ -176,9 +176,9 @@ impl Worker {
             Ok(line) => line + "\n",
             Err(error) => return Err(Lost::Broken(format!("the question cannot be written: {error}"))),
         };
-        let told = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
+        let written = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
         // A worker that has ended closes the pipe; its stderr explains more than "broken pipe".
-        if told.is_err() { Err(self.gone()) } else { Ok(()) }
+        if written.is_err() { Err(self.gone()) } else { Ok(()) }
     }
 
     /// Waits for the answer to the last question.
@@ -202,7 +202,7 @@ impl Worker {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.kill();
-                let words = self.words();
+                let words = self.stderr_suffix();
                 return Err(Lost::Broken(format!("it did not answer within {} and was killed{words}", seconds(limit))));
             }
             let readable = match self.wait_readable(left.min(GLANCE)) {
@@ -273,7 +273,7 @@ impl Worker {
             let heard = std::mem::take(&mut self.heard);
             return self.rubbish(&heard);
         }
-        let words = self.words();
+        let words = self.stderr_suffix();
         Lost::Broken(match status {
             None => format!("it closed its answers without ending and was killed{words}"),
             Some(status) => match (status.signal(), status.code()) {
@@ -298,14 +298,14 @@ impl Worker {
     fn rubbish(&mut self, line: &[u8]) -> Lost {
         self.kill();
         let text: String = plain(line).trim().chars().take(200).collect();
-        let words = self.words();
+        let words = self.stderr_suffix();
         Lost::Broken(format!(
             "it wrote '{text}' to stdout where an answer was expected; a program under measurement must not print there{words}"
         ))
     }
 
     /// The end of the worker's stderr.
-    fn words(&mut self) -> String {
+    fn stderr_suffix(&mut self) -> String {
         // The process has ended, so the pipe holds all there will be, unless a child process keeps it open.
         while self.errors.is_some() {
             match self.errors_waiting() {
@@ -400,14 +400,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_limit_is_told_to_three_digits() {
-        let told = |seconds| self::seconds(Duration::from_secs_f64(seconds));
-        assert_eq!(told(30.011_321_8), "30 s");
-        assert_eq!(told(30.0), "30 s");
-        assert_eq!(told(0.5), "0.5 s");
-        assert_eq!(told(2.3456), "2.35 s");
-        assert_eq!(told(123.7), "124 s");
-        assert_eq!(told(1200.0), "1200 s");
+    fn a_time_limit_is_printed_with_three_digits() {
+        let printed = |seconds| self::seconds(Duration::from_secs_f64(seconds));
+        assert_eq!(printed(30.011_321_8), "30 s");
+        assert_eq!(printed(30.0), "30 s");
+        assert_eq!(printed(0.5), "0.5 s");
+        assert_eq!(printed(2.3456), "2.35 s");
+        assert_eq!(printed(123.7), "124 s");
+        assert_eq!(printed(1200.0), "1200 s");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::protocol::{Answer, Ask, Open, Opened};
 use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
-use crate::calibrate::Effort;
+use crate::calibrate::SlotNeeds;
 use crate::check::{self, Task, failed, guarded};
 use crate::probe::Probe;
 use crate::sample::Slot;
@@ -69,7 +69,7 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
             }
             Ask::Slot { judged } => arm.sample(judged).map(|sample| Answer::Slot { sample }),
             Ask::Again => {
-                arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
+                arm.rejudge(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
             }
             Ask::Close => break,
             Ask::Open(_) => Err(refused("it is open already")),
@@ -135,13 +135,13 @@ impl<'a> Found<'a> {
         let named = |id: &String| registry.devices().iter().find(|device| device.id() == id);
         let device = match open.device.as_ref().and_then(named) {
             Some(device) => device,
-            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why })?,
+            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?,
         };
         let device = Arc::clone(device);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
-            .and_then(|made| made.map_err(|error| error.to_string()))
+            .map_err(failed)?
             .map_err(failed)?;
-        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why })?;
+        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         Ok(Self { workload, implementation, device, case, inputs })
     }
 
@@ -159,7 +159,7 @@ impl<'a> Found<'a> {
             }
             None => {
                 let (slot_min_ns, warm_up_ns) = (open.slot_min_ns, open.warm_up_ns);
-                arm.calibrate(Effort { caches: open.caches, slot_min_ns, warm_up_ns })?;
+                arm.calibrate(SlotNeeds { caches: open.caches, slot_min_ns, warm_up_ns })?;
             }
         }
         opened.slot = arm.slot;

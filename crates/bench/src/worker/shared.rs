@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use ellwand_core::Tensor;
 
-    fn made(pause: Duration) -> Result<Tensors, ()> {
+    fn slow_output(pause: Duration) -> Result<Tensors, ()> {
         std::thread::sleep(pause);
         Ok(Tensors::new().with("y", Tensor::scalar(1.5)))
     }
@@ -85,18 +85,18 @@ mod tests {
     fn what_takes_long_is_made_once() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
-        assert!(at(Some(&path), || made(Duration::ZERO)).is_ok());
-        let slow = at(Some(&path), || made(2 * OPENING)).unwrap();
+        assert!(at(Some(&path), || slow_output(Duration::ZERO)).is_ok());
+        let slow = at(Some(&path), || slow_output(2 * OPENING)).unwrap();
         let known = at(Some(&path), || Err(())).unwrap();
         assert_eq!(known.digest(), slow.digest());
-        assert!(at(None, || made(Duration::ZERO)).is_ok());
+        assert!(at(None, || slow_output(Duration::ZERO)).is_ok());
     }
 
     #[test]
     fn half_of_it_is_not_taken() {
         let shared = Shared::new().unwrap();
         let path = shared.path();
-        at(Some(&path), || made(2 * OPENING)).unwrap();
+        at(Some(&path), || slow_output(2 * OPENING)).unwrap();
         shared.0.set_len(20).unwrap();
         assert!(at(Some(&path), || Err(())).is_err());
     }

@@ -10,8 +10,8 @@ use ellwand_bench::measure::Instrument;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::{Measurement, Settings};
 use ellwand_core::{
-    Axis, Caches, Case, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor,
-    Tensors, Timing, Work, Workload,
+    Axis, Caches, Case, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison, Prepared,
+    Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 /// The fake clock, in nanoseconds.
@@ -119,9 +119,7 @@ pub enum Act {
     Back(u64),
     /// Gives a wrong answer after `n` nanoseconds.
     Wrong(u64),
-    /// Computes nothing.
     Nothing,
-    /// Panics.
     Panic,
 }
 
@@ -153,7 +151,7 @@ impl Prepared for Toy {
     fn poison(&mut self, poison: Poison) {
         poison.fill(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
     }
     fn what_ran(&self) -> String {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-use crate::stats::{self, Change, Rule, StatsError, Weighted, decide, decide_weighted};
+use crate::stats::{self, Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
 
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,7 +172,7 @@ impl Comparison {
         if self.blocks.is_empty() {
             return Ok(None);
         }
-        let rule = Rule::new(self.rope, self.alpha, &self.looks)?.with_stakes(self.stakes.into());
+        let rule = DecisionRule::new(self.rope, self.alpha, &self.looks)?.with_stakes(self.stakes.into());
         if self.spending == Spending::Pocock {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));

@@ -1,5 +1,6 @@
 //! `apply`: a kernel as a tool on the user's own arrays.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -60,18 +61,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
         return Err(InputError::new("--implementation", "none was named", "at least one").into());
     };
     let readings = workload.readings(&case, &inputs, &outputs);
-    if let Some(chosen) = chosen_defaults(workload.as_ref(), &selection, &case) {
-        output::note(&format!("note: {chosen}"));
-    }
-    for (axis, value) in open_defaults(workload.as_ref(), &selection, &case) {
-        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
-    }
-    for remark in workload.remarks(&case) {
-        output::note(&format!("note: {remark}"));
-    }
-    for limit in &implementation.limits {
-        output::note(&format!("note: {} is right for {}", implementation.name, limit.range));
-    }
+    print_notes(workload.as_ref(), &selection, &case, implementation);
     earlier.check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
     let stage = Stage::begin(dir)?;
@@ -84,6 +74,22 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     print(dir, &outputs, &readings, implementation, &others)
 }
 
+/// Prints what the user did not ask for and should know: defaults that decided, remarks on the case, and limits.
+fn print_notes(workload: &dyn Workload, selection: &Selection, case: &Case, implementation: &Implementation) {
+    if let Some(chosen) = chosen_defaults(workload, selection, case) {
+        output::note(&format!("note: {chosen}"));
+    }
+    for (axis, value) in open_defaults(workload, selection, case) {
+        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
+    }
+    for remark in workload.remarks(case) {
+        output::note(&format!("note: {remark}"));
+    }
+    for limit in &implementation.limits {
+        output::note(&format!("note: {} is right for {}", implementation.name, limit.range));
+    }
+}
+
 /// What ran, and its outputs.
 fn computed(
     implementation: &Implementation,
@@ -91,25 +97,25 @@ fn computed(
     case: &Case,
     inputs: &Tensors,
 ) -> Result<(String, Tensors), Failure> {
-    let failed = |error: String| {
+    let failed = |error: &dyn Display| {
         Failure::Other(anyhow::anyhow!("{}:{} failed: {error}", implementation.workload, implementation.name))
     };
-    let mut prepared =
-        guarded("prepare", || (implementation.prepare)(case, inputs, device)).map_err(failed)?.map_err(|error| {
-            match error {
-                PrepareError::Unsupported(why) => {
-                    let problem = format!("{} is unsupported for this case: {why}", implementation.name);
-                    InputError::new("--implementation", problem, "another implementation or case").into()
-                }
-                PrepareError::Failed(error) => failed(error),
+    let mut prepared = guarded("prepare", || (implementation.prepare)(case, inputs, device))
+        .map_err(|error| failed(&error))?
+        .map_err(|error| match error {
+            PrepareError::Unsupported(why) => {
+                let problem = format!("{} is unsupported for this case: {why}", implementation.name);
+                InputError::new("--implementation", problem, "another implementation or case").into()
             }
+            PrepareError::Failed(error) => failed(&error),
         })?;
     let synced = guarded("run", || {
         prepared.run();
         prepared.sync()
     });
-    synced.and_then(|synced| synced).map_err(failed)?;
-    let outputs = guarded("output", || prepared.output()).and_then(|output| output).map_err(failed)?;
+    synced.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    let outputs = guarded("output", || prepared.output()).map_err(|error| failed(&error))?;
+    let outputs = outputs.map_err(|error| failed(&error))?;
     Ok((prepared.what_ran(), outputs))
 }
 

@@ -1,6 +1,6 @@
 //! The last self-check of this machine, as runs embed it.
 
-use ellwand_bench::selfcheck::{Certificate as Full, MODES, SLOWED, Seen, TAIL};
+use ellwand_bench::selfcheck::{MODES, SLOWED, Seen, SelfCheck, TAIL};
 use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Planted, SlowMode};
 
@@ -14,12 +14,12 @@ pub(super) fn revision() -> Option<String> {
 /// What `selfcheck` kept for this machine and version; `None` when it has not run, or what is there cannot be read.
 pub(super) fn kept(environment: &Environment) -> Option<Certificate> {
     let text = std::fs::read_to_string(cache_path("selfcheck", environment)?).ok()?;
-    let full: Full = serde_json::from_str(&text).ok()?;
+    let full: SelfCheck = serde_json::from_str(&text).ok()?;
     Some(short(&full))
 }
 
 /// The counts that a reader needs: all kernels together, one line a planted difference.
-fn short(full: &Full) -> Certificate {
+fn short(full: &SelfCheck) -> Certificate {
     let (false_alarms, decisions, _) = full.false_alarms();
     let mut planted: Vec<Planted> = Vec::new();
     for row in full.rows.iter().filter(|row| row.candidate == SLOWED) {
@@ -79,7 +79,7 @@ mod tests {
         ];
         let full = json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
             "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows });
-        let full: Full = serde_json::from_value(full).unwrap();
+        let full: SelfCheck = serde_json::from_value(full).unwrap();
         assert_eq!(full.sight(), [("w".to_string(), Seen::From { percent: 2, seconds: 0.0, found: [29, 30] })]);
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
@@ -94,6 +94,6 @@ mod tests {
         assert_eq!(super::short(&late).unjudged, ["dram"]);
         // A certificate that was kept before revisions were noted is still read.
         let old = serde_json::to_string(&full).unwrap().replace(r#""revision":"abc","#, "");
-        assert_eq!(serde_json::from_str::<Full>(&old).unwrap().revision, None);
+        assert_eq!(serde_json::from_str::<SelfCheck>(&old).unwrap().revision, None);
     }
 }

@@ -45,7 +45,7 @@ impl Printer {
                 if first {
                     writeln!(out, "{}", line.case)?;
                 }
-                let (word, detail) = words(&line.outcome);
+                let (word, detail) = outcome_and_detail(&line.outcome);
                 writeln!(out, "  {:width$}  {word:11}  {detail}", line.implementation, width = self.width)
             })?;
         }
@@ -61,7 +61,8 @@ impl Printer {
             }
             return output::result(|out| write_json(&self.lines, out));
         }
-        let count = |wanted: &str| self.lines.iter().filter(|line| words(&line.outcome).0 == wanted).count();
+        let count =
+            |wanted: &str| self.lines.iter().filter(|line| outcome_and_detail(&line.outcome).0 == wanted).count();
         let sums = ["right", "wrong", "failed", "unsupported"].map(|word| format!("{} {word}", count(word))).join(", ");
         let missing = planned - self.lines.len();
         let missing = if missing > 0 { format!("; {missing} of {planned} not judged") } else { String::new() };
@@ -127,11 +128,11 @@ fn judge_cell(
     stopped: &dyn Fn() -> bool,
     print: &mut dyn FnMut(Line) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let made = instrument.made(cell);
+    let made = instrument.inputs_and_reference(cell);
     let hard = if hard { instrument.hard(cell).map(Some) } else { Ok(None) };
     for row in cell.implementations.iter().take_while(|_| !stopped()) {
         let outcome = match &made {
-            Err(error) => Err(Fate::Failed { error: error.clone() }),
+            Err(error) => Err(Fate::Failed { error: error.to_string() }),
             Ok(made) => {
                 let what = format!("{} {}", cell.case.id(), row.name);
                 named_if_long(&what, || {
@@ -141,7 +142,7 @@ fn judge_cell(
                         Ok(Some(hard)) => {
                             instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
                         }
-                        Err(error) => Err(Fate::Failed { error: error.clone() }),
+                        Err(error) => Err(Fate::Failed { error: error.to_string() }),
                     }
                 })
             }
@@ -196,7 +197,7 @@ fn exit(lines: &[Line]) -> Exit {
     }
 }
 
-fn words(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
+fn outcome_and_detail(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
     match outcome {
         Ok(verdict) => ("right", &verdict.detail),
         Err(fate) => (fate.word(), fate.reason().unwrap_or("")),
@@ -205,7 +206,7 @@ fn words(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
 
 fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
     let row = |line: &Line| {
-        let (word, detail) = words(&line.outcome);
+        let (word, detail) = outcome_and_detail(&line.outcome);
         let max_error = line.outcome.as_ref().ok().and_then(|verdict| verdict.max_error);
         json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error })
     };

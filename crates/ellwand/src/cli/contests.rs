@@ -12,7 +12,7 @@ use ellwand_bench::worker::{Asked, Launch, Open};
 use ellwand_core::{Caches, Case, DeviceKind, Implementation, InputError, Parallelism, Registry, Work};
 
 use super::args::CompareArgs;
-use super::exit::{Failure, did_you_mean, unknown};
+use super::exit::{Failure, unknown};
 use super::{baseline, ceilings, plan};
 
 /// Two things to compare at one case.
@@ -20,7 +20,7 @@ pub(super) struct Contest {
     pub(super) case: String,
     pub(super) names: [String; 2],
     pub(super) what: What,
-    /// What budgets are held against; shell commands have none.
+    /// What budgets limit; shell commands have none.
     pub(super) candidate: Option<Candidate>,
 }
 
@@ -232,7 +232,7 @@ fn known_workload(registry: &Registry, argument: &str, name: &str) -> Result<(),
     }
     let known = registry.workloads().iter().map(|workload| workload.name());
     let error = InputError::new(argument, format!("there is no workload '{name}'"), "one that `list` shows");
-    Err(InputError { help: did_you_mean(name, known), ..error })
+    Err(error.near(name, known))
 }
 
 fn known_implementation(registry: &Registry, argument: &str, workload: &str, name: &str) -> Result<(), InputError> {

@@ -41,7 +41,7 @@ impl Eta {
         Self { took: vec![None; loads.len()], loads, each: each.max(1e-3) }
     }
 
-    /// Cell `index` took so many seconds.
+    /// Cell `index` took this many seconds.
     pub(super) fn done(&mut self, index: usize, seconds: f64) {
         if let Some(took) = self.took.get_mut(index) {
             *took = Some(seconds.max(1e-6));

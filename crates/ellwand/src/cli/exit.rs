@@ -4,7 +4,6 @@ use std::io;
 
 use ellwand_bench::{Interrupted, WriterError};
 use ellwand_core::InputError;
-use ellwand_core::error::nearest;
 use ellwand_report::ReportError;
 
 pub(super) type Outcome = Result<Exit, Failure>;
@@ -63,7 +62,7 @@ impl Failure {
     /// What the user reads on stderr.
     pub(super) fn message(&self) -> Option<String> {
         match self {
-            Failure::Input(error) => Some(format!("error: {error}")),
+            Failure::Input(error) => Some(format!("error: {}", error.clone().into_flag())),
             Failure::Other(error) => Some(format!("error: {error:#}")),
             Failure::Interrupted => Some("interrupted".into()),
             Failure::Unread => None,
@@ -71,15 +70,10 @@ impl Failure {
     }
 }
 
-/// `did you mean NAME?`, if a known name is near enough to be a slip of the finger.
-pub(super) fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(given, known).map(|near| format!("did you mean {near}?"))
-}
-
 /// The error about a name that is not among those known.
 pub(super) fn unknown(argument: impl Into<String>, problem: String, given: &str, known: &[&str]) -> InputError {
     let error = InputError::new(argument, problem, format!("one of {}", known.join(", ")));
-    InputError { help: did_you_mean(given, known.iter().copied()), ..error }
+    error.near(given, known.iter().copied())
 }
 
 impl From<InputError> for Failure {
@@ -130,11 +124,7 @@ impl From<ReportError> for Failure {
                 let expected = "records of several machines";
                 Failure::Input(InputError::new("--across-machines", error.to_string(), expected))
             }
-            ReportError::UnknownBaseline { name, known, .. } => {
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let problem = format!("no measurement has the implementation '{name}'");
-                Failure::Input(unknown("--baseline", problem, &name, &known))
-            }
+            ReportError::UnknownBaseline(error) => Failure::Input(error),
             other => Failure::Other(other.into()),
         }
     }

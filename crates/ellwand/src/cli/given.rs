@@ -1,11 +1,11 @@
 //! The arrays of workloads: which there are, and those of them that the user gives.
 
 use ellwand_core::axis::Domain;
+use ellwand_core::error::did_you_mean;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Port, Ports, Workload};
 use ellwand_core::{Case, InputError};
 
-use super::exit::did_you_mean;
 use super::output;
 use crate::arrays;
 

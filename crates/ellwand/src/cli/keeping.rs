@@ -73,7 +73,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         stakes: Stakes::ByBlocks,
         judged_by: String::new(),
         basis: None,
-        verdict: verdict::said(row.said).into(),
+        verdict: verdict::label(row.said).into(),
         ended: None,
         arms: Vec::new(),
         blocks: Vec::new(),

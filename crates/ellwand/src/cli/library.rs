@@ -91,7 +91,7 @@ impl Measure {
         self
     }
 
-    /// Measures. An implementation that fails or is wrong is a row that says so.
+    /// Measures. An implementation that fails or is wrong is a row with the reason.
     ///
     /// # Errors
     /// If a name, axis or value is unknown, or nothing is left to measure.

@@ -38,7 +38,7 @@ impl Lines {
             let row = &rows[rows.len() - 1];
             let said = match (&row.result, is_final(row, self.cases)) {
                 (Err(_), _) => "no verdict",
-                (_, true) => verdict::said(row.said),
+                (_, true) => verdict::label(row.said),
                 (_, false) => "measured; its verdict depends on the later cases",
             };
             progress.note(&format!("{}: {said} ({} of {} cases)", row.case, rows.len(), self.cases));

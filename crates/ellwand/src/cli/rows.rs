@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) result: Decided,
     /// What is printed: the decision's own call unless the sweep or the resolution takes it back.
     pub(super) said: Said,
-    /// Budgets that the candidate was held against.
+    /// Verdicts of the budgets of the candidate.
     pub(super) budgets: Vec<Verdict>,
     /// What is remarkable about one of the sides.
     pub(super) remarks: Vec<String>,
@@ -69,9 +69,9 @@ impl Said {
     }
 }
 
-/// A report of many cases promises what a single one promises: calls that chance alone produces among so many are taken back.
-/// The side questions ask in one direction only: they may be wrong half as often, all cases together, and are held to that by
-/// themselves.
+/// Takes back the calls that chance alone produces among the cases (e-BH), so that a report of many cases promises what
+/// one case promises. Side questions ask in one direction only: over all cases, they may be wrong half as often, which
+/// a second pass ensures.
 pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     let mut compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
     if compared.len() < 2 {

@@ -253,7 +253,7 @@ fn as_json(row: &Row, rope: f64) -> Value {
         }),
     };
     let [baseline, candidate] = &row.names;
-    let said = said(row.said);
+    let said = label(row.said);
     for (key, value) in [("case", &*row.case), ("baseline", baseline), ("candidate", candidate), ("verdict", said)] {
         json[key] = value.into();
     }
@@ -288,7 +288,7 @@ fn difference(difference: Difference) -> &'static str {
 }
 
 /// A verdict in one word.
-pub(super) fn said(said: Said) -> &'static str {
+pub(super) fn label(said: Said) -> &'static str {
     match said {
         Said::Call(Call::As(difference)) => self::difference(difference),
         Said::Call(Call::SlowerBeside(_)) => "slower-beside",

@@ -313,24 +313,24 @@ where
 
     fn slip(&self) -> Option<InputError> {
         let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
-        let told = |problem: String, expected: String| Some(InputError::new(&self.sketch.name, problem, expected));
+        let mistake = |problem: String, expected: String| Some(InputError::new(&self.sketch.name, problem, expected));
         if let Some(early) = self.early {
-            return told(
+            return mistake(
                 format!("{early} comes before any implementation"),
                 "it after the implementation it is about".into(),
             );
         }
         if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !names.contains(baseline)) {
-            return told(
+            return mistake(
                 format!("its baseline '{baseline}' is not implemented"),
                 format!("one of {}", names.join(", ")),
             );
         }
         if self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..))) {
-            return told(NO_OUTPUT.into(), ".output(|input| ..)".into());
+            return mistake(NO_OUTPUT.into(), ".output(|input| ..)".into());
         }
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-        twice.and_then(|(_, name)| told(format!("'{name}' is implemented twice"), "a name for each".into()))
+        twice.and_then(|(_, name)| mistake(format!("'{name}' is implemented twice"), "a name for each".into()))
     }
 }
 

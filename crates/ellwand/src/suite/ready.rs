@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ellwand_core::{Poison, Prepared, Tensors};
+use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
 use super::task::Shared;
 use super::{Borrow, Fill, Own};
@@ -51,7 +51,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Borrowing<I, O> {
     fn poison(&mut self, _: Poison) {
         self.last = Last::Nothing;
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(self.last.give(&self.shared))
     }
 }
@@ -84,7 +84,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
         self.buffer = (self.make)(&self.input);
         (self.written, self.last) = (false, Last::Nothing);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         if std::mem::take(&mut self.written) {
             self.last = Last::Answer(std::mem::replace(&mut self.buffer, (self.make)(&self.input)));
         }
@@ -132,7 +132,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
         self.last = Last::Nothing;
         self.load(0);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         if let Some(answer) = self.answers.pop() {
             self.answers.clear();
             self.last = Last::Answer(answer);

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use ellwand::internals::core::{Case, Poison, Prepared, Tensors};
+use ellwand::internals::core::{Case, DeviceError, Poison, Prepared, Tensors};
 use serde_json::Value;
 
 use super::{Ran, Toy, asked, ran, tell};
@@ -46,7 +46,7 @@ impl Prepared for Late {
     fn poison(&mut self, poison: Poison) {
         self.toy.poison(poison);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.toy.output()
     }
 }

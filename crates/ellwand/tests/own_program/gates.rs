@@ -1,4 +1,4 @@
-//! What a continuous-integration job rests on: budgets, records of comparisons, and commands held against each other.
+//! What a continuous-integration job rests on: budgets, records of comparisons, and comparisons of commands.
 
 use std::path::Path;
 use std::process::Command;

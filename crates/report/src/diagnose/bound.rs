@@ -44,7 +44,7 @@ fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Opti
     numbers.extend(d.per_cycle.filter(|_| in_core(d.limit)).map(|rate| evidence("instructions per cycle", rate, "")));
     let best = d.changes.first();
     Some(Finding {
-        title: format!("{}: {}", d.label(), d.words()),
+        title: format!("{}: {}", d.label(), d.description()),
         evidence: numbers,
         saving_upper_bound: best.map(|change| change.saving_upper_bound),
         next_experiment: match best {

@@ -18,7 +18,7 @@ mod peers;
 mod quality;
 
 pub(crate) use limit::{CLOSE, typical_faults};
-pub use limit::{Change, Diagnosis, Lever, Limit, Part, place};
+pub use limit::{Diagnosis, Lever, Limit, Part, Saving, place};
 
 /// The kind of statement a finding makes, in reading order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -25,7 +25,6 @@ struct Part<'a> {
     workload: &'a str,
     title: &'a str,
     row: &'a Row,
-    /// Median time.
     seconds: f64,
 }
 

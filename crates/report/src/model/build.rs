@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ellwand_core::ceiling::roof;
-use ellwand_core::error::nearest;
+use ellwand_core::error::InputError;
 use ellwand_core::record::{Param, Record};
 use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
 
@@ -79,8 +79,9 @@ fn known_baseline(records: &[Record], name: &str) -> Result<(), ReportError> {
     if known.iter().any(|implementation| implementation == name) {
         return Ok(());
     }
-    let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
-    Err(ReportError::UnknownBaseline { name: name.to_string(), known, nearest })
+    let problem = format!("no measurement has the implementation '{name}'");
+    let error = InputError::setting("baseline", problem, format!("one of {}", known.join(", ")));
+    Err(ReportError::UnknownBaseline(error.near(name, known.iter().map(String::as_str))))
 }
 
 fn warnings(records: &[Record]) -> Vec<String> {

@@ -62,13 +62,14 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
         if compared.len() < 2 {
             continue;
         }
+        let count = compared.len();
         let evidence: Vec<f64> = compared.iter().map(|(_, evidence)| *evidence).collect();
         let alpha = share * record.comparisons[compared[0].0].alpha;
         let called = ebh::called(&evidence, alpha).unwrap_or_else(|_| vec![false; evidence.len()]);
         for ((index, _), called) in compared.into_iter().zip(called) {
             if !called && words.contains(&infos[index].verdict.as_str()) {
                 infos[index].verdict = "undecided".into();
-                let expected = "among so many cases one such result is expected by chance";
+                let expected = format!("among {count} cases chance alone produces one such result");
                 let notes = infos[index].note.take().map(|note| format!("; {note}")).unwrap_or_default();
                 infos[index].note = Some(format!("{expected}{notes}"));
             }

@@ -16,7 +16,7 @@ pub struct Machines {
     pub alone: usize,
 }
 
-/// A machine.
+/// A machine that measured some of the records.
 #[derive(Debug, Clone, Serialize)]
 pub struct MachineInfo {
     /// Fingerprint of the machine.

@@ -9,15 +9,15 @@ use crate::units::below_resolution;
 /// Description of a metric.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct MetricInfo {
-    /// Stable key.
+    /// Key in JSON and CSV; never changes.
     pub id: &'static str,
-    /// Column heading.
+    /// Heading of its column in tables.
     pub title: &'static str,
     /// Unit of the values (`s`, `1/s`, ..).
     pub unit: &'static str,
     /// Whether lower or higher values are better.
     pub better: Better,
-    /// One-line definition.
+    /// Definition in one line.
     pub about: &'static str,
 }
 
@@ -26,15 +26,15 @@ pub struct MetricInfo {
 pub struct Stats {
     /// Number of samples.
     pub count: usize,
-    /// Smallest value.
+    /// Smallest of the samples.
     pub min: f64,
-    /// 10th percentile.
+    /// 10th percentile, interpolated.
     pub p10: f64,
-    /// Median.
+    /// Median of the samples.
     pub median: f64,
-    /// 90th percentile.
+    /// 90th percentile, interpolated.
     pub p90: f64,
-    /// Largest value.
+    /// Largest of the samples.
     pub max: f64,
     /// Lower end of the 95 % interval of the median over the samples of all blocks; empty with fewer than 6 samples.
     pub low: Option<f64>,

@@ -30,7 +30,7 @@ pub struct Trend {
 pub struct TrendPoint {
     /// The commit, or the date.
     pub label: String,
-    /// The value.
+    /// Height of the point on the y axis.
     pub value: f64,
     /// Lower end of its interval.
     pub low: Option<f64>,

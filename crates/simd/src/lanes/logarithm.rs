@@ -1,4 +1,4 @@
-//! ln x.
+//! ln x by a polynomial, for each lane.
 #![allow(clippy::excessive_precision, reason = "the digits as the fit printed them")]
 
 use super::Simd;

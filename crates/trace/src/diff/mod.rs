@@ -122,7 +122,7 @@ pub enum DiffError {
     Setting {
         /// Name of the setting.
         name: &'static str,
-        /// Its value.
+        /// The value given.
         value: f64,
         /// The accepted range.
         expected: &'static str,
@@ -238,7 +238,7 @@ impl Diff {
 }
 
 impl Sample {
-    /// Without spread.
+    /// A mean of one run, without spread.
     fn single(mean: f64) -> Self {
         Self { mean, error: None, groups: 1 }
     }

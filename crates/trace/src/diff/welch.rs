@@ -34,7 +34,7 @@ pub struct Ratio {
     pub ratio: f64,
     /// Lower end of the interval at the confidence 1 - alpha.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Probability of a ratio at least this far from 1 if nothing changed; of nodes, corrected for their number (Holm).
     pub p: f64,

@@ -30,7 +30,7 @@ impl Ceilings {
 
 /// A trace with its summary and breakdown.
 pub struct Facts<'a> {
-    /// The trace.
+    /// The trace that rules read.
     pub trace: &'a Trace,
     /// Totals by operation.
     pub operations: Summary,

@@ -45,7 +45,7 @@ impl Confidence {
 pub struct Evidence {
     /// What it is.
     pub name: String,
-    /// Its value.
+    /// Its value, in the unit below.
     pub value: f64,
     /// Its unit: `ns`, `B`, `B/s`, `flop/s`, `share` (of 1), `x` (a ratio) or empty for a count.
     pub unit: &'static str,
@@ -73,9 +73,9 @@ impl fmt::Display for Evidence {
 pub struct Finding {
     /// Key of the rule.
     pub rule: &'static str,
-    /// The statement.
+    /// The statement, in one sentence.
     pub title: String,
-    /// The numbers.
+    /// The numbers that the statement rests on.
     pub evidence: Vec<Evidence>,
     /// The rule's threshold in words.
     pub threshold: &'static str,
@@ -104,13 +104,13 @@ impl fmt::Display for Finding {
 
 /// A rule: looks at the facts and returns findings.
 pub struct Rule {
-    /// Stable key.
+    /// Key in JSON; never changes.
     pub id: &'static str,
     /// When it reports something.
     pub threshold: &'static str,
     /// What to try then.
     pub next: &'static str,
-    /// The rule.
+    /// Returns the findings of the rule.
     pub apply: fn(&Facts, &Rule) -> Vec<Finding>,
 }
 

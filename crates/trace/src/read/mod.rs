@@ -44,7 +44,7 @@ impl Source {
 /// A profile that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// The profile.
+    /// The profile, converted.
     pub trace: Trace,
     /// The format of the file.
     pub source: Source,

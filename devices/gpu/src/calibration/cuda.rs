@@ -88,7 +88,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
     let by = |row: &'static str, task: &'static str, about, looping| {
         let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
-            let sizes = [super::words(task, case), super::axis(case, "passes")];
+            let sizes = [super::array_words(task, case), super::axis(case, "passes")];
             stream(task, looping, super::PATTERN, sizes, inputs, device)
         };
         Implementation { name: row.into(), ..self::row(task, about, prepare) }

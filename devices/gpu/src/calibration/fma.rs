@@ -33,7 +33,7 @@ fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<d
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let about = "a chain a thread; as many groups as fill the device (--groups)";
+    let about = "a chain a thread; as many groups as fill the device (axis groups)";
     let row = Implementation::cpu("fma", "cuda", about, on_device);
     registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
 }

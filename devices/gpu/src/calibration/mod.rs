@@ -46,6 +46,6 @@ fn axis(case: &Case, name: &str) -> usize {
 }
 
 /// 8-byte words in one array of a stream task.
-fn words(task: &str, case: &Case) -> usize {
+fn array_words(task: &str, case: &Case) -> usize {
     axis(case, "bytes") / 8 / if task == "copy" { 2 } else { 1 }
 }

@@ -200,8 +200,8 @@ pub(super) fn register(registry: &mut Registry) {
     type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
     // The faster of the two is the ceiling for other workloads.
     let on_cuda: [(&str, &str, Prepare); 2] = [
-        ("cuda", "mma.sync out of registers; --tiles fills the device", warps),
-        ("cuda-hopper", "wgmma, the right side out of shared memory; --tiles fills the device", warpgroups),
+        ("cuda", "mma.sync out of registers; the axis tiles fills the device", warps),
+        ("cuda-hopper", "wgmma, the right side out of shared memory; the axis tiles fills the device", warpgroups),
     ];
     for (name, about, prepare) in on_cuda {
         let row = Implementation::cpu(NAME, name, about, prepare);
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    fn made(tiles: i64, steps: i64) -> (Registry, Case, Tensors) {
+    fn case_and_inputs(tiles: i64, steps: i64) -> (Registry, Case, Tensors) {
         let mut registry = Registry::new();
         crate::calibration::register(&mut registry);
         let axes = vec![("tiles".into(), Value::Int(tiles)), ("steps".into(), Value::Int(steps))];
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_reference_is_the_product_of_matrices_with_all_their_steps() {
-        let (registry, case, inputs) = made(3, 30);
+        let (registry, case, inputs) = case_and_inputs(3, 30);
         let y = registry.find(NAME).unwrap().reference(&case, &inputs).unwrap();
         let y = y.get("y").unwrap().f32().unwrap();
         let [a, b] = ["a", "b"].map(|name| inputs.get(name).unwrap().u16().unwrap());
@@ -247,7 +247,7 @@ mod tests {
     /// The claims of the module documentation.
     #[test]
     fn every_product_shows_in_its_sum_and_no_sum_leaves_what_is_exact() {
-        let (_, _, inputs) = made(1, 1);
+        let (_, _, inputs) = case_and_inputs(1, 1);
         let (a, b) = (values(inputs.get("a").unwrap()).unwrap(), values(inputs.get("b").unwrap()).unwrap());
         assert!(a.iter().chain(&b).all(|value| value.fract() == 0.0 && value.abs() <= f64::from(LARGEST)));
         assert!(b.iter().all(|value| value.rem_euclid(2.0) == 1.0), "odd");
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_a_tile_takes_is_counted_and_it_says_what_it_is_the_limit_of() {
-        let (registry, case, _) = made(3, 5);
+        let (registry, case, _) = case_and_inputs(3, 5);
         let task = registry.find(NAME).unwrap();
         let work = task.work(&case);
         assert_eq!((work.flops, work.bf16, work.double), (2.0 * 64.0 * 128.0 * 16.0 * 15.0, true, false));
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn who_has_no_units_for_it_says_so() {
-        let (registry, case, inputs) = made(1, 1);
+        let (registry, case, inputs) = case_and_inputs(1, 1);
         for (name, why) in [("simd", "widened to f32"), ("wgpu", "WGSL")] {
             let row = registry.implementations(NAME).into_iter().find(|row| row.name == name).unwrap();
             let said = (row.prepare)(&case, &inputs, &ellwand_gpu_lab::testing::Here).err();

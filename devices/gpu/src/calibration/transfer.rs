@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading,
-    Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
+    Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,7 +19,7 @@ struct Transfer {
     axes: Vec<Axis>,
 }
 
-fn words(case: &Case) -> usize {
+fn array_words(case: &Case) -> usize {
     usize::try_from(case.int("bytes").unwrap_or(8)).unwrap_or(8) / 8
 }
 
@@ -54,7 +54,7 @@ impl Workload for Transfer {
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut x = Tensor::zeros(Dtype::U64, &[words(case)])?;
+        let mut x = Tensor::zeros(Dtype::U64, &[array_words(case)])?;
         x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
         Ok(Tensors::new().with("x", x))
     }
@@ -62,7 +62,7 @@ impl Workload for Transfer {
         Ok(Tensors::new().with("y", inputs.get("x")?.clone()))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = 8 * words(case) as u64;
+        let bytes = 8 * array_words(case) as u64;
         Work::items("bytes", bytes).bytes(bytes, 0)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
@@ -93,9 +93,9 @@ impl Prepared for Ready {
             self.problem.get_or_insert(error);
         }
     }
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), DeviceError> {
         let waited = self.gpu.sync();
-        self.problem.take().map_or(waited, Err).map_err(|error| error.to_string())
+        Ok(self.problem.take().map_or(waited, Err)?)
     }
     fn poison(&mut self, poison: Poison) {
         let spoiled =
@@ -104,7 +104,7 @@ impl Prepared for Ready {
             self.problem.get_or_insert(error);
         }
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         self.sync()?;
         let shape = [self.words];
         let y = if self.inwards {
@@ -153,14 +153,14 @@ impl Prepared for Memory {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.y);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
 }
 
 fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     if pinned(case) {
-        let why = "the driver of a device page-locks memory, and this machine has no device: use --memory pageable";
+        let why = "the driver of a device page-locks memory, and this machine has no device: use memory=pageable";
         return Err(PrepareError::Unsupported(why.into()));
     }
     let x = inputs.get("x")?.clone();

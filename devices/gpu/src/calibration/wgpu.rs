@@ -72,7 +72,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(on_wgpu(row("null", "an empty kernel: what a launch costs on the device")));
     for task in ["copy", "read", "fill"] {
         let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
-            let shape = [super::words(task, case), super::axis(case, "passes")];
+            let shape = [super::array_words(task, case), super::axis(case, "passes")];
             stream(task, super::PATTERN, shape, inputs, device)
         };
         let about = "8 or 16 bytes a thread, a grid that loops";

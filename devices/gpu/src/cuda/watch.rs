@@ -1,5 +1,6 @@
 //! Device activity, recorded by CUPTI.
 
+use ellwand_core::DeviceError;
 use ellwand_core::device::Activity;
 
 use super::super::cupti::Cupti;
@@ -8,8 +9,8 @@ use super::Cuda;
 
 impl Cuda {
     /// Starts the recording.
-    pub(super) fn begin_watch(&self) -> Result<(), String> {
-        let mut state = self.enter_disturbing().map_err(|error| error.to_string())?;
+    pub(super) fn begin_watch(&self) -> Result<(), DeviceError> {
+        let mut state = self.enter_disturbing()?;
         if state.records.is_none() {
             state.records = Some(Cupti::open(&find::cupti()?)?);
         }
@@ -19,10 +20,10 @@ impl Cuda {
     }
 
     /// Waits for all queued work and ends the recording.
-    pub(super) fn end_watch(&self) -> Result<Vec<Activity>, String> {
-        let mut state = self.enter_disturbing().map_err(|error| error.to_string())?;
-        self.wait().map_err(|error| error.to_string())?;
-        let base = state.watched_from.take().ok_or("nothing is being recorded")?;
-        state.records.as_ref().map_or(Ok(Vec::new()), |records| records.end(base))
+    pub(super) fn end_watch(&self) -> Result<Vec<Activity>, DeviceError> {
+        let mut state = self.enter_disturbing()?;
+        self.wait()?;
+        let base = state.watched_from.take().ok_or_else(|| DeviceError::new("nothing is being recorded"))?;
+        Ok(state.records.as_ref().map_or(Ok(Vec::new()), |records| records.end(base))?)
     }
 }

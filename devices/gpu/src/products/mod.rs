@@ -20,7 +20,7 @@ pub const WIDE: usize = 128;
 /// Layout of the matrices of a batch. All strides are in elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
-    /// The array.
+    /// Where the matrix begins.
     pub at: Arg,
     /// Offset of the first element of the first matrix.
     pub start: usize,
@@ -52,7 +52,7 @@ impl Place {
 /// Which matrix the mask applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Masked {
-    /// No mask.
+    /// Neither: no entry is masked.
     Not,
     /// Elements of C beyond the visible prefix are -inf.
     C,
@@ -63,7 +63,7 @@ pub enum Masked {
 /// The prefix of columns that is visible to a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sees {
-    /// Every column.
+    /// Every column is visible.
     All,
     /// Columns up to the row's position.
     Causal,

@@ -16,7 +16,7 @@ const TILE: usize = 64;
 /// Epilogue: applied to a product and its bias before the store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Then {
-    /// No epilogue.
+    /// The product is stored as it is.
     Nothing,
     /// GELU, tanh form.
     Gelu,

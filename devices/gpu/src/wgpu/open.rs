@@ -39,7 +39,7 @@ pub(super) struct Opened {
 /// An argument in the key of a bind group: true for an array, and its bits.
 type Word = (bool, u64);
 
-/// Mutable state.
+/// What the lock of the device guards.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) commands: Commands,

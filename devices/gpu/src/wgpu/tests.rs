@@ -86,7 +86,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     for _ in 0..2 {
         job.poison(ellwand_core::Poison::Ones);
         job.run();
-        said.push(job.sync().unwrap_err());
+        said.push(job.sync().unwrap_err().to_string());
         assert!(job.output().is_err(), "nothing comes back from a device that is gone");
     }
     assert!(said[1].contains("lost"), "{said:?}");

@@ -118,7 +118,7 @@ impl Emulation {
     fn guards(&self) -> Result<(), GpuError> {
         let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         for (&address, &bytes) in buffers.iter() {
-            for (side, from) in [("before", address as usize - GUARD), ("behind", address as usize + bytes)] {
+            for (side, from) in [("before", address as usize - GUARD), ("after", address as usize + bytes)] {
                 // SAFETY: guards are inside the allocation that `alloc` made.
                 let guard = unsafe { std::slice::from_raw_parts(from as *const u8, GUARD) };
                 if let Some(at) = guard.iter().position(|byte| *byte != GUARD_BYTE) {
@@ -198,8 +198,8 @@ impl Backend for Emulation {
         let symbol = CString::new(format!("emulate_takes_{name}")).expect("names of kernels hold no zero byte");
         // SAFETY: the header defines every such function with this signature; its text lives as long as the library.
         let takes = unsafe {
-            let tells = library.get::<Takes>(symbol.as_bytes_with_nul()).map_err(broken)?;
-            CStr::from_ptr(tells()).to_string_lossy().into_owned()
+            let signature = library.get::<Takes>(symbol.as_bytes_with_nul()).map_err(broken)?;
+            CStr::from_ptr(signature()).to_string_lossy().into_owned()
         };
         self.takes.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, takes);
         Ok(Kernel { name: name.into(), handle, ..Kernel::default() })
@@ -257,11 +257,11 @@ impl Backend for Emulation {
             return self.guards();
         }
         self.fits(kernel, args)?;
-        let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.words()).collect();
+        let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.aligned_bits()).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         if let Some(watch) = &self.watch {
             let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-            watch.tell(buffers.iter().map(|(&address, &bytes)| (address, bytes)));
+            watch.add_buffers(buffers.iter().map(|(&address, &bytes)| (address, bytes)));
         }
         // SAFETY: `kernel` made the handle from a function of this signature, whose library `self` holds.
         let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };

@@ -49,7 +49,7 @@ extern "C" __global__ void mask_without_self(u32* out, u32 n) {
     out[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, n, 1);
 }
 
-extern "C" __global__ void writes_behind(u32* out, u32 n) {
+extern "C" __global__ void writes_after(u32* out, u32 n) {
     out[n] = 0;
 }
 

@@ -81,8 +81,8 @@ fn a_collective_that_a_lane_of_its_mask_never_reaches_is_reported() {
 
 #[test]
 fn writes_outside_a_buffer_and_races_in_shared_memory_show() {
-    let Some(said) = problem("writes_behind", 1) else { return };
-    assert!(said.contains("behind a buffer of 256 bytes"), "{said}");
+    let Some(said) = problem("writes_after", 1) else { return };
+    assert!(said.contains("after a buffer of 256 bytes"), "{said}");
     let of = |order| launch(order, "race", 64, 64).unwrap().1;
     assert_ne!(of(Order::Forward), of(Order::Backward), "a missing barrier makes the answer depend on the order");
 }

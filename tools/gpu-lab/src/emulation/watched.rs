@@ -28,7 +28,7 @@ impl Watch {
     }
 
     /// Passes the address and size of every buffer to this thread's detector.
-    pub(super) fn tell(&self, buffers: impl Iterator<Item = (u64, usize)>) {
+    pub(super) fn add_buffers(&self, buffers: impl Iterator<Item = (u64, usize)>) {
         let words: Vec<u64> = buffers.flat_map(|(address, bytes)| [address, bytes as u64]).collect();
         // SAFETY: two words per buffer.
         unsafe { (self.buffers)(words.as_ptr(), words.len() / 2) };

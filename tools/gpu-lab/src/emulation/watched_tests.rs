@@ -80,7 +80,7 @@ fn lanes_of_a_warp_need_more_than_a_shuffle() {
 }
 
 #[test]
-fn blocks_that_hand_on_results_need_a_fence_before_the_counter_and_one_behind_it() {
+fn blocks_that_hand_on_results_need_a_fence_before_the_counter_and_one_after_it() {
     let run = |knob| {
         launch("last_block", Grid::line(3, 64), 64, |gpu, out, parts| {
             let come = Buffer::of_u32(gpu, &[0]).unwrap();
@@ -114,7 +114,7 @@ fn blocks_may_count_in_one_word_and_not_write_it() {
     assert!(said.contains("undefined: thread (0,0,0)") && said.contains("which nobody has written"), "{said}");
     let said = run("too_far").unwrap().said.unwrap();
     assert!(said.contains("out of bounds: thread (31,0,0) of block (3,0,0) reads 4 bytes of global memory"), "{said}");
-    assert!(said.contains("which lies behind its 512 bytes"), "{said}");
+    assert!(said.contains("which lies after its 512 bytes"), "{said}");
 }
 
 #[test]
@@ -162,5 +162,5 @@ fn an_array_ends_at_its_last_byte() {
     let Some(fine) = run(13) else { return };
     assert_eq!((fine.said, &fine.out[..]), (None, &[13][..]));
     let said = run(14).unwrap().said.unwrap();
-    assert!(said.contains("out of bounds: ") && said.contains("behind its 13 bytes"), "{said}");
+    assert!(said.contains("out of bounds: ") && said.contains("after its 13 bytes"), "{said}");
 }

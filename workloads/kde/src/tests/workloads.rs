@@ -83,9 +83,9 @@ fn options_without_effect_are_named_and_small_blocks_are_explained() {
     let spikes = ("dec-spikes", Value::Int(30));
     // Thirty spikes an electrode are at most 57: a block of 60.
     let idle = remarks(&[spikes.clone(), ("block", Value::Float(200.0)), ("tile", Value::Float(5000.0))]);
-    assert!(idle.contains("--block, --tile had no effect") && idle.contains("60 spikes x"), "{idle}");
+    assert!(idle.contains("block, tile had no effect") && idle.contains("60 spikes x"), "{idle}");
     let plenty = remarks(&[("memory", Value::Float(1000.0))]);
-    assert!(plenty.contains("--memory had no effect"), "{plenty}");
+    assert!(plenty.contains("memory had no effect"), "{plenty}");
     let small = remarks(&[spikes, ("block", Value::Float(12.0))]);
     assert!(small.contains("blocks of 12 spikes") && small.contains("auto takes 60 x"), "{small}");
     let large = remarks(&[("bins", Value::Int(5000))]);
@@ -199,7 +199,7 @@ fn arrays_are_adopted_and_bad_ones_refused_by_name() {
     assert!(error);
     let mut other = adopted.clone();
     other.set("bins", 7);
-    assert!(workload.adopt(&other, good, Fit::Case).unwrap_err().to_string().contains("--bins 200"));
+    assert!(workload.adopt(&other, good, Fit::Case).unwrap_err().to_string().contains("bins=200"));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn budgets_too_small_are_refused_before_anything_runs() {
     let workload = registry.find("kde-predict").unwrap();
     let case = case(&registry, "kde-predict", &[("memory", Value::Float(0.01))]);
     let error = workload.check(&case).unwrap_err().to_string();
-    assert!(error.starts_with("--memory") && error.contains("hint: --memory"), "{error}");
+    assert!(error.starts_with("memory: ") && error.contains("hint: memory="), "{error}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn threads_and_instructions_that_the_machine_lacks_are_refused() {
     let workload = registry.find("kde-predict").unwrap();
     let threads = case(&registry, "kde-predict", &[("threads", Value::Float(100_000.0))]);
     let error = workload.check(&threads).unwrap_err().to_string();
-    assert!(error.starts_with("--threads") && error.contains("this process may use"), "{error}");
+    assert!(error.starts_with("threads: ") && error.contains("this process may use"), "{error}");
     for isa in ["avx512", "avx2", "baseline"] {
         let here = ellwand_simd::isa::Isa::available().iter().any(|have| have.name() == isa);
         let checked = workload.check(&case(&registry, "kde-predict", &[("isa", isa.into())]));

@@ -377,7 +377,7 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
 fn damaged(name: &str, mut ready: Box<dyn Prepared>) {
     ready.poison(ellwand_core::Poison::Ones);
     ready.run();
-    let error = ready.output().unwrap_err();
+    let error = ready.output().unwrap_err().to_string();
     assert!(error.contains("vector 33"), "{name}: {error}");
 }
 

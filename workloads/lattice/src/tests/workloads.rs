@@ -191,9 +191,9 @@ fn cases_that_make_no_sense_name_the_flag() {
     let refused = |axis: &str, value: Value| {
         workload.check(&case(&registry, "lattice-encode", &[(axis, value)])).unwrap_err().argument
     };
-    assert_eq!(refused("q", Value::Int(1)), "--q");
-    assert_eq!(refused("levels", Value::Int(11)), "--levels");
-    assert_eq!(refused("beta", Value::Float(1e-45)), "--beta");
-    assert_eq!(refused("batch", Value::Int(0)), "--batch");
-    assert_eq!(refused("lattice", "A9".into()), "--lattice");
+    assert_eq!(refused("q", Value::Int(1)), "q");
+    assert_eq!(refused("levels", Value::Int(11)), "levels");
+    assert_eq!(refused("beta", Value::Float(1e-45)), "beta");
+    assert_eq!(refused("batch", Value::Int(0)), "batch");
+    assert_eq!(refused("lattice", "A9".into()), "lattice");
 }

@@ -142,7 +142,7 @@ pub(super) fn ports(task: Task, s: &Shape) -> Ports {
     let port = |a: Array| Port { name: a.name, dtype: Dtype::F32, shape: a.shape, about: a.about, required: true };
     let mut list: Vec<Port> = inputs(task, s).into_iter().map(port).collect();
     if masked(task) && s.mask == Mask::Padding {
-        let about = "keys of each sequence that exist, for --mask padding";
+        let about = "keys of each sequence that exist, for mask=padding";
         list.push(Port { name: "lengths", dtype: Dtype::I64, shape: "[batch]", about, required: true });
     }
     Ports { inputs: list, outputs: vec![port(output(task, s))] }
@@ -282,7 +282,7 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
         let same = asked == size as i64 || (asked == 0 && is_usual);
         if fit == Fit::Case && !same && !(task == Task::Softmax && axis == "dimension") {
             let problem = format!("the case asks for {asked}, the arrays make it {size}");
-            return Err(InputError::new(format!("--{axis}"), problem, format!("--{axis} {size}")));
+            return Err(InputError::setting(axis, problem, format!("{axis}={size}")));
         }
         let size = if is_usual && asked != size as i64 { 0 } else { size };
         if axis == "keys" {

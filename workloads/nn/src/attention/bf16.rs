@@ -4,7 +4,8 @@
 //! significant bits. The reference computes in f64 from the widened inputs.
 
 use ellwand_core::{
-    Case, Compared, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict,
+    Case, Compared, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+    Tolerance, Verdict,
 };
 
 use super::job::Job;
@@ -123,9 +124,9 @@ impl Prepared for Widened {
         self.inner.poison(poison);
         poison.fill_tensor(&mut self.output);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(DeviceError::new(problem.to_string())),
             None => Ok(Tensors::new().with(OUTPUT, self.output.clone())),
         }
     }

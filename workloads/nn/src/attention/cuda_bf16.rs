@@ -94,7 +94,7 @@ pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prepa
     let mut made = make(gpu, case, inputs)?;
     let s = made.s;
     let Some(padded) = HEADS.into_iter().find(|padded| s.head() <= *padded) else {
-        return unsupported(format!("the kernel takes heads of up to 128 values, not {}; use more --heads", s.head()));
+        return unsupported(format!("the kernel takes heads of up to 128 values, not {}; choose more heads", s.head()));
     };
     let [q, k, v] = made.inputs;
     let [lengths, sees] = made.sees;
@@ -112,7 +112,7 @@ pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prepa
 fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     if Precision::of(case) != Precision::Bf16 {
-        return unsupported("its products are in bf16: --precision bf16");
+        return unsupported("its products are in bf16 (precision=bf16)");
     }
     let (major, minor) = gpu.capability().unwrap_or_default();
     if (major, minor) != (9, 0) {
@@ -244,7 +244,7 @@ mod tests {
     fn what_a_kernel_cannot_is_unsupported_with_what_can() {
         let registry = registry();
         let task = registry.find(Task::Core.name()).unwrap();
-        let said = |name: &str, case: &Case| {
+        let reason = |name: &str, case: &Case| {
             let inputs = task.inputs(case, 1).unwrap();
             let row = registry.implementations(Task::Core.name()).into_iter().find(|row| row.name == name).unwrap();
             // A real device may have another architecture.
@@ -255,12 +255,12 @@ mod tests {
             }
         };
         let narrow = case(&registry, [1, 9, 32, 1, 0], "none");
-        let Some(why) = said("cuda-hopper", &narrow) else { return };
+        let Some(why) = reason("cuda-hopper", &narrow) else { return };
         assert_eq!(why, "the kernel takes heads of 64 or 128 values, not 32; use cuda");
         let wide = case(&registry, [1, 9, 160, 1, 0], "none");
-        assert!(said("cuda", &wide).unwrap().contains("heads of up to 128 values, not 160"));
+        assert!(reason("cuda", &wide).unwrap().contains("heads of up to 128 values, not 160"));
         let mut plain = narrow.clone();
         plain.set("precision", "f32");
-        assert!(said("cuda-hopper", &plain).unwrap().contains("--precision bf16"));
+        assert!(reason("cuda-hopper", &plain).unwrap().contains("precision=bf16"));
     }
 }

@@ -59,7 +59,7 @@ pub(super) trait Kernels: Sized + 'static {
 
     /// The bf16 core, for kinds that have it.
     fn narrow(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
-        Err(PrepareError::Unsupported("there is no kernel for bf16: --precision f32".into()))
+        Err(PrepareError::Unsupported("there is no kernel for bf16, only for precision=f32".into()))
     }
 }
 

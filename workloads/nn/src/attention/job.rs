@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Better, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+    Better, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor,
+    Tensors,
 };
 use ellwand_profile::span;
 
@@ -400,9 +401,9 @@ impl Prepared for Job {
         self.problem = None;
         poison.fill_tensor(&mut self.output);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(DeviceError::new(problem.to_string())),
             None => Ok(Tensors::new().with(arrays::output(self.task, &self.shape).name, self.output.clone())),
         }
     }

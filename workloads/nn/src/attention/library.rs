@@ -11,7 +11,7 @@ use super::shape::{Layout, Mask, Shape};
 /// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, keys, head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
     /// Heads of the queries.
     pub heads: usize,

@@ -8,7 +8,6 @@ use ellwand_simd::precision::Precision;
 /// Which keys a query sees. Every mask here is a prefix of the keys, so masked scores are never computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
-    /// All keys.
     None,
     /// The keys up to its own position; with another number of keys than of queries, counted from the first key, as in
     /// PyTorch.
@@ -113,9 +112,10 @@ impl Shape {
     pub(super) fn of(case: &Case) -> Result<Self, InputError> {
         let size = |axis: &str, default: i64| {
             let value = case.int(axis).unwrap_or(default);
-            usize::try_from(value).ok().filter(|size| *size > 0).ok_or_else(|| {
-                InputError::new(format!("--{axis}"), format!("{value} is not a size"), "a whole number above 0")
-            })
+            usize::try_from(value)
+                .ok()
+                .filter(|size| *size > 0)
+                .ok_or_else(|| InputError::setting(axis, format!("{value} is not a size"), "a whole number above 0"))
         };
         let (dimension, heads) = (size("dimension", 512)?, size("heads", 8)?);
         if !dimension.is_multiple_of(heads) {
@@ -126,22 +126,21 @@ impl Shape {
                 }
                 heads.clamp(1, dimension)
             };
-            let mut fit =
-                [fitting(|heads| heads - 1), fitting(|heads| heads + 1)].map(|n| format!("--heads {n}")).to_vec();
+            let mut fit = [fitting(|heads| heads - 1), fitting(|heads| heads + 1)].map(|n| n.to_string()).to_vec();
             fit.dedup();
-            return Err(InputError::new(
-                "--heads",
+            return Err(InputError::setting(
+                "heads",
                 format!("{heads} heads do not divide the dimension {dimension}"),
                 format!("a divisor of {dimension}"),
             )
-            .help(format!("use {}", fit.join(" or "))));
+            .help(format!("heads={}", fit.join(" or "))));
         }
         let kv_heads = match case.int("kv-heads").unwrap_or(0) {
             0 => heads,
             given => {
                 usize::try_from(given).ok().filter(|kv| *kv > 0 && heads.is_multiple_of(*kv)).ok_or_else(|| {
-                    InputError::new(
-                        "--kv-heads",
+                    InputError::setting(
+                        "kv-heads",
                         format!("{given} heads of keys and values do not divide the {heads} heads"),
                         format!("a divisor of {heads}, or 0 for {heads}"),
                     )
@@ -163,7 +162,7 @@ impl Shape {
         if self.keys == self.sequence {
             return Ok(());
         }
-        Err(PrepareError::Unsupported("the kernels for GPUs take as many keys as queries: --keys 0".into()))
+        Err(PrepareError::Unsupported("the kernels for GPUs take as many keys as queries (keys=0)".into()))
     }
 
     /// Values per head.

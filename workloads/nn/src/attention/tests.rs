@@ -232,7 +232,7 @@ fn threads_and_cuts_change_no_bit() {
 #[test]
 fn the_threads_of_a_run_are_those_that_its_pieces_can_occupy() {
     let registry = registry();
-    let told = |workload: &str, sizes: [i64; 5]| {
+    let threads_used = |workload: &str, sizes: [i64; 5]| {
         let case = case(&registry, workload, sizes, "none");
         let inputs = registry.find(workload).unwrap().inputs(&case, 7).unwrap();
         let row = registry.implementations(workload).into_iter().find(|row| row.name == "parallel").unwrap();
@@ -241,8 +241,8 @@ fn the_threads_of_a_run_are_those_that_its_pieces_can_occupy() {
         assert!(ready.what_ran().ends_with(&format!(", {} threads", ready.threads().unwrap())), "{}", ready.what_ran());
         ready.threads().unwrap()
     };
-    assert_eq!(told("attention-softmax", [1, 8, 8, 1, 0]), 1, "64 numbers are one piece");
-    assert_eq!(told("attention-core", [2, 256, 128, 4, 4]), ellwand_simd::pool::threads());
+    assert_eq!(threads_used("attention-softmax", [1, 8, 8, 1, 0]), 1, "64 numbers are one piece");
+    assert_eq!(threads_used("attention-core", [2, 256, 128, 4, 4]), ellwand_simd::pool::threads());
 }
 
 #[test]
@@ -330,10 +330,10 @@ fn heads_that_do_not_divide_are_refused_with_what_would_fit() {
     let refused = |sizes| workload.check(&case(&registry, "attention", sizes, "none")).unwrap_err().to_string();
     assert_eq!(
         refused([1, 8, 512, 7, 0]),
-        "--heads: 7 heads do not divide the dimension 512; expected a divisor of 512\n  hint: use --heads 4 or --heads 8"
+        "heads: 7 heads do not divide the dimension 512; expected a divisor of 512\n  hint: heads=4 or 8"
     );
-    assert!(refused([1, 8, 64, 100, 0]).contains("use --heads 64"));
-    assert!(refused([1, 8, 512, 8, 3]).starts_with("--kv-heads: 3 heads of keys and values do not divide the 8 heads"));
+    assert!(refused([1, 8, 64, 100, 0]).contains("hint: heads=64"));
+    assert!(refused([1, 8, 512, 8, 3]).starts_with("kv-heads: 3 heads of keys and values do not divide the 8 heads"));
 }
 
 #[test]

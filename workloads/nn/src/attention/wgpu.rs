@@ -25,7 +25,7 @@ const QUERIES: usize = 16;
 pub(super) struct Wgpu;
 
 /// Arguments shared by both kernels of `attention.wgsl`, and the lengths.
-fn told(steps: &mut Steps<Wgpu>, places: [Place; 4]) -> Result<(Vec<Arg>, Arg), GpuError> {
+fn shared_args(steps: &mut Steps<Wgpu>, places: [Place; 4]) -> Result<(Vec<Arg>, Arg), GpuError> {
     let s = steps.s;
     let sizes = [s.batch, s.heads, s.heads / s.kv_heads, s.sequence, s.head()];
     let mut args = sizes.into_iter().map(word).collect::<Result<Vec<Arg>, _>>()?;
@@ -54,7 +54,7 @@ impl Kernels for Wgpu {
     }
 
     fn softmax(steps: &mut Steps<Self>, scores: Arg, weights: Arg) -> Result<(), GpuError> {
-        let (mut args, lengths) = told(steps, [Place::one(scores, 0); 4])?;
+        let (mut args, lengths) = shared_args(steps, [Place::one(scores, 0); 4])?;
         args.extend([scores, lengths, weights]);
         let groups = steps.s.positions() * steps.s.heads;
         steps.job.launch(&SOURCE, "softmax", Grid::line(groups, 128), args)
@@ -66,7 +66,7 @@ impl Kernels for Wgpu {
             let why = format!("a head has {} values, and the fused kernel takes at most {MOST_HEAD}", s.head());
             return Err(GpuError::Absent(why));
         }
-        let (mut args, lengths) = told(steps, places)?;
+        let (mut args, lengths) = shared_args(steps, places)?;
         let [q, k, v, out] = places.map(|place| place.at);
         args.extend([q, k, v, lengths, out]);
         let groups = s.batch * s.heads * s.sequence.div_ceil(QUERIES);

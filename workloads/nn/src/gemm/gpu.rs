@@ -38,7 +38,7 @@ struct Row {
 }
 
 fn narrow_alone(_: &Products, _: &mut Job) -> Result<(), GpuError> {
-    Err(GpuError::Absent("its products are in bf16: --precision bf16".into()))
+    Err(GpuError::Absent("its products are in bf16 (precision=bf16)".into()))
 }
 
 const ROWS: [Row; 4] = [

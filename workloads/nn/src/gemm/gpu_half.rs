@@ -148,7 +148,7 @@ pub(super) fn cublas(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
 
 /// Always unsupported: WGSL has no bf16.
 pub(super) fn wgpu(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
-    unsupported("WGSL has neither bf16 nor products of matrices: --precision f32")
+    unsupported("WGSL has neither bf16 nor products of matrices; use precision=f32")
 }
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
     fn what_a_kernel_cannot_is_unsupported_with_what_can() {
         let mut registry = Registry::new();
         crate::gemm::register(&mut registry);
-        let said = |name: &str, case: &Case| {
+        let reason = |name: &str, case: &Case| {
             let inputs = registry.find("matmul").unwrap().inputs(case, 1).unwrap();
             let row = registry.implementations("matmul").into_iter().find(|row| row.name == name).unwrap();
             // A real device may have another architecture.
@@ -234,9 +234,9 @@ mod tests {
             }
         };
         let [wide, narrow] = ["f32", "bf16"].map(|precision| case(&registry, [8, 12, 8], true, precision));
-        let Some(why) = said("cuda-hopper", &narrow) else { return };
+        let Some(why) = reason("cuda-hopper", &narrow) else { return };
         assert_eq!(why, "the copy engine takes rows of multiples of 16 bytes, not of 12 values of bf16; use cuda");
-        assert!(said("cuda-hopper", &wide).unwrap().contains("--precision bf16"));
-        assert!(said("wgpu", &narrow).unwrap().contains("WGSL"));
+        assert!(reason("cuda-hopper", &wide).unwrap().contains("precision=bf16"));
+        assert!(reason("wgpu", &narrow).unwrap().contains("WGSL"));
     }
 }

@@ -1,7 +1,7 @@
 //! The bf16 product: A, B and C hold 16 bits per value in memory, products are exact and sums are in f32, and each sum
 //! is rounded once when it is stored. Tensors of u16 hold the bits.
 
-use ellwand_core::{Case, Dtype, InputError, Poison, PrepareError, Prepared, Tensor, Tensors, Tolerance};
+use ellwand_core::{Case, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Tensor, Tensors, Tolerance};
 
 use super::workload::{Job, Shape, Way};
 use ellwand_simd::isa::Isa;
@@ -77,7 +77,9 @@ impl Widened {
         let Shape { m, n, .. } = Shape::of(case)?;
         let (isa, parallel) = match way {
             Way::Crate => {
-                return Err(PrepareError::Unsupported("the crate multiplies f32 and f64: --precision f32".into()));
+                return Err(PrepareError::Unsupported(
+                    "the crate multiplies f32 and f64, not bf16; use precision=f32".into(),
+                ));
             }
             Way::Reference => (Isa::best(), true),
             Way::Scalar => (Isa::BASELINE, false),
@@ -111,9 +113,9 @@ impl Prepared for Widened {
         self.inner.poison(poison);
         poison.fill_tensor(&mut self.output);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(DeviceError::new(problem.to_string())),
             None => Ok(Tensors::new().with("c", self.output.clone())),
         }
     }

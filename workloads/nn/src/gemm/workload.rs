@@ -2,8 +2,8 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports, PrepareError, Prepared,
-    Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, DeviceError, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports,
+    PrepareError, Prepared, Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -37,9 +37,10 @@ impl Shape {
     pub(super) fn of(case: &Case) -> Result<Self, InputError> {
         let size = |axis: &str| {
             let value = case.int(axis).unwrap_or(1);
-            usize::try_from(value).ok().filter(|size| *size > 0).ok_or_else(|| {
-                InputError::new(format!("--{axis}"), format!("{value} is not a size"), "a whole number above 0")
-            })
+            usize::try_from(value)
+                .ok()
+                .filter(|size| *size > 0)
+                .ok_or_else(|| InputError::setting(axis, format!("{value} is not a size"), "a whole number above 0"))
         };
         let transposed = case.flag("transposed").unwrap_or(true);
         Ok(Self { m: size("m")?, n: size("n")?, k: size("k")?, transposed })
@@ -95,7 +96,7 @@ impl Workload for Matmul {
         let ports = Ports {
             inputs: vec![
                 port("a", "[m, k]", "left factor"),
-                port("b", "[n, k], or [k, n] with --transposed off", "right factor"),
+                port("b", "[n, k], or [k, n] with transposed=off", "right factor"),
             ],
             outputs: vec![port("c", "[m, n]", "the product")],
         };
@@ -132,15 +133,15 @@ impl Workload for Matmul {
         if inner != k {
             let expected = if transposed { format!("[n, {k}]") } else { format!("[{k}, n]") };
             return Err(InputError::new("b", format!("its shape {b:?} does not fit a, which is [{m}, {k}]"), expected)
-                .help("--transposed on takes b as [n, k], off as [k, n]"));
+                .help("transposed=on takes b as [n, k], transposed=off as [k, n]"));
         }
         for (axis, size) in [("m", m), ("n", n), ("k", k)] {
             if fit == Fit::Case && case.int(axis) != Some(size as i64) {
                 let asked = case.int(axis).unwrap_or(0);
-                return Err(InputError::new(
-                    format!("--{axis}"),
+                return Err(InputError::setting(
+                    axis,
                     format!("the case asks for {asked}, the arrays make it {size}"),
-                    format!("--{axis} {size}"),
+                    format!("{axis}={size}"),
                 ));
             }
             case.set(axis, size as i64);
@@ -313,7 +314,7 @@ impl Prepared for Job {
     fn poison(&mut self, poison: Poison) {
         poison.fill_tensor(&mut self.c);
     }
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         Ok(Tensors::new().with("c", self.c.clone()))
     }
     fn threads(&self) -> Option<usize> {

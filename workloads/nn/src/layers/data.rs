@@ -90,7 +90,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
                 if !enough {
                     let problem = format!("its shape {whole:?} has {axis} {extent}, the case asks for {wanted}");
                     let expected = if *axis == "dimension" { "the same" } else { "at least as many" };
-                    return Err(InputError::new("x", problem, expected).help(format!("choose --{axis} {extent}")));
+                    return Err(InputError::new("x", problem, expected).help(format!("{axis}={extent}")));
                 }
             }
         }
@@ -178,6 +178,6 @@ fn given_labels(given: &Tensors, x: &[usize], shape: &Shape) -> Result<Vec<i64>,
             format!("label {at} is {}", values[at]),
             format!("a class from 0 to {}, since x has {classes} columns, or {skipped} to skip the row", classes - 1),
         )
-        .help("--ignore-index names another label of rows that the loss skips")),
+        .help("the axis ignore-index names another label of rows that the loss skips")),
     }
 }

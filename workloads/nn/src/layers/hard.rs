@@ -19,7 +19,6 @@ enum Kind {
     Constant,
     /// Up to nearly the largest f32, of both signs.
     Huge,
-    /// Subnormals.
     Tiny,
     /// Some values, and for a softmax a whole row, are -inf.
     Infinite,

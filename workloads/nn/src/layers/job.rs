@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::half::Element;
 use super::labels;
@@ -290,8 +290,8 @@ impl<T: Element> Prepared for Job<T> {
         self.loss = poison.value();
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
-        self.outputs().map_err(|error| error.to_string())
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
+        Ok(self.outputs()?)
     }
 
     fn threads(&self) -> Option<usize> {
@@ -300,12 +300,12 @@ impl<T: Element> Prepared for Job<T> {
 
     fn what_ran(&self) -> String {
         let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
-        told(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
+        describe(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
     }
 }
 
 /// Describes what ran: method, threads if several, passes, stores, pages.
-pub(super) fn told(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
+pub(super) fn describe(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
     let way = match way {
         Way::Reference => "f64",
         Way::Scalar => "f32 loops",

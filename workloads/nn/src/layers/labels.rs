@@ -31,8 +31,8 @@ pub(super) fn are_probabilities(case: &Case) -> bool {
 /// Refuses axes of labels in a case with probabilities: they would have no effect.
 pub(super) fn check(case: &Case) -> Result<(), InputError> {
     if are_probabilities(case) && case.int("ignored").is_some_and(|share| share > 0) {
-        let problem = "with --targets probabilities the loss skips no row";
-        return Err(InputError::new("--ignored", problem, "--ignored 0, or --targets labels"));
+        let problem = "with targets=probabilities the loss skips no row";
+        return Err(InputError::setting("ignored", problem, "ignored=0, or targets=labels"));
     }
     Ok(())
 }

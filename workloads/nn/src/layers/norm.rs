@@ -108,7 +108,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
                 settle(shift[r], rest, square, self.eps)
             } else {
                 // SAFETY: a row of the block that `near` points to.
-                again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
+                moments_about(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
             };
         }
 
@@ -249,7 +249,7 @@ pub(super) fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
 /// Moments about `shift`, which is the mean up to rounding. Rarely needed, so not inlined into the loop.
 #[cold]
 #[inline(always)]
-pub(super) fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
+pub(super) fn moments_about<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
     let (mut sum, mut square) = (s.splat(0.0), s.splat(0.0));
     for part in x.chunks(S::LANES) {
         let x = if part.len() == S::LANES { s.load(part) } else { s.load_part(part, shift) };

@@ -68,11 +68,7 @@ impl Shape {
         let extent = |axis: &str| {
             let value = case.int(axis).unwrap_or(1);
             usize::try_from(value).ok().filter(|n| *n > 0).ok_or_else(|| {
-                InputError::new(
-                    format!("--{axis}"),
-                    format!("{value} leaves nothing to compute"),
-                    "a whole number above 0",
-                )
+                InputError::setting(axis, format!("{value} leaves nothing to compute"), "a whole number above 0")
             })
         };
         let shape = Shape {
@@ -103,8 +99,8 @@ impl Shape {
         let bytes = [shape.batch, shape.sequence, shape.dimension].iter().try_fold(4_usize, |n, by| n.checked_mul(*by));
         match bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) {
             Some(_) => Ok(shape),
-            None => Err(InputError::new(
-                "--batch",
+            None => Err(InputError::setting(
+                "batch",
                 format!("{} x {} x {} values cannot be addressed", shape.batch, shape.sequence, shape.dimension),
                 "a smaller shape",
             )),
@@ -177,7 +173,6 @@ pub(super) fn precision() -> Axis {
     )
 }
 
-/// Named sizes.
 pub(super) fn sizes() -> Vec<Size> {
     let size = |name, batch: i64, sequence: i64, dimension: i64| Size {
         name,

@@ -51,7 +51,6 @@ struct Sums {
     terms: f64,
     /// Of p (m - x).
     below: f64,
-    /// Of p.
     targets: f64,
 }
 

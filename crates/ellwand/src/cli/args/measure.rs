@@ -126,7 +126,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Args)]
 pub(crate) struct ApplyArgs {
-    /// Workload
+    /// Workload to apply to the arrays
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
     /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]; the outputs of further

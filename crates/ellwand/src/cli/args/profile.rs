@@ -66,7 +66,7 @@ pub(in crate::cli) struct DiffArgs {
 
 #[derive(Args)]
 pub(in crate::cli) struct ExportArgs {
-    /// The profile
+    /// The profile to print
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// Format to write

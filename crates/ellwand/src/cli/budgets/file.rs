@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ellwand_core::error::nearest;
 use ellwand_core::registry::matches;
 use ellwand_core::{Axis, InputError, Registry, Workload};
 use toml::Spanned;
@@ -9,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::judge::{Bound, Budget, Side};
 use super::quantity::{self, Limit};
-use crate::cli::exit::{did_you_mean, unknown};
+use crate::cli::exit::unknown;
 
 /// The budgets of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +117,7 @@ impl Reader<'_> {
         let mut budget = Budget { line: self.line(start), ..Budget::default() };
         let find = |name: &str| table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
         let Some(named) = find("workload") else {
-            let slip = |key: &str| did_you_mean(key, ["workload"]).is_some();
+            let slip = |key: &str| nearest(key, ["workload"]).is_some();
             if let Some(key) = table.keys().find(|key| slip(key.get_ref())) {
                 return Err(self.unknown(key, key.get_ref(), &OWN, " of a budget"));
             }

@@ -7,7 +7,7 @@ use ellwand_core::{Parallelism, Value};
 use super::quantity::Limit;
 use super::values::{bytes, open, reading, speedup, throughput, time};
 
-/// One `[[budget]]`.
+/// A `[[budget]]` of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Budget {
     pub(super) line: usize,
@@ -39,7 +39,7 @@ pub(super) enum Side {
     AtLeast,
 }
 
-/// What is held against budgets: one implementation at one case.
+/// What budgets limit: one implementation at one case.
 pub(crate) struct Subject<'a> {
     pub(crate) workload: &'a str,
     /// Axis values; an axis at its neutral value may be missing.
@@ -93,7 +93,7 @@ pub(crate) struct Judged {
     /// `time`, `peak memory`, `throughput`, `speed-up`, `binary size`, or the key of a reading.
     pub(crate) what: String,
     pub(crate) state: State,
-    /// The value held against the limit, in seconds, bytes, items a second or the reading's unit; of an item where the
+    /// The value compared with the limit, in seconds, bytes, items a second or the reading's unit; of an item where the
     /// budget is an item's.
     pub(crate) value: Option<f64>,
     pub(crate) limit: f64,

@@ -31,7 +31,7 @@ pub(super) use file::{Budgets, find};
 use judge::Budget;
 pub(super) use judge::{Baseline, Judged, State, Subject};
 
-/// A budget held against something that has a name.
+/// The verdict of a budget, with the name of what it limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     /// Case and implementation, or the program.
@@ -47,7 +47,7 @@ impl Verdict {
         format!("{}: {} ({})", self.subject, self.judged.text, self.place)
     }
 
-    /// For programs.
+    /// The JSON form, for other programs.
     pub(super) fn json(&self) -> Json {
         let Judged { what, state, value, limit, text } = &self.judged;
         json!({ "subject": self.subject, "what": what, "state": state.word(), "value": value, "limit": limit, "text": text, "place": self.place })

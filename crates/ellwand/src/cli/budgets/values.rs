@@ -1,17 +1,17 @@
-//! The values that are held against limits. Noise must not break a budget: a time is over its budget when the lower end
+//! The values that limits are compared with. Noise must not break a budget: a time is over its budget when the lower end
 //! of the interval of the processes' values is, a rate or speed-up is short of it when the upper end is.
 
 use std::collections::BTreeMap;
 
+use ellwand_core::error::did_you_mean;
 use ellwand_core::record::{Basis, Sample};
 use ellwand_core::stats::{mean_interval, median};
 use ellwand_report::units::human;
 
 use super::judge::{Bound, Judged, Side, State, Subject};
 use super::quantity::Limit;
-use crate::cli::exit::did_you_mean;
 
-/// Confidence of the interval whose end is held against a budget.
+/// Confidence of the interval whose end is compared with a budget.
 const CONFIDENCE: f64 = 0.99;
 
 /// A limit as messages print it.
@@ -34,7 +34,7 @@ fn shown(value: f64, unit: &str) -> String {
     }
 }
 
-/// A limit that nothing was held against.
+/// A limit that was compared with nothing.
 pub(super) fn open(what: &str, limit: Limit, unit: &str, side: Side, why: &str) -> Judged {
     let text = format!("{what} not judged: {why}; {}", budget(limit, unit, side));
     Judged { what: what.into(), state: State::Open, value: None, limit: limit.value, text }
@@ -48,7 +48,7 @@ fn beyond(value: f64, limit: f64, side: Side) -> String {
     }
 }
 
-/// A quantity with one value for each process, to be held against its limit.
+/// A quantity with one value for each process, to be compared with its limit.
 struct Held<'a> {
     what: &'a str,
     unit: &'a str,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
-use ellwand_history::{Change, Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
+use ellwand_history::{ChangePoint, Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
 use ellwand_report::units::{clean, human, range, ratio};
 use serde_json::json;
 
@@ -181,7 +181,7 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
     }
 }
 
-fn percent(change: &Change) -> String {
+fn percent(change: &ChangePoint) -> String {
     format!("{:+.1} %", 100.0 * (change.after / change.before - 1.0))
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use ellwand_bench::compare::{Call, Decision, NoDecision};
-use ellwand_bench::selfcheck::{self, Certificate, End, Trial};
+use ellwand_bench::selfcheck::{self, End, SelfCheck, Trial};
 use ellwand_bench::worker::{Launch, Limits};
 use ellwand_bench::{Cpu, Effort, environment, resolutions};
 use ellwand_core::stats::{Change, Difference};
@@ -27,14 +27,14 @@ const FULL_S: u64 = 450;
 const QUICK_S: u64 = 120;
 /// Seconds that one decision may take, as in `compare`.
 const DECISION_S: f64 = 20.0;
-/// So many false alarms are no bad luck any more.
+/// This many false alarms are more than bad luck.
 const TOO_MANY: u64 = 3;
 
 pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
     let (here, started_unix_ms) = (environment::detect(), output::unix_ms());
     let (launch, interrupt) = (Launch::this_program(), signals::stop_on_ctrl_c(signals::NO_CERTIFICATE));
     let trials = trials(args)?;
-    let mut certificate = Certificate {
+    let mut certificate = SelfCheck {
         ellwand: env!("CARGO_PKG_VERSION").into(),
         revision: super::certificate::revision(),
         machine: here.fingerprint(),
@@ -79,7 +79,7 @@ fn decide(
     launch: &Launch,
     interrupt: &AtomicBool,
     ahead: &mut Ahead<'_>,
-    certificate: &mut Certificate,
+    certificate: &mut SelfCheck,
 ) -> Result<End, Failure> {
     // Its kernels do not change with age.
     let terms = || terms(args.rope, None, Limits::default()).map(|terms| terms.within(DECISION_S).aged(0.0));
@@ -118,7 +118,7 @@ fn wants_floor(args: &SelfcheckArgs) -> bool {
     args.only.as_ref().is_none_or(|only| "floor".contains(only.as_str())) && !args.long
 }
 
-fn find_floor(certificate: &mut Certificate, launch: &Launch, interrupt: &AtomicBool) {
+fn find_floor(certificate: &mut SelfCheck, launch: &Launch, interrupt: &AtomicBool) {
     match selfcheck::floor(launch, certificate.started_unix_ms, interrupt) {
         Ok(floor) => certificate.floor = Some(floor),
         Err(NoDecision::Interrupted) => return,
@@ -129,7 +129,7 @@ fn find_floor(certificate: &mut Certificate, launch: &Launch, interrupt: &Atomic
     certificate.resolution_ns = resolutions(&cpu, &Effort::Quick.settings()).into_values().next();
 }
 
-fn print(args: &SelfcheckArgs, certificate: &Certificate) -> Result<(), Failure> {
+fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
     if args.format == Form::Json {
         let json = serde_json::to_string_pretty(certificate).map_err(anyhow::Error::from)?;
         return output::result(|out| writeln!(out, "{json}"));
@@ -139,7 +139,7 @@ fn print(args: &SelfcheckArgs, certificate: &Certificate) -> Result<(), Failure>
 
 /// Keeps the certificate for the runs to come, unless it was interrupted or is about a choice of trials. One that ran out
 /// of time counts what it decided.
-fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &Certificate, interrupted: bool) {
+fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, interrupted: bool) {
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
     if interrupted {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ellwand_bench::selfcheck::{self, Certificate, Seen};
+use ellwand_bench::selfcheck::{self, Seen, SelfCheck};
 use ellwand_report::units;
 
 use crate::cli::verdict::percent;
@@ -10,7 +10,7 @@ use crate::cli::verdict::percent;
 const HEAD: &str = "kernel                    planted decisions slower faster same undecided withheld\
 \x20  called slower (95 %)     bias covered  s (median, p90)  cpu s  found by";
 
-pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
+pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{HEAD}")?;
     for row in &certificate.rows {
         let power = match row.power() {
@@ -39,7 +39,9 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
             found_by.join(", "),
         )?;
     }
-    write_summary(certificate, out)
+    writeln!(out)?;
+    write_accuracy(certificate, out)?;
+    write_costs(certificate, out)
 }
 
 /// What was planted, in words: a difference of all runs, or slow runs (or slots, where a run fills one).
@@ -74,11 +76,13 @@ fn seen((workload, seen): &(String, Seen)) -> String {
     }
 }
 
-fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
-    let unknown = || "unavailable".to_string();
+fn unknown() -> String {
+    "unavailable".into()
+}
+
+/// How often verdicts were wrong, what they found, and how far intervals can be trusted. What was not asked has no line.
+fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     let (alarms, trials, bound) = certificate.false_alarms();
-    writeln!(out)?;
-    // What was not asked has no line.
     if trials > 0 {
         writeln!(
             out,
@@ -115,6 +119,11 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
             "{covered} of {known} 99 % intervals hold the planted ratio (true share {share}); largest median bias of a row {bias}"
         )?;
     }
+    Ok(())
+}
+
+/// What the instrument and its decisions cost, the shortest time that it states, and the load meanwhile.
+fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
     writeln!(out, "the instrument takes {cost} a slot, outside the timed part")?;
     if let Some(floor) = &certificate.floor {

@@ -15,7 +15,7 @@ use crate::cli::{output, plan};
 /// Version of the file. A program reads this one and earlier ones.
 const VERSION: u32 = 1;
 
-/// The file.
+/// The JSON file that `sweep plan` writes.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Planned {

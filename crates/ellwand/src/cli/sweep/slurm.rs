@@ -68,7 +68,6 @@ pub(super) fn submit(flags: &[String], tasks: &str, name: &str, log: &Path, scri
     if job.is_empty() { Err(Refused::Said("`sbatch` printed no job id".into())) } else { Ok(job) }
 }
 
-/// Cancels jobs.
 pub(super) fn cancel(jobs: &[&str]) -> Result<(), Refused> {
     ask("scancel", jobs, "").map(drop)
 }

@@ -50,7 +50,7 @@ impl Lever {
 
 /// A lever and the most that it can save.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Change {
+pub struct Saving {
     /// The lever to use.
     pub lever: Lever,
     /// Upper bound on the share of the time that it saves.
@@ -64,24 +64,24 @@ const WORTH: f64 = 0.02;
 
 /// Levers worth mentioning.
 #[derive(Default)]
-pub(super) struct Levers(Vec<Change>);
+pub(super) struct Levers(Vec<Saving>);
 
 impl Levers {
     /// Adds a lever that saves at most the share `saving` of the time.
     pub(super) fn add(&mut self, lever: Lever, saving: f64, experiment: &'static str) {
         if saving.is_finite() && saving >= WORTH {
-            self.0.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
+            self.0.push(Saving { lever, saving_upper_bound: saving.min(1.0), experiment });
         }
     }
 
-    pub(super) fn best_first(mut self) -> Vec<Change> {
+    pub(super) fn best_first(mut self) -> Vec<Saving> {
         self.0.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
         self.0
     }
 }
 
 /// The levers for the limit of a measurement, best first.
-pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ceiling]) -> Vec<Change> {
+pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ceiling]) -> Vec<Saving> {
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
     let mut levers = Levers::default();

@@ -8,7 +8,7 @@ use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
 use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance, Reading};
 
-use super::changes::{Change, Lever, Levers};
+use super::changes::{Lever, Levers, Saving};
 use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
 
 /// Below this theoretical occupancy, too few warps are resident to hide latency.
@@ -16,8 +16,8 @@ const FEW: f64 = 0.5;
 
 /// Compares a measurement with the ceilings of its device. `None` without device times.
 pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
-    let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.wall_seconds()).collect();
-    let time_s = median(&told).filter(|time| time.is_finite() && *time > 0.0)?;
+    let walls: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.wall_seconds()).collect();
+    let time_s = median(&walls).filter(|time| time.is_finite() && *time > 0.0)?;
     let (work, all) = (&m.work_done(), Parallelism::Many);
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
     let reading = |id: &str| m.reading(id).and_then(|reading| reading.value);
@@ -89,7 +89,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
 }
 
 /// The levers for the limit of a measurement, best first.
-fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
+fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> {
     let share = |limit| (d.seconds(limit) / d.time_s).min(1.0);
     let (memory, compute, transfer) = (share(Limit::Memory), share(Limit::Compute), share(Limit::Transfer));
     // Tuning does not shorten launches, and no bytes or operations are processed during one.

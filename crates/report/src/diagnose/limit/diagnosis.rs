@@ -3,7 +3,7 @@
 use ellwand_core::Provenance;
 use serde::Serialize;
 
-use super::{BINDS, CALLS, CLOSE, Change};
+use super::{BINDS, CALLS, CLOSE, Saving};
 use crate::units::human;
 
 /// What limits a measurement.
@@ -95,7 +95,7 @@ pub struct Diagnosis {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_cycle: Option<f64>,
     /// The changes that would help most, best first, each with an upper bound on its saving.
-    pub changes: Vec<Change>,
+    pub changes: Vec<Saving>,
     /// Origin: derived from measured times, counts and ceilings.
     pub provenance: Provenance,
 }
@@ -118,7 +118,7 @@ impl Diagnosis {
     }
 
     /// Describes the limit in words that match its share.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let share = || human(self.share, "1");
         let close = self.share >= CLOSE;
         match self.limit {

@@ -15,7 +15,7 @@ mod diagnosis;
 mod processor;
 mod rest;
 
-pub use changes::{Change, Lever};
+pub use changes::{Lever, Saving};
 pub use diagnosis::{Diagnosis, Limit, Part};
 pub(crate) use processor::typical_faults;
 

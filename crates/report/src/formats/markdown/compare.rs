@@ -130,7 +130,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
 /// The diagnosis of a row; without one (a device's own clock), a statement on the share of the ceiling.
 fn verdict(row: &Row) -> String {
     if let Some(d) = &row.diagnosis {
-        return format!("{}: {}", d.label(), d.words());
+        return format!("{}: {}", d.label(), d.description());
     }
     let Some(share) = row.median("roofline-fraction") else { return UNAVAILABLE.to_string() };
     let memory = row.roof.as_ref().is_some_and(|roof| roof.memory_bound);

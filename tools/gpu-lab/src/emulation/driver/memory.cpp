@@ -25,7 +25,7 @@ bool is_pinned(uint64_t at, size_t bytes) {
 std::string damage(Context& context) {
     std::lock_guard<std::mutex> lock(driver().mutex);
     for (const auto& [at, bytes] : context.memory)
-        for (const auto& [side, from] : {std::pair("before", at - guard), std::pair("behind", at + bytes)})
+        for (const auto& [side, from] : {std::pair("before", at - guard), std::pair("after", at + bytes)})
             for (size_t k = 0; k < guard; ++k)
                 if (reinterpret_cast<const unsigned char*>(from)[k] != guard_byte)
                     return std::string("wrote ") + side + " an array of " + std::to_string(bytes) + " bytes, at byte " +

@@ -206,7 +206,7 @@ void judge_access(Watch& w, uintptr_t at, size_t size, Access how, uintptr_t pc,
     const uintptr_t end = shadow == dynamic ? w.asked.to : shadow->start + shadow->held;
     if (at < first || at + size > end) {
         char text[120];
-        std::snprintf(text, sizeof text, ", which lies %s its %zu bytes", at < first ? "before" : "behind", size_t(end - first));
+        std::snprintf(text, sizeof text, ", which lies %s its %zu bytes", at < first ? "before" : "after", size_t(end - first));
         return w.report("out of bounds: " + told.me() + text);
     }
     shadow->each(at, size, [&](Cell& cell) { judge(told, cell, shared); });

@@ -3,7 +3,8 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Better, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+    Better, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor,
+    Tensors,
 };
 use ellwand_profile::span;
 use ellwand_simd::isa::Isa;
@@ -287,15 +288,14 @@ impl Prepared for Job {
         self.outputs.iter_mut().for_each(|output| poison.fill(output));
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
         if let Some(problem) = &self.problem {
-            return Err(problem.to_string());
+            return Err(DeviceError::new(problem.to_string()));
         }
         let mut outputs = Tensors::new();
         for ((name, _, of_queries), values) in OUTPUTS.iter().zip(&self.outputs) {
-            let mut tensor =
-                Tensor::zeros(Dtype::F32, &dims(&self.shape, *of_queries)).map_err(|error| error.to_string())?;
-            tensor.f32_mut().map_err(|error| error.to_string())?.copy_from_slice(values);
+            let mut tensor = Tensor::zeros(Dtype::F32, &dims(&self.shape, *of_queries))?;
+            tensor.f32_mut()?.copy_from_slice(values);
             outputs.insert(name, tensor);
         }
         Ok(outputs)

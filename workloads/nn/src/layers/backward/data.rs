@@ -54,7 +54,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
         let expected = match op.upstream(shape.reduction) {
             Upstream::Whole => format!("the shape of x, {wanted:?}"),
             Upstream::Rows => format!("{wanted:?}, one value for each vector of x"),
-            Upstream::One => "one value, since the loss is reduced (--reduction none takes one for each)".to_string(),
+            Upstream::One => "one value, since the loss is reduced (reduction=none takes one for each)".to_string(),
         };
         return Err(InputError::new(name, format!("its shape is {:?}", upstream.shape()), expected));
     }

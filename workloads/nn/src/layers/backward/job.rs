@@ -1,11 +1,11 @@
 //! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
-use crate::layers::job::{rows_of_a_piece, stores_of, told};
+use crate::layers::job::{describe, rows_of_a_piece, stores_of};
 use crate::layers::labels;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -247,8 +247,8 @@ impl Prepared for Job {
         poison.fill(&mut self.sums);
     }
 
-    fn output(&mut self) -> Result<Tensors, String> {
-        self.outputs().map_err(|error| error.to_string())
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
+        Ok(self.outputs()?)
     }
 
     fn threads(&self) -> Option<usize> {
@@ -256,6 +256,6 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
-        told(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
+        describe(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
     }
 }

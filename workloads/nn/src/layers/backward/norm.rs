@@ -7,7 +7,7 @@
 //! column sums, which are moved to f64 every [`TOGETHER`] rows.
 #![allow(unsafe_code)]
 
-use crate::layers::norm::{Moments, again, near_enough, put, settle};
+use crate::layers::norm::{Moments, moments_about, near_enough, put, settle};
 use ellwand_simd::lanes::{Kernel, Simd};
 
 /// Rows of scratch: the column sums for dgamma and dbeta.
@@ -209,7 +209,7 @@ impl NormGradient<'_> {
                 Row { moments, mean_g, mean_gn }
             } else {
                 let of_row = from + r * d..from + (r + 1) * d;
-                let moments = again(s, &self.x[of_row.clone()], shift[r] + rest, self.eps);
+                let moments = moments_about(s, &self.x[of_row.clone()], shift[r] + rest, self.eps);
                 Row { moments, mean_g, mean_gn: self.mean_gn(s, of_row, moments) }
             };
         }

@@ -107,20 +107,20 @@ fn a_run_that_computes_nothing_is_seen() {
 
 #[test]
 fn what_ran_tells_instructions_stores_and_pages() {
-    let told = |op, isa, more: &[(&str, &str)]| {
+    let what_ran = |op, isa, more: &[(&str, &str)]| {
         let case = case(op, [1, 4, 20], more);
         let inputs = Layer::new(op).inputs(&case, 1).unwrap();
         ellwand_core::Prepared::what_ran(&Job::<f32>::new(op, method(Way::Vector(isa)), &case, &inputs).unwrap())
     };
     let best = Isa::best();
-    let small = told(Op::Gelu, best, &[]);
+    let small = what_ran(Op::Gelu, best, &[]);
     assert!(best == Isa::BASELINE || small.contains("ordinary stores: 0.0 MB <"), "{small}");
-    let rows = told(Op::LayerNorm, best, &[("stores", "non-temporal")]);
+    let rows = what_ran(Op::LayerNorm, best, &[("stores", "non-temporal")]);
     assert!(best == Isa::BASELINE || rows.contains("rows do not start on a vector"), "{rows}");
-    assert_eq!(told(Op::Swish, Isa::BASELINE, &[]), "baseline, ordinary stores: the baseline has no others");
-    assert_eq!(told(Op::MseLoss, best, &[]), best.name());
+    assert_eq!(what_ran(Op::Swish, Isa::BASELINE, &[]), "baseline, ordinary stores: the baseline has no others");
+    assert_eq!(what_ran(Op::MseLoss, best, &[]), best.name());
     assert!(
-        told(Op::Swish, best, &[("allocation", "arena"), ("stores", "ordinary")])
+        what_ran(Op::Swish, best, &[("allocation", "arena"), ("stores", "ordinary")])
             .ends_with("ordinary stores, huge pages")
     );
 }

@@ -125,18 +125,21 @@ fn gradients_are_linear_in_what_follows_at_any_scale() {
 
 #[test]
 fn what_ran_tells_instructions_stores_threads_and_pages() {
-    let told = |op, way, extents, more: &[(&str, &str)], parallel| {
+    let what_ran = |op, way, extents, more: &[(&str, &str)], parallel| {
         let case = case(op, extents, more);
         let inputs = Backward::new(op).inputs(&case, 1).unwrap();
         Job::new(op, Method { way, parallel }, &case, &inputs).unwrap().what_ran()
     };
     let best = Isa::best();
-    let small = told(Op::Gelu, Way::Vector(best), [1, 4, 20], &[], false);
+    let small = what_ran(Op::Gelu, Way::Vector(best), [1, 4, 20], &[], false);
     assert!(best == Isa::BASELINE || small.contains("ordinary stores: 0.0 MB <"), "{small}");
-    let rows = told(Op::LayerNorm, Way::Vector(best), [1, 4, 20], &[("stores", "non-temporal")], true);
+    let rows = what_ran(Op::LayerNorm, Way::Vector(best), [1, 4, 20], &[("stores", "non-temporal")], true);
     assert!(best == Isa::BASELINE || rows.contains("rows do not start on a vector"), "{rows}");
     assert!(rows.contains("1 thread: too few rows"), "{rows}");
-    assert_eq!(told(Op::Swish, Way::Scalar, [1, 4, 20], &[("allocation", "arena")], false), "f32 loops, huge pages");
+    assert_eq!(
+        what_ran(Op::Swish, Way::Scalar, [1, 4, 20], &[("allocation", "arena")], false),
+        "f32 loops, huge pages"
+    );
 }
 
 #[test]
