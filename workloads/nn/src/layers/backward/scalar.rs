@@ -4,13 +4,15 @@
 use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::labels::class;
-use crate::layers::scalar::{largest, moments, total};
+use crate::layers::scalar::{half_erfc, largest, moments, total};
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
-    use std::f32::consts::{FRAC_1_SQRT_2, PI};
+    use std::f32::consts::PI;
     if !tanh {
-        return 0.5 * libm::erfcf(-x * FRAC_1_SQRT_2) + x * (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
+        let e = (-0.5 * x * x).exp();
+        let tail = half_erfc(x.abs(), e);
+        return (if x < 0.0 { tail } else { 1.0 - tail }) + x * e * (1.0 / (2.0 * PI).sqrt());
     }
     let scale = 2.0 * (2.0 / PI).sqrt();
     // Far from 0 the cubic would overflow against a derivative of 0, so the slope is that at the limit. NaN stays NaN,
