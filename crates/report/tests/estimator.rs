@@ -154,6 +154,11 @@ fn times_of_a_busy_machine_are_bounds() {
     // Threads are not blamed for what other programs did.
     assert!(report.findings.iter().all(|finding| !finding.rule.starts_with("threads")), "{:#?}", report.findings);
     assert!(report.findings.iter().any(|finding| finding.title.starts_with("other programs held it up")));
+    // A row that hardly got a processor was rarely switched out per second of elapsed time.
+    let mut starved = beside_others(timed("parallel", 0.1), 0.2);
+    starved.samples.iter_mut().for_each(|sample| sample.switches = Some(sample.wall_ns / 25_000_000));
+    let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), starved]);
+    assert!(row(&report, "parallel").held_up.is_some());
     // At 1.9 of 2 processors it is what the machine gives.
     let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), parallel(1.9)]);
     assert_eq!((row(&report, "parallel").held_up, row(&report, "parallel").speedup.bound), (None, None));

@@ -4,8 +4,9 @@ use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism, Reading, Sample};
 use serde::Serialize;
 
-/// Involuntary context switches per second of elapsed time from which other programs compete for the processors. An
-/// idle machine has a few; two programs per processor have some hundred.
+/// Involuntary context switches per second of CPU time, at most of elapsed time, from which other programs compete for the
+/// processors. An idle machine has a few; two programs per processor have some hundred. A row that hardly gets a processor
+/// has few switches per second of elapsed time.
 const SWITCHES: f64 = 50.0;
 /// A row that got less than this share of the processors that its threads could use, while other programs competed for
 /// them, was held up.
@@ -28,7 +29,8 @@ pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<Held
         return None;
     }
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().map(of).collect::<Option<Vec<f64>>>()?);
-    let switches = middle(&|s| Some(s.switches? as f64 / (s.wall_ns.max(1) as f64 * 1e-9)))?;
+    let ran = |s: &Sample| s.cpu_ns.map_or(s.wall_ns, |cpu| cpu.min(s.wall_ns)).max(1) as f64 * 1e-9;
+    let switches = middle(&|s| Some(s.switches? as f64 / ran(s)))?;
     let time = median(&m.all_seconds())?;
     let cpu = middle(&Sample::cpu_seconds)?;
     let could_use = could_use(m, environment);
