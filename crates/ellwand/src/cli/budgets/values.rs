@@ -54,6 +54,8 @@ struct Held<'a> {
     unit: &'a str,
     side: Side,
     limit: Limit,
+    /// The value that the table prints.
+    value: f64,
     /// Natural logarithms of the values of the processes.
     ln: Vec<f64>,
     /// What the value is of: ` an iteration`.
@@ -64,12 +66,13 @@ struct Held<'a> {
 
 impl Held<'_> {
     fn judge(&self) -> Judged {
-        let Self { what, unit, side, limit, ln, of, about } = self;
+        let Self { what, unit, side, limit, value, ln, of, about } = self;
         let Ok(interval) = mean_interval(ln, CONFIDENCE) else {
             let why = "one process shows nothing about others; --blocks 2 or more does";
             return open(what, *limit, unit, *side, why);
         };
-        let (value, low, high) = (interval.mean.exp(), interval.low().exp(), interval.high().exp());
+        // As in the table: the median over all slots, in an interval of the processes that holds it.
+        let (value, low, high) = (*value, interval.low().exp().min(*value), interval.high().exp().max(*value));
         let [middle, least, most] = [value, low, high].map(|value| shown(value, unit));
         let interval = format!("99 % interval {least} to {most}, {} processes; {about}", ln.len());
         let is = format!("{what} {middle}{of} ({interval}), {}", budget(*limit, unit, *side));
@@ -103,7 +106,8 @@ pub(super) fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judge
     }
     let ln = seconds.values().map(|seconds| (seconds / share).ln()).collect();
     let of = if limit.per_item { " an item" } else { " an iteration" };
-    Held { what: "time", unit: "s", side: Side::AtMost, limit, ln, of, about: basis.about() }.judge()
+    let value = typical(samples, basis) / share;
+    Held { what: "time", unit: "s", side: Side::AtMost, limit, value, ln, of, about: basis.about() }.judge()
 }
 
 /// Items a second, at least the limit.
@@ -122,7 +126,8 @@ pub(super) fn throughput(least: f64, subject: &Subject, samples: &[Sample]) -> J
         return Judged { what: what.into(), state, value: None, limit: least, text };
     }
     let ln = seconds.values().map(|seconds| (items / seconds).ln()).collect();
-    Held { what, unit, side, limit, ln, of: "", about: basis.about() }.judge()
+    let value = items / typical(samples, basis);
+    Held { what, unit, side, limit, value, ln, of: "", about: basis.about() }.judge()
 }
 
 /// The time of the baseline over that of the subject, at least the limit. `None` where no speed-up is measured: of the
@@ -138,14 +143,16 @@ pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Opti
             return Some(open(what, limit, unit, side, &why));
         }
     };
-    let of = |samples, parallelism| processes(samples, Basis::of(samples, parallelism).of_slots());
-    let (own, base) = (of(samples, subject.parallelism), of(base_samples, baseline.parallelism));
+    let (own_basis, base_basis) =
+        (Basis::of(samples, subject.parallelism).of_slots(), Basis::of(base_samples, baseline.parallelism).of_slots());
+    let (own, base) = (processes(samples, own_basis), processes(base_samples, base_basis));
     if [&own, &base].into_iter().any(|times| below_resolution(subject, times).is_some()) {
         return Some(open(what, limit, unit, side, "a time is below timer resolution"));
     }
     let ln = own.iter().filter_map(|(block, seconds)| Some((base.get(block)? / seconds).ln())).collect();
     let about = format!("over {}", baseline.name);
-    Some(Held { what, unit, side, limit, ln, of: "", about: &about }.judge())
+    let value = typical(base_samples, base_basis) / typical(samples, own_basis);
+    Some(Held { what, unit, side, limit, value, ln, of: "", about: &about }.judge())
 }
 
 /// A reading against its bound: nothing is uncertain about it. `None` for what a comparison does not read.
@@ -187,6 +194,12 @@ fn processes(samples: &[Sample], basis: Basis) -> BTreeMap<u32, f64> {
         blocks.entry(sample.block).or_default().push(basis.seconds(sample).max(f64::MIN_POSITIVE));
     }
     blocks.into_iter().filter_map(|(block, seconds)| Some((block, median(&seconds)?))).collect()
+}
+
+/// The median over all slots in seconds: the time that the table prints.
+fn typical(samples: &[Sample], basis: Basis) -> f64 {
+    let seconds: Vec<f64> = samples.iter().map(|sample| basis.seconds(sample)).collect();
+    median(&seconds).unwrap_or(f64::NAN)
 }
 
 /// The timer resolution, if these times are typically below it.
