@@ -168,7 +168,7 @@ impl<'a> Arm<'a> {
         readings.extend(self.prepared.threads().map(Reading::threads));
         readings.extend(self.prepared.readings());
         let mut warnings = Vec::new();
-        let Task { workload, case, inputs } = self.task;
+        let Task { workload, case, inputs, .. } = self.task;
         match guarded("readings", || workload.readings(case, inputs, &output)) {
             Ok(quality) => readings.extend(quality),
             Err(error) => warnings.push(format!("its quality could not be read: {error}")),

@@ -62,6 +62,7 @@ pub fn settings() -> Settings {
         warm_up_ns: WARM_UP_NS,
         caches: Caches::Warm,
         counts: None,
+        allowed: None,
     }
 }
 

@@ -228,6 +228,7 @@ impl Blocks<'_> {
             slot_min_ns: settings.slot_min_ns,
             warm_up_ns: settings.warm_up_ns / u64::from(self.blocks.max(1)),
             caches: settings.caches,
+            allowed: cell.allowed,
             probes: !self.instrument.probes.is_empty(),
             ..Open::default()
         };

@@ -8,7 +8,7 @@ use ellwand_core::device::{Caches, CpuScope, Device};
 use ellwand_core::error::{DeviceError, InputError, PrepareError};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::poison::Poison;
-use ellwand_core::record::Outcome;
+use ellwand_core::record::{Allowed, Outcome};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::Workload;
@@ -20,6 +20,8 @@ pub(crate) struct Task<'a> {
     pub(crate) case: &'a Case,
     /// The inputs of the case.
     pub(crate) inputs: &'a Tensors,
+    /// The user's tolerance instead of the workload's.
+    pub(crate) allowed: Option<Allowed>,
 }
 
 /// Turns an error into an outcome.
@@ -126,7 +128,12 @@ pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 /// # Errors
 /// [`Outcome::Wrong`] if they are wrong, [`Outcome::Failed`] if the workload's judge fails.
 pub(crate) fn judge(task: &Task, expected: &Tensors, output: &Tensors) -> Result<Verdict, Outcome> {
-    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output)).map_err(failed)?;
+    let Task { workload, case, inputs, allowed } = *task;
+    let verdict = guarded("judge", || match allowed {
+        Some(allowed) => workload.judge_within(case, expected, output, allowed.into()),
+        None => workload.judge(case, inputs, expected, output),
+    })
+    .map_err(failed)?;
     let verdict = verdict.of_something();
     if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
 }

@@ -31,6 +31,7 @@ pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell>
         let implementations: Vec<_> = all.filter(threaded).cloned().collect();
         if implementations.len() > 1 && implementations.iter().any(|one| one.name == past) {
             cells.extend(EIGHTHS.map(|eighths| Cell {
+                allowed: None,
                 workload: workload.clone(),
                 case: row.case(workload.as_ref(), last.bytes / 8 * eighths),
                 implementations: implementations.clone(),

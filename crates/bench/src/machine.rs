@@ -88,7 +88,8 @@ fn add(cells: &mut Vec<Cell>, workload: &Arc<dyn Workload>, cases: Vec<Case>, im
     if implementations.is_empty() {
         return;
     }
-    let cell = |case| Cell { workload: workload.clone(), case, implementations: implementations.clone() };
+    let cell =
+        |case| Cell { workload: workload.clone(), case, implementations: implementations.clone(), allowed: None };
     cells.extend(cases.into_iter().map(cell));
 }
 
@@ -102,7 +103,7 @@ pub fn cells_on_request(registry: &Registry) -> Vec<Cell> {
         let there = |one: &&_| registry.device_for(one).is_ok_and(|device| device.kind() == DeviceKind::Wgpu);
         let implementations: Vec<_> = all.filter(there).cloned().collect();
         let case = rows.last()?.case(workload.as_ref(), ON_REQUEST);
-        (!implementations.is_empty()).then(|| Cell { workload: workload.clone(), case, implementations })
+        (!implementations.is_empty()).then(|| Cell { workload: workload.clone(), case, implementations, allowed: None })
     };
     tables(registry).filter_map(cell).collect()
 }
@@ -164,7 +165,7 @@ pub fn measure(
         on_cell(index, limits.len() + around.len(), cell);
         let case = long_enough(instrument, cell)?;
         let (workload, implementations) = (cell.workload.clone(), cell.implementations.clone());
-        let cell = &Cell { workload, case, implementations };
+        let cell = &Cell { workload, case, implementations, allowed: None };
         for measurement in instrument.measure(cell, &mut |_: Event| {})? {
             if let Some(row) = instrument.registry.ceiling_of(&cell.case) {
                 ceilings.extend(ceiling(row, &measurement, environment));

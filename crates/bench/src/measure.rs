@@ -109,7 +109,7 @@ impl Instrument<'_> {
             Ok(made) => made,
             Err(error) => return Ok(self.all_failed(cell, &error)),
         };
-        let task = Task { workload, case: &case, inputs: &inputs };
+        let task = Task { workload, case: &case, inputs: &inputs, allowed: cell.allowed };
         let mut runners = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
@@ -157,7 +157,7 @@ impl Instrument<'_> {
         implementation: &Implementation,
     ) -> Result<Verdict, Outcome> {
         let device = self.device(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
-        let task = Task { workload: cell.workload.as_ref(), case, inputs };
+        let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
         Ok(Arm::prepare(task, implementation, device, Judge::against(expected), &[])?.1.verdict)
     }
 

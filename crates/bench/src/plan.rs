@@ -8,6 +8,7 @@ use ellwand_core::case::{Case, Value};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::error::InputError;
 use ellwand_core::implementation::Implementation;
+use ellwand_core::record::Allowed;
 use ellwand_core::registry::{Registry, matches, selects};
 use ellwand_core::workload::Workload;
 
@@ -24,6 +25,8 @@ pub struct Selection {
     pub implementations: Vec<String>,
     /// Kinds or ids of devices; empty for all.
     pub devices: Vec<String>,
+    /// Tolerance of the checks, instead of each workload's.
+    pub allowed: Option<Allowed>,
 }
 
 impl Selection {
@@ -67,6 +70,8 @@ pub struct Cell {
     pub case: Case,
     /// The implementations to measure.
     pub implementations: Vec<Implementation>,
+    /// Tolerance of the check, if the user chose one.
+    pub allowed: Option<Allowed>,
 }
 
 /// The cells to measure, in order.
@@ -92,11 +97,16 @@ impl Plan {
             let implementations = chosen(registry, workload.as_ref(), selection);
             for case in cases(workload.as_ref(), selection)? {
                 workload.check(&case)?;
+                if let Some(why) = selection.allowed.and_then(|_| workload.fixed_tolerance(&case)) {
+                    let problem = format!("{} has no tolerance to choose: {why}", workload.name());
+                    return Err(InputError::new("--rtol, --atol", problem, "the same command without them"));
+                }
                 if !implementations.is_empty() {
                     plan.cells.push(Cell {
                         workload: Arc::clone(workload),
                         case,
                         implementations: implementations.clone(),
+                        allowed: selection.allowed,
                     });
                 }
             }

@@ -50,6 +50,7 @@ impl Effort {
             warm_up_ns: warm_up_ms * 1_000_000,
             caches: Caches::Warm,
             counts: None,
+            allowed: None,
         }
     }
 }

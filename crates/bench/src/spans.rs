@@ -67,7 +67,7 @@ impl Instrument<'_> {
             on_event(Event::Checking(&implementation.name));
             recordings.push(match &made {
                 Ok((case, inputs, expected)) => {
-                    let task = Task { workload: cell.workload.as_ref(), case, inputs };
+                    let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
                     self.recorded(task, expected, implementation, cost)?
                 }
                 Err(error) => {

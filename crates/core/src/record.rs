@@ -36,7 +36,7 @@ pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;
-pub use settings::{Counts, Settings};
+pub use settings::{Allowed, Counts, Settings};
 pub use settling::Settling;
 pub use shard::Shard;
 pub use spans::{SpanCost, SpanNode, Spans};

@@ -150,6 +150,17 @@ pub trait Workload: Send + Sync {
         compare(expected, got, self.tolerance(case))
     }
 
+    /// Why the user cannot choose the tolerance; `None` if they can.
+    fn fixed_tolerance(&self, case: &Case) -> Option<String> {
+        (self.tolerance(case) == Tolerance::Exact).then(|| "outputs must equal the reference bit by bit".into())
+    }
+
+    /// Checks outputs within a tolerance that the user chose. A workload with a separate [`Workload::judge`] that compares
+    /// other values or forms than `compare` does needs its counterpart here.
+    fn judge_within(&self, _case: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
+        compare(expected, got, tolerance)
+    }
+
     /// Values computed from the outputs, such as error, rate or compression.
     fn readings(&self, _case: &Case, _inputs: &Tensors, _outputs: &Tensors) -> Vec<Reading> {
         Vec::new()

@@ -28,7 +28,7 @@ fn case() -> Case {
 fn outcome(registry: &Registry, name: &str) -> Result<(), Outcome> {
     let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
     let workload = registry.find("sort").unwrap().clone();
-    let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()] };
+    let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()], allowed: None };
     let (interrupt, settings) = (AtomicBool::new(false), Effort::Quick.settings());
     let settings = Settings { case_budget_ns: 100_000, warm_up_ns: 0, rounds_max: 3, samples_min: 1, ..settings };
     let (seed, resolutions) = (7, Default::default());

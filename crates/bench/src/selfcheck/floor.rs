@@ -182,7 +182,7 @@ mod tests {
         let case = Case::new(MULTIPLY, vec![("count".into(), Value::Int(5))]);
         let inputs = workload.inputs(&case, 1).unwrap();
         let expected = workload.reference(&case, &inputs).unwrap();
-        let task = crate::check::Task { workload: workload.as_ref(), case: &case, inputs: &inputs };
+        let task = crate::check::Task { workload: workload.as_ref(), case: &case, inputs: &inputs, allowed: None };
         let (device, judge) = (crate::Cpu::default(), Judge::against(&expected));
         let chain = registry.implementations(MULTIPLY)[0];
         let (mut arm, _) = Arm::prepare(task, chain, &device, judge, &[]).ok().unwrap();

@@ -325,7 +325,7 @@ mod tests {
                 let case = Case::new(workload.name(), params);
                 let inputs = workload.inputs(&case, 42).unwrap();
                 let expected = workload.reference(&case, &inputs).unwrap();
-                let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs };
+                let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs, allowed: None };
                 for implementation in registry.implementations(workload.name()) {
                     let (device, judge) = (Cpu::default(), Judge::against(&expected));
                     let (mut arm, _) = Arm::prepare(task, implementation, &device, judge, &[]).ok().unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{Outcome, ParamValue, Sample};
+use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample};
 use ellwand_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,9 @@ pub struct Open {
     pub long_run_ns: u64,
     /// Slot shape, if an earlier process found it; otherwise the worker finds one.
     pub slot: Option<Slot>,
+    /// Tolerance of the check, if the user chose one; otherwise the workload's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Allowed>,
     /// Digests of outputs known to be correct for these inputs.
     pub known_right: Vec<u64>,
     /// Where the workers of this program share the reference outputs of the case.

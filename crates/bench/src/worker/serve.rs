@@ -147,7 +147,8 @@ impl<'a> Found<'a> {
 
     /// The prepared arm, warmed up and with a slot shape.
     fn arm(&self, host: &Host, open: &Open) -> Result<(Arm<'_>, Opened), Outcome> {
-        let task = Task { workload: self.workload.as_ref(), case: &self.case, inputs: &self.inputs };
+        let (workload, case, inputs) = (self.workload.as_ref(), &self.case, &self.inputs);
+        let task = Task { workload, case, inputs, allowed: open.allowed };
         let judge = Judge::knowing(open.known_right.clone(), open.reference.clone());
         let cold = if open.probes { host.probes } else { &[] };
         let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, cold)?;

@@ -222,5 +222,6 @@ pub fn settings() -> Settings {
         warm_up_ns: 2_000,
         caches: Caches::Warm,
         counts: None,
+        allowed: None,
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::Caches;
+use crate::verdict::Tolerance;
 
 /// The timing settings of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,25 @@ pub struct Settings {
     /// than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// The tolerance that the user asked for; `None` if each workload used its own, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Allowed>,
+}
+
+/// The largest accepted difference from the reference, as asked for by the user: `|got - expected| <= absolute + relative *
+/// |expected|`, element by element.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// Absolute part, in the unit of the output.
+    pub absolute: f64,
+    /// Part relative to the magnitude of the reference.
+    pub relative: f64,
+}
+
+impl From<Allowed> for Tolerance {
+    fn from(Allowed { absolute, relative }: Allowed) -> Self {
+        Tolerance::Close { absolute, relative }
+    }
 }
 
 /// Iterations of each slot, as fixed by the user.

@@ -201,7 +201,7 @@ mod tests {
         let named = |names: &[&str]| {
             let all = registry.implementations("copy").into_iter();
             let implementations = all.filter(|one| names.contains(&&*one.name)).cloned().collect();
-            Cell { workload: workload.clone(), case: case.clone(), implementations }
+            Cell { workload: workload.clone(), case: case.clone(), implementations, allowed: None }
         };
         let each = workload.footprint(&case);
         let flush = 100 << 20;

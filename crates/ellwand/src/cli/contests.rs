@@ -258,6 +258,7 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], ask: &Ask) -> S
                 .as_ref()
                 .and_then(|all| Some(all.device_for(implementations[side]).ok()?.id().to_string())),
             seed: ask.seed,
+            allowed: cell.allowed,
             probes: ask.probes,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,

@@ -158,7 +158,7 @@ fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputErro
         case.set(axis.name, axis.parse(value)?);
     }
     case.set(truth.axis, Value::Int(size));
-    Ok(Cell { workload: workload.clone(), case, implementations })
+    Ok(Cell { workload: workload.clone(), case, implementations, allowed: None })
 }
 
 fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environment) -> Row {

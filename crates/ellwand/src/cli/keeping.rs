@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
+use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Settings, Spending, Stakes};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -29,7 +29,13 @@ impl Keeper {
         output::directory("-o", &dir)?;
         let mut here = ceilings::environment(registry);
         here.ceilings = ceilings::kept(&here).unwrap_or_default();
-        let run = first_line(here, arms::settings(), args.cases.seed(), output::unix_ms(), line);
+        let run = first_line(
+            here,
+            Settings { allowed: args.cases.allowed(), ..arms::settings() },
+            args.cases.seed(),
+            output::unix_ms(),
+            line,
+        );
         let results = Results::open(&dir, args.session.overwrite, false)?;
         let record = Writer::create(&results.dir().join(RECORD), &run)?;
         Ok(Some(Self { results, record }))

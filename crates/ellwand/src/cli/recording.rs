@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ellwand_bench::{Cell, Effort, Instrument, Writer};
-use ellwand_core::record::{Counts, Measurement, Run, Settings, Spans, VERSION};
+use ellwand_core::record::{Allowed, Counts, Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
 use super::exit::Failure;
@@ -123,6 +123,8 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
         ("--seed", known.seed.to_string(), run.seed.to_string()),
         ("--caches", known.settings.caches.word().to_string(), run.settings.caches.word().to_string()),
         ("--effort", effort(&known.settings), effort(&run.settings)),
+        ("--atol", tolerance(known, |allowed| allowed.absolute), tolerance(run, |allowed| allowed.absolute)),
+        ("--rtol", tolerance(known, |allowed| allowed.relative), tolerance(run, |allowed| allowed.relative)),
         ("--warm-up", count(known, |counts| counts.warm_up), count(run, |counts| counts.warm_up)),
         ("--iterations", count(known, |counts| counts.iterations), count(run, |counts| counts.iterations)),
     ];
@@ -143,9 +145,19 @@ fn count(run: &Run, of: fn(&Counts) -> u64) -> String {
     run.settings.counts.as_ref().map_or_else(|| "unset".into(), |counts| of(counts).to_string())
 }
 
+/// A part of the tolerance that the user chose.
+fn tolerance(run: &Run, of: fn(&Allowed) -> f64) -> String {
+    run.settings.allowed.as_ref().map_or_else(|| "unset".into(), |allowed| format!("{:e}", of(allowed)))
+}
+
 /// The name of the preset with these settings, in any state of the caches and with any counts.
 fn effort(settings: &Settings) -> String {
-    let of = |effort: Effort| Settings { caches: settings.caches, counts: settings.counts, ..effort.settings() };
+    let of = |effort: Effort| Settings {
+        caches: settings.caches,
+        counts: settings.counts,
+        allowed: settings.allowed,
+        ..effort.settings()
+    };
     let known = Effort::NAMES.iter().find(|(_, effort)| of(*effort) == *settings);
     known.map_or_else(|| "of another version".to_string(), |(name, _)| (*name).to_string())
 }

@@ -57,6 +57,7 @@ impl Fake {
                 warm_up_ns: 1,
                 caches: Caches::Warm,
                 counts: None,
+                allowed: None,
             },
             revision: self.commit.as_ref().map(|(commit, committed_unix_ms)| Revision {
                 commit: commit.clone(),

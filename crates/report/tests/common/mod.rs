@@ -72,6 +72,7 @@ pub fn run() -> Run {
             warm_up_ns: 50_000_000,
             caches: ellwand_core::Caches::Warm,
             counts: None,
+            allowed: None,
         },
         revision: None,
         certificate: None,

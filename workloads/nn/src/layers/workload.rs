@@ -161,9 +161,13 @@ impl Workload for Layer {
     }
 
     fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        self.judge_within(case, expected, got, self.tolerance_in_f32())
+    }
+
+    fn judge_within(&self, case: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
         match precision(case) {
-            Precision::F32 => compare(expected, got, self.tolerance_in_f32()),
-            Precision::Bf16 => half::judge(self.tolerance_in_f32(), &self.ports(case), expected, got),
+            Precision::F32 => compare(expected, got, tolerance),
+            Precision::Bf16 => half::judge(tolerance, &self.ports(case), expected, got),
         }
     }
 

@@ -94,7 +94,12 @@ impl Measuring {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        Settings { caches: self.caches, counts: self.counts(), ..self.effort.settings() }
+        Settings {
+            caches: self.caches,
+            counts: self.counts(),
+            allowed: self.chosen.cases.allowed(),
+            ..self.effort.settings()
+        }
     }
 
     /// The iterations of a slot, if the user fixed them.
@@ -160,6 +165,7 @@ impl ApplyArgs {
             size: None,
             implementations: self.implementation.clone(),
             devices: self.device.clone(),
+            allowed: None,
         }
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use ellwand_bench::plan::Selection;
 use ellwand_bench::worker::Limits;
+use ellwand_core::record::Allowed;
 use serde::{Deserialize, Serialize};
 
-use super::values::directory;
+use super::values::{directory, tolerance};
 
 // What `run` and `check` compute.
 #[derive(Args, Clone, Serialize, Deserialize)]
@@ -44,11 +45,23 @@ pub(crate) struct Cases {
     /// Seed of the inputs and of the order of rounds [default: 42]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
+    /// Accept |got - reference| <= ATOL + RTOL |reference| instead of what the workload accepts [default: 0 with --atol]
+    #[arg(long, value_name = "RTOL", value_parser = tolerance)]
+    pub(crate) rtol: Option<f64>,
+    /// Absolute part of the tolerance, in the unit of the output [default: 0 with --rtol]
+    #[arg(long, value_name = "ATOL", value_parser = tolerance)]
+    pub(crate) atol: Option<f64>,
     #[arg(skip)]
     pub(crate) axes: BTreeMap<String, String>,
 }
 
 impl Cases {
+    /// The tolerance of the checks, if the user chose one.
+    pub(crate) fn allowed(&self) -> Option<Allowed> {
+        let given = self.rtol.is_some() || self.atol.is_some();
+        given.then(|| Allowed { absolute: self.atol.unwrap_or(0.0), relative: self.rtol.unwrap_or(0.0) })
+    }
+
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(42)
     }
@@ -60,6 +73,7 @@ impl Cases {
             size: self.size.clone(),
             implementations: implementations.to_vec(),
             devices: self.device.clone(),
+            allowed: self.allowed(),
         }
     }
 }

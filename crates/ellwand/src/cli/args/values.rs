@@ -96,6 +96,12 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A part of a tolerance: a finite number of at least 0.
+pub(super) fn tolerance(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
+    found.ok_or_else(|| "expected a number of at least 0, such as 1e-4".into())
+}
+
 /// A duration as seconds: `20s`, `500ms`, `2m`, `1h`, or a number of seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let found = duration(text).filter(|seconds| (0.1..=86_400.0).contains(seconds));
@@ -131,6 +137,14 @@ mod tests {
         }
         for text in ["", "much", "-1", "101", "nan", "inf"] {
             assert!(share(text).unwrap_err().contains("per cent"), "{text}");
+        }
+    }
+
+    #[test]
+    fn tolerances_are_finite_and_not_negative() {
+        assert_eq!((tolerance("1e-4"), tolerance("0")), (Ok(1e-4), Ok(0.0)));
+        for text in ["", "-1e-9", "nan", "inf", "1e-4x"] {
+            assert!(tolerance(text).unwrap_err().contains("at least 0"), "{text}");
         }
     }
 

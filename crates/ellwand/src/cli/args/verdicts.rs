@@ -78,6 +78,8 @@ impl CompareArgs {
         let given = [
             ("--size", self.cases.size.is_some()),
             ("--device", !self.cases.device.is_empty()),
+            ("--rtol", self.cases.rtol.is_some()),
+            ("--atol", self.cases.atol.is_some()),
             ("--implementation", !self.implementation.is_empty()),
         ];
         let flag = given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag.to_string());
