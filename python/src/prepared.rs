@@ -144,7 +144,7 @@ impl Prepared for PyPrepared {
         self.threads
     }
 
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         Python::attach(|py| {
             let rows: PyResult<Vec<Row>> = self.ready.readings.bind(py).call0().and_then(|rows| rows.extract());
             match rows {

@@ -153,8 +153,8 @@ pub trait Prepared {
     }
 
     /// Values besides the outputs: working memory and, if the count depends on the data, the operations of the last run
-    /// ([`Reading::operations`]).
-    fn readings(&self) -> Vec<Reading> {
+    /// ([`Reading::operations`]). May run it again; never timed.
+    fn readings(&mut self) -> Vec<Reading> {
         Vec::new()
     }
 }

@@ -87,6 +87,8 @@ impl Reading {
 
     /// Id of the bytes that an implementation holds in addition to its inputs and outputs.
     pub const EXTRA_MEMORY: &str = "extra-memory";
+    /// Id of the bytes of inputs, outputs and what an implementation holds beside them.
+    pub const TOTAL_MEMORY: &str = "total-memory";
     /// Id of the number of kernel launches of a run on a device.
     pub const LAUNCHES: &str = "launches";
     /// Id of the bytes that a run copies from the host to the device.

@@ -20,6 +20,8 @@ pub enum View {
     Implementations(Implementations),
     /// Targets that results meet or miss.
     Targets(Targets),
+    /// Readings with a column in the table of results.
+    Columns(Columns),
     /// A kind from a later version; this version skips it.
     #[serde(other)]
     Unknown,
@@ -174,6 +176,15 @@ pub enum Measure {
     Unknown,
 }
 
+/// Readings that belong beside the time: each has a column in the table of results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Columns {
+    /// Workloads with these readings.
+    pub workloads: Vec<String>,
+    /// Keys of the readings, in the order of the columns.
+    pub readings: Vec<String>,
+}
+
 impl View {
     /// True if the view concerns this workload. JSON forms and implementations concern all workloads.
     pub fn is_about(&self, workload: &str) -> bool {
@@ -182,6 +193,7 @@ impl View {
             View::Parts(view) => view.parts.iter().any(|(part, _)| part == workload),
             View::Curve(view) => lists(&view.workloads),
             View::Outliers(view) => lists(&view.workloads),
+            View::Columns(view) => lists(&view.workloads),
             View::Targets(view) => view.targets.iter().any(|target| target.workload == workload),
             View::JsonForm(_) | View::Implementations(_) => true,
             View::Unknown => false,

@@ -6,6 +6,7 @@ mod common;
 use std::collections::HashMap;
 
 use ellwand_core::record::Record;
+use ellwand_core::view::{Columns, View};
 use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Work};
 use ellwand_report::{FORMATS, Options, Report, format, units::human};
 use serde_json::Value;
@@ -346,7 +347,33 @@ fn rows_for_layer_benchmark_scripts() {
     simd.readings = vec![Reading::measured("peak-memory", "peak memory", "B", Better::Lower, 1.5e6, "growth")];
     let cuda = common::other(simd.clone(), Outcome::Unsupported { why: "no CUDA driver".into() });
     let record = common::through_text(&common::run(), &[simd, Measurement { implementation: "cuda".into(), ..cuda }]);
-    insta::assert_snapshot!(text(&report(&[record], &Options::default()), "seed-json"));
+    let report = report(&[record], &Options::default());
+    insta::assert_snapshot!(text(&report, "seed-json"));
+    insta::assert_snapshot!("comparison_that_layer_benchmark_scripts_print", text(&report, "seed-table"));
+}
+
+#[test]
+fn readings_that_a_view_puts_beside_the_time_are_columns() {
+    let held = |m: &Measurement, id: &str, bytes: f64| {
+        let reading = Reading::derived(id, &format!("{id} held"), "B", Better::Lower, bytes, "what it holds");
+        Measurement { readings: vec![reading], ..m.clone() }
+    };
+    let record = common::small_record();
+    let workload = record.measurements[0].case.workload.clone();
+    let of = |sizes: [f64; 2], id: &str| {
+        let mut run = common::run();
+        run.views.push(View::Columns(Columns { workloads: vec![workload.clone()], readings: vec![id.into()] }));
+        let rows = record.measurements.iter().enumerate().map(|(at, m)| held(m, id, sizes[at % 2]));
+        let record = common::through_text(&run, &rows.collect::<Vec<_>>());
+        text(&report(&[record], &Options { full: true, width: Some(120), ..Options::default() }), "table")
+    };
+    let varied = of([4096.0, 8192.0], "extra");
+    let lines = || varied.lines().filter(|line| line.contains("extra held"));
+    assert!(lines().all(|line| line.contains("time")) && lines().count() >= 1, "{varied}");
+    assert!(varied.contains("4.00 KiB") && varied.contains("8.00 KiB"), "{varied}");
+    // What all rows share needs no column.
+    let same = of([4096.0, 4096.0], "extra");
+    assert!(same.contains("extra held 4.00 KiB"), "{same}");
 }
 
 #[test]

@@ -228,7 +228,7 @@ impl Prepared for Job {
 
     /// Device state, read once after the last slot; device memory of the job; occupancy; and compile time (which is
     /// part of preparation), if known.
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         let status = self.gpu.status();
         let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
         let reading = |id, title, unit, better, value: Option<f64>, about| match value {

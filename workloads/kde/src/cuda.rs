@@ -320,7 +320,7 @@ fn prepare(
         Task::Predict => add_predict(&mut up, &arrays, &model, options.skip)?,
         Task::Local => cuda_local::add(&mut up, &arrays, &model)?,
         Task::Total => return unsupported("fit and prediction are separate on GPUs: kde-fit, kde-predict".into()),
-        Task::Stream => return unsupported("a call of one bin is not written for GPUs".into()),
+        Task::Stream => return unsupported("decoding bin by bin is not written for GPUs".into()),
     }
     Ok(if graph { up.job.replayed()?.boxed() } else { up.job.boxed() })
 }

@@ -163,10 +163,23 @@ impl Stream {
         &self.model
     }
 
+    /// Pairs of encoding spikes and bins that the recurrence sums for a spike of an electrode; `None` for an electrode that
+    /// the kernels of [`ClusterlessDecoder::predict`] decode.
+    pub(super) fn pairs(&self, electrode: usize) -> Option<u64> {
+        let reach = self.reach.get(electrode).filter(|reach| !reach.is_empty())?;
+        Some(reach.iter().map(|reach| whole_vectors(*reach).len() as u64).sum::<u64>() * SEGMENT as u64)
+    }
+
     /// Number of electrodes decoded by the recurrence; the others use the kernels of [`ClusterlessDecoder::predict`].
     pub fn recurring(&self) -> usize {
         self.reach.iter().filter(|reach| !reach.is_empty()).count()
     }
+}
+
+/// The spikes of a reach in whole vectors: extra spikes on either side are merely further away.
+#[inline(always)]
+fn whole_vectors((low, high): Reach) -> Range<usize> {
+    if low < high { usize::from(low) / 16 * 16..usize::from(high).next_multiple_of(16) } else { 0..0 }
 }
 
 /// One spike of one electrode.
@@ -195,10 +208,8 @@ impl Kernel for One<'_> {
             // Slots after the last spike have weight 0.
             weights[len..len.next_multiple_of(16)].fill(0.0);
             for segment in 0..segments {
-                let (low, high) = reach[chunk * segments + segment];
-                if low < high {
-                    // Whole vectors: extra spikes on either side of the range are merely further away.
-                    let range = usize::from(low) / 16 * 16..usize::from(high).next_multiple_of(16);
+                let range = whole_vectors(reach[chunk * segments + segment]);
+                if !range.is_empty() {
                     let at = segment * SEGMENT;
                     add_segment(s, model, electrode, (start, at), range, h, weights, &mut sums[at..at + SEGMENT]);
                 }

@@ -218,7 +218,7 @@ pub(super) fn implementation(task: Task) -> Implementation {
             "a group a place and electrode, the largest kernel taken out; places are interpolated beforehand"
         }
         Task::Total => "not there: fit and prediction are separate",
-        Task::Stream => "not there: one bin a call",
+        Task::Stream => "not there: one bin at a time",
     };
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
         let gpu = gpu(device)?;

@@ -3,7 +3,7 @@
 use ellwand_core::reading::Provenance;
 use ellwand_core::{
     Axis, Better, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors,
-    Tolerance, Verdict, Work, Workload,
+    Tolerance, Verdict, View, Work, Workload,
 };
 
 use super::arrays::{Arrays, describe, input_error, tensors};
@@ -23,6 +23,7 @@ struct Kde {
 
 /// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
+    registry.views.push(View::Columns(super::workload_stream::columns()));
     for task in [Task::Fit, Task::Predict, Task::Total, Task::Local, Task::Stream] {
         registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
         for implementation in implementations(task) {
@@ -65,7 +66,7 @@ impl Workload for Kde {
             Task::Total => "clusterless decoder: fit and prediction, one after the other",
             Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
             Task::Stream => {
-                "clusterless decoder in closed loop: a call decodes the next time bin of 2 ms, and no other"
+                "clusterless decoder in closed loop: time bins of 2 ms one after the other, each decoded alone"
             }
         }
     }
@@ -183,8 +184,7 @@ impl Workload for Kde {
                 let edges = decoding.time_edges.len();
                 let pairs: f64 =
                     encoding.iter().zip(&spikes).map(|(e, d)| e.times.len() as f64 * d.times.len() as f64).sum();
-                let stream = self.task == Task::Stream;
-                let rows = if stream { (0..edges - 1).collect() } else { judged_rows(edges, pairs * s.bins as f64) };
+                let rows = judged_rows(edges, pairs * s.bins as f64);
                 let exact = model.rows_exactly(&decoding, &rows).map_err(input_error)?;
                 let indices: Vec<u64> = rows.iter().map(|&row| row as u64).collect();
                 Ok(Tensors::new()
@@ -224,11 +224,9 @@ impl Workload for Kde {
             Task::Predict => Work::items("spikes", decoding as u64)
                 .flops(2.0 * encoding * s.decoding * bins)
                 .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
-            Task::Stream => {
-                // On average, because bins differ in their number of spikes.
-                let flops = 2.0 * encoding * s.decoding * bins / (edges - 1.0);
-                Work::items("bins", 1).flops(flops).bytes((read_decoding / edges) as u64, (4.0 * bins) as u64)
-            }
+            Task::Stream => Work::items("bins", s.edges as u64 - 1)
+                .flops(2.0 * encoding * s.decoding * bins)
+                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
             Task::Local => Work::items("spikes", decoding as u64)
                 .flops(
                     encoding * s.decoding * (3.0 * (dims + features) + 1.0)
@@ -244,7 +242,11 @@ impl Workload for Kde {
     }
 
     fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
-        judge::judge(self.task, spec::precision(case), expected, got)
+        self.judge_within(case, expected, got, self.tolerance(case))
+    }
+
+    fn judge_within(&self, case: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
+        judge::judge(self.task, spec::precision(case), expected, got, tolerance)
     }
 
     fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {

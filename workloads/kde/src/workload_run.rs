@@ -185,7 +185,7 @@ impl Prepared for Job {
     }
 
     /// How much work is skipped depends on the data, so it is known only after a run.
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         if !self.task.predicts() || self.options.method == Method::Reference {
             return Vec::new();
         }

@@ -17,7 +17,7 @@ pub(super) enum Task {
     Total,
     /// From model and spikes to a log likelihood at the animal's position.
     Local,
-    /// As `Predict`, one time bin per call.
+    /// As `Predict`, one time bin after the other.
     Stream,
 }
 

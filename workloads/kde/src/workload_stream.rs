@@ -1,15 +1,30 @@
-//! The implementations of `kde-stream`: each call decodes the next time bin, so a sample is the latency of one bin.
+//! The implementations of `kde-stream`. An iteration decodes a recording bin by bin, each without a look at the next, so
+//! iterations are alike although bins are not. Readings hold the latencies of the single bins.
 
-use ellwand_core::{Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Tensor, Tensors};
+use std::time::{Duration, Instant};
+
+use ellwand_core::{
+    Better, Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, view::Columns,
+};
 
 use super::arrays::{Arrays, input_error};
 use super::data::Spikes;
 use super::error::KdeError;
 use super::model::ClusterlessDecoder;
-use super::options::{Method, Options};
+use super::options::{Method, Options, Precision};
 use super::rows::Decoding;
 use super::{Arrival, Stream, Workspace};
 use ellwand_simd::isa::Isa;
+
+const NAME: &str = "kde-stream";
+const P50: &str = "bin-p50";
+const P99: &str = "bin-p99";
+const SLOWEST: &str = "slowest-bin";
+
+/// Passes over the recording that measure the latency of each bin end after this time ..
+const LATENCIES: Duration = Duration::from_millis(200);
+/// .. and this many passes.
+const PASSES: usize = 7;
 
 /// How a bin is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +39,7 @@ enum Way {
 
 pub(super) fn implementations() -> Vec<Implementation> {
     let row = |name: &str, about: &str, way: Way| {
-        Implementation::cpu("kde-stream", name, about, move |case: &Case, inputs, _| {
+        Implementation::cpu(NAME, name, about, move |case: &Case, inputs, _| {
             Ok(Box::new(Job::new(way, Isa::of(case)?, inputs)?))
         })
     };
@@ -35,6 +50,11 @@ pub(super) fn implementations() -> Vec<Implementation> {
     ]
 }
 
+/// Latencies that belong beside the time.
+pub(super) fn columns() -> Columns {
+    Columns { workloads: vec![NAME.into()], readings: [P50, P99, SLOWEST].map(String::from).into() }
+}
+
 /// A recording that arrives bin by bin.
 struct Job {
     way: Way,
@@ -42,16 +62,12 @@ struct Job {
     model: ClusterlessDecoder,
     edges: Vec<f64>,
     bins: Vec<Bin>,
-    /// Index of the next bin.
-    next: usize,
     workspace: Workspace,
     /// The streaming decoder, which owns its model.
     stream: Option<Stream>,
     /// Results `[N, B]`, and the rows of one bin.
     out: Vec<f32>,
     rows: Vec<f32>,
-    /// Whether each row of the results was decoded since poisoning.
-    decoded: Vec<bool>,
     problem: Option<KdeError>,
 }
 
@@ -92,27 +108,26 @@ impl Job {
             isa,
             edges,
             bins,
-            next: 0,
             workspace: Workspace::default(),
             stream,
             out: vec![f32::NAN; decoding.time_edges.len() * width],
             rows: vec![0.0; 2 * width],
-            decoded: vec![false; decoding.time_edges.len()],
             problem: None,
             model,
         })
     }
 
-    fn decode(&mut self) -> Result<(), KdeError> {
-        let (at, width) = (self.next, self.model.bins());
-        self.next = (at + 1) % self.bins.len();
-        self.decoded[at] = true;
+    /// Decodes bin `at`. The last one also gives the row of the last edge, which never has a spike.
+    fn decode(&mut self, at: usize) -> Result<(), KdeError> {
+        let width = self.model.bins();
+        let last = at + 1 == self.bins.len();
         let bin = &self.bins[at];
-        let out = &mut self.out[at * width..(at + 1) * width];
+        let (out, end) = self.out[at * width..].split_at_mut(width);
         if let Some(stream) = &mut self.stream {
             let spikes: Vec<Arrival<'_>> =
                 bin.spikes.iter().map(|(electrode, mark)| Arrival { electrode: *electrode, mark }).collect();
-            return stream.bin(&spikes, out);
+            stream.bin(&spikes, out)?;
+            return if last { stream.bin(&[], &mut end[..width]) } else { Ok(()) };
         }
         let spike_lists = bin.times.iter().zip(&bin.features).zip(self.model.n_features());
         let electrodes: Vec<Spikes<'_>> =
@@ -120,44 +135,86 @@ impl Job {
         let decoding = Decoding { time_edges: &self.edges[at..at + 2], electrodes: &electrodes };
         if self.way == Way::Exact {
             let exact = self.model.predict_exactly(&decoding)?;
-            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
+            self.rows.iter_mut().zip(exact).for_each(|(row, exact)| *row = exact as f32);
         } else {
             let options = Options::new(Method::Simd(self.isa));
             self.model.predict_into(&decoding, &options, &mut self.workspace, &mut self.rows)?;
-            out.copy_from_slice(&self.rows[..width]);
+        }
+        out.copy_from_slice(&self.rows[..width]);
+        if last {
+            end[..width].copy_from_slice(&self.rows[width..]);
         }
         Ok(())
+    }
+
+    /// The latency of each bin in ascending order, in seconds: the shortest of several passes, which other programs did
+    /// not lengthen. Also the operations of a pass, if they can be counted.
+    fn latencies(&mut self) -> Result<(Vec<f64>, Option<f64>), KdeError> {
+        let mut shortest = vec![f64::INFINITY; self.bins.len()];
+        let mut pairs = Some(0);
+        let begun = Instant::now();
+        for pass in 0..PASSES {
+            for (at, shortest) in shortest.iter_mut().enumerate() {
+                let start = Instant::now();
+                self.decode(at)?;
+                *shortest = shortest.min(start.elapsed().as_secs_f64());
+                if pass == 0 {
+                    pairs = pairs.zip(self.pairs(at)).map(|(sum, more)| sum + more);
+                }
+            }
+            if begun.elapsed() > LATENCIES {
+                break;
+            }
+        }
+        shortest.sort_by(f64::total_cmp);
+        Ok((shortest, pairs.map(|pairs| 2.0 * pairs as f64)))
+    }
+
+    /// Pairs of spikes times position bins that decoding bin `at`, the last one decoded, summed; `None` if not counted.
+    fn pairs(&self, at: usize) -> Option<u64> {
+        match &self.stream {
+            Some(stream) => self.bins[at].spikes.iter().map(|(electrode, _)| stream.pairs(*electrode)).sum(),
+            None => Some(self.workspace.pairs(Precision::F32)),
+        }
     }
 }
 
 impl Prepared for Job {
-    /// A sample is one bin, so that slow bins are visible.
-    fn most_iterations(&self) -> u64 {
-        1
-    }
-
     fn run(&mut self) {
-        if let Err(problem) = self.decode() {
-            self.problem = Some(problem);
-        }
+        self.problem = (0..self.bins.len()).try_for_each(|at| self.decode(at)).err();
     }
 
     fn poison(&mut self, poison: Poison) {
         self.problem = None;
         poison.fill(&mut self.out);
-        self.decoded.fill(false);
     }
 
-    /// Rows of bins not decoded since poisoning are NaN.
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         if let Some(problem) = &self.problem {
             return Err(DeviceError::new(problem.to_string()));
         }
-        let shape = [self.edges.len(), self.model.bins()];
-        let mut out = self.out.clone();
-        let rows = out.chunks_mut(self.model.bins()).zip(&self.decoded);
-        rows.filter(|(_, decoded)| !**decoded).for_each(|(row, _)| row.fill(f32::NAN));
-        Ok(Tensors::new().with("log_likelihood", Tensor::new(&shape, &out[..])?))
+        let out = Tensor::new(&[self.edges.len(), self.model.bins()], &self.out[..])?;
+        Ok(Tensors::new().with("log_likelihood", out))
+    }
+
+    fn readings(&mut self) -> Vec<Reading> {
+        if self.way == Way::Exact {
+            return Vec::new();
+        }
+        let Ok((latencies, operations)) = self.latencies() else { return Vec::new() };
+        let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share).round() as usize];
+        let of = |id: &str, title: &str, seconds: f64, which: &str| {
+            let about =
+                format!("time of {which} of the recording's time bins, each the shortest of up to {PASSES} passes");
+            Reading::measured(id, title, "s", Better::Lower, seconds, &about)
+        };
+        let mut readings = vec![
+            of(P50, "bin p50", at(0.5), "the median"),
+            of(P99, "bin p99", at(0.99), "the 99th percentile"),
+            of(SLOWEST, "slowest bin", at(1.0), "the slowest"),
+        ];
+        readings.extend(operations.map(Reading::operations));
+        readings
     }
 
     fn what_ran(&self) -> String {

@@ -3,6 +3,7 @@
 use ellwand_core::CeilingKind;
 use ellwand_core::record::Basis;
 
+use super::readings;
 use crate::diagnose::Limit;
 use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
@@ -14,7 +15,7 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
     match id {
         "time" => (0, Some(6)),
         "wall-time" => (5, None),
-        "throughput" => (3, None),
+        "throughput" => (4, None),
         "roofline-fraction" => (6, None),
         "bandwidth" => (7, None),
         "cpu-time" => (8, None),
@@ -54,6 +55,8 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     for metric in report.metrics.iter().filter(|metric| !repeats_time(metric, rows)) {
         metric_columns(metric, section, &mut columns, &mut missing);
     }
+    let shown: Vec<Option<&Row>> = rows.iter().map(Some).collect();
+    columns.extend(readings::columns_of(&readings::beside_time(report, section), &shown));
     speedup_columns(section, &mut columns, &mut missing);
     let first: Vec<String> =
         rows.iter().map(|row| row.first_run_s.map_or_else(|| nothing(row), |value| human(value, "s"))).collect();
@@ -163,13 +166,17 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
         Some(_) => row.speedup.text().unwrap_or_default(),
         None => nothing(row),
     };
-    let interval = |row: &Row| match (row.speedup.low, row.speedup.high) {
+    columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
+    columns.push(Column::new("95 % interval", true, 3, rows.iter().map(interval).collect()));
+}
+
+/// The interval of a row's speed-up.
+pub(super) fn interval(row: &Row) -> String {
+    match (row.speedup.low, row.speedup.high) {
         _ if row.speedup.is_baseline => String::new(),
         (Some(low), Some(high)) => range(low, high, "x"),
         _ => nothing(row),
-    };
-    columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
-    columns.push(Column::new("95 % interval", true, 4, rows.iter().map(interval).collect()));
+    }
 }
 
 /// Short remarks on a row.

@@ -1,6 +1,7 @@
 //! A long table on one screen: a line per case, a column per implementation.
 
 use super::columns::limit;
+use super::readings;
 use crate::grid::Column;
 use crate::model::{CaseInfo, Report, Row, Section};
 use crate::units::{below_resolution, human};
@@ -42,6 +43,10 @@ pub(super) fn columns(report: &Report, section: &Section) -> (Vec<Column>, usize
     let speed = |case: &&CaseInfo| first(case).and_then(|row| row.speedup.text()).unwrap_or_default();
     columns.push(Column::new("fastest", false, 0, cases.iter().map(fastest).collect()));
     columns.push(Column::new("speed-up", true, 1, cases.iter().map(speed).collect()));
+    let interval = |case: &&CaseInfo| first(case).map_or_else(String::new, super::columns::interval);
+    columns.push(Column::new("95 % interval", true, 2, cases.iter().map(interval).collect()));
+    let bests: Vec<Option<&Row>> = cases.iter().map(|case| first(case)).collect();
+    columns.extend(readings::columns_of(&readings::beside_time(report, section), &bests));
     let bound = |case: &&CaseInfo| first(case).filter(|row| row.diagnosis.is_some()).map_or(String::new(), limit);
     columns.push(Column::new("its limit", false, 3, cases.iter().map(bound).collect()));
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));

@@ -1,7 +1,7 @@
 //! Tables of readings. Readings shared by all implementations of a case (error, rate, compression) take one line per
 //! case; readings that differ (memory) take one line per row.
 
-use ellwand_core::{Provenance, Reading};
+use ellwand_core::{Provenance, Reading, View};
 
 use crate::grid::Column;
 use crate::model::{Report, Row, Section};
@@ -35,6 +35,32 @@ impl Block {
     }
 }
 
+/// The readings that views ask to have beside the time and that vary between the rows of a section: they are columns of
+/// its table.
+pub(super) fn beside_time<'a>(report: &Report, section: &'a Section) -> Vec<&'a Reading> {
+    let asked = report.views.iter().filter_map(|view| match view {
+        View::Columns(view) if view.workloads.contains(&section.workload) => Some(&view.readings),
+        _ => None,
+    });
+    let find = |row: &'a Row, id: &str| row.readings.iter().find(|reading| reading.id == id);
+    let varies = |reading: &&Reading| {
+        let mut cells = section.rows.iter().filter(|row| row.measured()).map(|row| text(row, reading));
+        let first = cells.next();
+        cells.any(|cell| Some(cell) != first)
+    };
+    let found = asked.flatten().filter_map(|id| section.rows.iter().find_map(|row| find(row, id)));
+    found.filter(varies).collect()
+}
+
+/// The columns of these readings for some rows of a section.
+pub(super) fn columns_of(readings: &[&Reading], rows: &[Option<&Row>]) -> Vec<Column> {
+    let columns = readings.iter().map(|reading| {
+        let cells = rows.iter().map(|row| row.map_or_else(String::new, |row| text(row, reading)));
+        Column::new(title(reading), true, 2, cells.collect())
+    });
+    columns.collect()
+}
+
 /// Readings shared by all implementations of a case, and those that differ.
 pub(crate) struct Tables {
     /// True if some case has a second implementation to share readings with.
@@ -45,8 +71,9 @@ pub(crate) struct Tables {
 
 pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
     let mut ids: Vec<&Reading> = Vec::new();
+    let shown: Vec<&str> = beside_time(report, section).iter().map(|reading| reading.id.as_str()).collect();
     for reading in section.rows.iter().flat_map(|row| &row.readings) {
-        if !ids.iter().any(|known| known.id == reading.id) {
+        if !ids.iter().any(|known| known.id == reading.id) && !shown.contains(&reading.id.as_str()) {
             ids.push(reading);
         }
     }

@@ -162,6 +162,11 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
         let hidden = grid::fit(&mut columns, width);
         grid::write(&columns, color, |_| Tone::Plain, out)?;
         notes.push(format!("speed-up of the fastest over {}", section.baselines.join(", ")));
+        let measured = || section.rows.iter().filter(|row| row.median("time").is_some());
+        let on_cpu = measured().filter(|row| row.basis.is_some_and(Basis::is_cpu)).count();
+        if on_cpu > 0 {
+            notes.push(format!("CPU time in {on_cpu} of {} rows", measured().count()));
+        }
         if left_out > 0 {
             notes.push(format!("{left_out} more cases"));
         }

@@ -118,7 +118,7 @@ impl Prepared for Ready {
         let memory = if self.pinned { "page-locked memory" } else { "pageable memory" };
         format!("{}: one copy, {memory}", self.gpu.about())
     }
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         let bytes = 8 * self.words as u64;
         let carried = if self.inwards { [bytes, 0] } else { [0, bytes] };
         carried_over(carried)

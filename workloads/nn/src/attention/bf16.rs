@@ -133,7 +133,7 @@ impl Prepared for Widened {
     fn what_ran(&self) -> String {
         format!("{}, widened from bf16", self.inner.what_ran())
     }
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         let mut readings = self.inner.readings();
         // The widened arrays are working memory, and so is the unrounded result.
         let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();

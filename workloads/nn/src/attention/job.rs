@@ -413,7 +413,7 @@ impl Prepared for Job {
     fn what_ran(&self) -> String {
         self.way.what_ran(self.ops.isa.name(), self.threads)
     }
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         if self.way.is_reference() {
             return Vec::new();
         }

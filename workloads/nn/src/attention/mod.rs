@@ -30,9 +30,10 @@ mod way;
 mod weigh;
 mod wgpu;
 
-use ellwand_core::view::{Fused, Parts, View, Whole};
+use ellwand_core::view::{Columns, Fused, Parts, View, Whole};
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, HardSet, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
+    Axis, Case, Dtype, Fit, HardSet, InputError, Ports, Reading, Registry, Size, Tensors, Tolerance, Verdict, Work,
+    Workload,
 };
 
 pub use library::{Heads, attend};
@@ -216,6 +217,10 @@ impl Workload for Attention {
         };
         Tolerance::Close { absolute, relative: 1e-6 }
     }
+    fn fixed_tolerance(&self, case: &Case) -> Option<String> {
+        let half = Precision::of(case) == Precision::Bf16;
+        half.then(|| "in bf16 it is a multiple of the spread of each sum's terms".into())
+    }
     fn judge(&self, case: &Case, inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         if Precision::of(case) == Precision::Bf16 {
             return bf16::judge(expected, got);
@@ -274,6 +279,9 @@ fn components() -> View {
 /// Registers the attention workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
     registry.views.push(components());
+    let workloads = Task::ALL.iter().map(|task| task.name()).chain([backward::NAME]).map(String::from).collect();
+    let readings = vec![Reading::EXTRA_MEMORY.into()];
+    registry.views.push(View::Columns(Columns { workloads, readings }));
     for task in Task::ALL {
         let mut axes = shape::axes();
         if task == Task::Core {

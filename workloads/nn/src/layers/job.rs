@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{
+    Better, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+};
 
 use super::half::Element;
 use super::labels;
@@ -298,10 +300,31 @@ impl<T: Element> Prepared for Job<T> {
         self.method.parallel.then(|| pool::threads().min(self.partial.len()))
     }
 
+    /// Preparation holds all that a run needs.
+    fn readings(&mut self) -> Vec<Reading> {
+        let outputs = self.y.len() + self.sum.len();
+        let inputs = self.x.len() + self.second.len();
+        let values = size_of::<T>() * (inputs + outputs) + 4 * self.vectors.iter().map(|v| v.len()).sum::<usize>();
+        let extra = size_of::<T>() * self.between.len() + 8 * self.partial.len();
+        memory(values + 8 * self.labels.len(), extra)
+    }
+
     fn what_ran(&self) -> String {
         let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
         describe(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
     }
+}
+
+/// Readings of the bytes of inputs and outputs, and of what an implementation holds beside them.
+pub(super) fn memory(required: usize, extra: usize) -> Vec<Reading> {
+    let of = |id: &str, title: &str, bytes: usize, about: &str| {
+        Reading::derived(id, title, "B", Better::Lower, bytes as f64, about)
+    };
+    let beside = "memory that the implementation holds beside its inputs and outputs";
+    vec![
+        of(Reading::TOTAL_MEMORY, "memory", required + extra, "inputs, outputs and extra memory of the implementation"),
+        of(Reading::EXTRA_MEMORY, "extra memory", extra, beside),
+    ]
 }
 
 /// Describes what ran: method, threads if several, passes, stores, pages.

@@ -36,8 +36,8 @@ mod tests;
 mod wgpu;
 mod workload;
 
-use ellwand_core::Registry;
-use ellwand_core::view::{JsonForm, View};
+use ellwand_core::view::{Columns, JsonForm, View};
+use ellwand_core::{Reading, Registry};
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
@@ -64,6 +64,9 @@ fn json_form() -> View {
 /// Registers the layer workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
     registry.views.push(json_form());
+    let workloads = op::Op::ALL.iter().map(|op| op.name()).chain(backward::names()).map(String::from).collect();
+    let readings = [Reading::TOTAL_MEMORY, Reading::EXTRA_MEMORY].map(String::from).into();
+    registry.views.push(View::Columns(Columns { workloads, readings }));
     for op in op::Op::ALL {
         registry.workload(workload::Layer::new(op));
         for implementation in job::implementations(op) {

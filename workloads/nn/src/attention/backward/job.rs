@@ -308,7 +308,7 @@ impl Prepared for Job {
         }
     }
 
-    fn readings(&self) -> Vec<Reading> {
+    fn readings(&mut self) -> Vec<Reading> {
         if self.weights == Weights::Reference {
             return Vec::new();
         }

@@ -26,7 +26,7 @@ use crate::gemm::normal;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::Precision;
 
-const NAME: &str = "attention-core-backward";
+pub(super) const NAME: &str = "attention-core-backward";
 /// The upstream gradient.
 const UPSTREAM: &str = "dcontext";
 /// Outputs: the context, then a gradient of each input.

@@ -1,11 +1,11 @@
 //! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
-use crate::layers::job::{describe, rows_of_a_piece, stores_of};
+use crate::layers::job::{describe, memory, rows_of_a_piece, stores_of};
 use crate::layers::labels;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -253,6 +253,12 @@ impl Prepared for Job {
 
     fn threads(&self) -> Option<usize> {
         self.method.parallel.then(|| pool::threads().min(self.pieces))
+    }
+
+    fn readings(&mut self) -> Vec<Reading> {
+        let values = [&self.x, &self.target, &self.upstream, &self.gamma, &self.dx, &self.dgamma, &self.dbeta];
+        let required = 4 * values.iter().map(|buffer| buffer.len()).sum::<usize>() + 8 * self.labels.len();
+        memory(required, 8 * self.sums.len())
     }
 
     fn what_ran(&self) -> String {

@@ -28,6 +28,11 @@ mod workload;
 
 use ellwand_core::Registry;
 
+/// Names of the workloads.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    op::Op::ALL.into_iter().map(op::Op::name)
+}
+
 /// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     for op in op::Op::ALL {
