@@ -43,6 +43,18 @@ fn markdown_names_shares_and_the_bottleneck() {
 }
 
 #[test]
+fn bars_show_the_share_of_each_part() {
+    let record = record(&PARTS);
+    let report = Report::from_records(std::slice::from_ref(&record), &Options::default()).unwrap();
+    let plots = ellwand_report::draw(&report).unwrap();
+    let plot = plots.iter().find(|plot| plot.name == "attention-by-component").unwrap();
+    for (title, share) in [("score computation", "37.8 %"), ("softmax", "8.20 %"), ("output projection", "6.00 %")] {
+        assert!(plot.svg.contains(title) && plot.svg.contains(share), "{title}: {}", plot.svg);
+    }
+    assert!(ellwand_report::PlotNames::of(&record).holds("attention-by-component.svg"));
+}
+
+#[test]
 fn the_table_on_a_terminal_says_the_same() {
     let text = written(record(&PARTS), "table");
     let part = section(&text, "attention by component", "\n\n");

@@ -43,9 +43,11 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
             || record.comparisons.iter().any(|comparison| comparison.ended.is_none())
             || record.spans.iter().any(|spans| spans.outcome.is_measured())
     };
-    let by_measurement = ["csv", "jsonl", "seed-json"].contains(&args.format.name);
+    let by_measurement = ["csv", "jsonl", "seed-json", "seed-table"].contains(&args.format.name);
     if by_measurement && all.iter().any(|record| !record.comparisons.is_empty()) {
-        output::note("note: csv, jsonl and seed-json hold measurements; verdicts are in table, json and markdown");
+        output::note(
+            "note: csv, jsonl, seed-json and seed-table hold measurements; verdicts are in table, json and markdown",
+        );
     }
     show(&options, args.format, &all, file)?;
     Ok(if all.iter().any(has_any) { Exit::Ok } else { Exit::Nothing })

@@ -17,6 +17,7 @@ mod overview;
 mod parts;
 mod readings;
 mod seed_json;
+mod seed_table;
 mod spans;
 mod table;
 mod targets;
@@ -24,6 +25,7 @@ mod targets;
 #[cfg(feature = "page")]
 pub use html::write as html;
 pub(crate) use markdown::with_plots;
+pub(crate) use parts::shares;
 pub(crate) use spans::write_csv as spans_csv;
 
 /// A format in which a report can be written.
@@ -82,6 +84,12 @@ pub const FORMATS: &[Format] = &[
         extension: "json",
         about: "measured rows with the keys of common benchmark scripts (operation, batch_size, time_ms, ..)",
         write: seed_json::write,
+    },
+    Format {
+        name: "seed-table",
+        extension: "txt",
+        about: "the comparison that such scripts print: a table for each operation with the same values",
+        write: seed_table::write,
     },
 ];
 

@@ -97,15 +97,21 @@ impl<'a> Group<'a> {
         let times = cells(&|part| human(part.seconds, "s"), human(total, "s"));
         let shares = cells(&|part| human(part.seconds / total, "1"), human(1.0, "1"));
         let advice = cells(&|part| self.advice(part).unwrap_or_default(), String::new());
-        vec![
+        let mut columns = vec![
             Column::new("component", false, 0, names),
             Column::new("time", true, 0, times),
             Column::new("share", true, 0, shares),
             Column::new("limit", false, 1, cells(&bound, String::new())),
             Column::new("of compute", true, 1, cells(&|part| used(part.row, Limit::Compute), String::new())),
             Column::new("of bandwidth", true, 1, cells(&|part| used(part.row, Limit::Memory), String::new())),
-            Column::new("recommendation", false, 2, advice),
-        ]
+        ];
+        // One recommendation for all is in the line of the bottleneck.
+        let mut given = advice.iter().filter(|text| !text.is_empty());
+        let first = given.next();
+        if given.any(|text| Some(text) != first) {
+            columns.push(Column::new("recommendation", false, 2, advice));
+        }
+        columns
     }
 }
 
@@ -131,6 +137,15 @@ fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
         _ => None,
     });
     parts.filter(|(_, groups)| !groups.is_empty()).collect()
+}
+
+/// The views with their groups: title, and name and median time of each part.
+pub(crate) fn shares(report: &Report) -> Vec<(String, Vec<(String, Vec<(String, f64)>)>)> {
+    let of = |group: &Group<'_>| {
+        let parts = group.parts.iter().map(|part| (clean(part.title), part.seconds)).collect();
+        (group.title(), parts)
+    };
+    tables(report).iter().map(|(title, groups)| (title.clone(), groups.iter().map(of).collect())).collect()
 }
 
 fn groups<'a>(report: &'a Report, view: &'a Parts) -> Vec<Group<'a>> {

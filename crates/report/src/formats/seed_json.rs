@@ -9,55 +9,60 @@ use std::io::Write;
 
 use ellwand_core::record::ParamValue;
 use ellwand_core::view::JsonForm;
-use ellwand_core::{Compared, View};
+use ellwand_core::{Compared, Reading, View};
 use serde::Serialize;
 
 use super::readings::METER_BYTES;
 use crate::ReportError;
 use crate::model::{Report, Row, Section};
 
+/// A measured row under the keys of the scripts.
 #[derive(Serialize)]
-struct SeedRow<'a> {
-    operation: &'a str,
+pub(super) struct SeedRow<'a> {
+    pub(super) operation: &'a str,
     /// Name of the workload: several may have one operation.
-    workload: &'a str,
-    implementation: &'a str,
+    pub(super) workload: &'a str,
+    pub(super) implementation: &'a str,
     /// Number of the run from 1, if the report has several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<usize>,
+    pub(super) run: Option<usize>,
     /// Values of axes: under the keys of the form, and any other axis that varies under its own name.
     #[serde(flatten)]
-    axes: BTreeMap<String, Option<ParamValue>>,
+    pub(super) axes: BTreeMap<String, Option<ParamValue>>,
     /// Median, in milliseconds.
-    time_ms: f64,
-    /// Growth of the process's peak memory during the run, in 10^6 bytes.
-    memory_mb: Option<f64>,
+    pub(super) time_ms: f64,
+    /// Inputs, outputs and working memory, or growth of the process's peak memory during the run, in 10^6 bytes.
+    pub(super) memory_mb: Option<f64>,
     /// Calls per second.
-    inference_speed: f64,
+    pub(super) inference_speed: f64,
     /// Share of the device's ceiling in per cent. The name of the key is prescribed; the value is not an efficiency
     /// estimate.
-    gpu_efficiency: Option<f64>,
+    pub(super) gpu_efficiency: Option<f64>,
     /// Required bytes per time, in 10^9 bytes per second.
-    throughput_gbps: Option<f64>,
+    pub(super) throughput_gbps: Option<f64>,
     /// Id of the device.
-    device: &'a str,
+    pub(super) device: &'a str,
     /// How much of the answer the reference judged, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    compared: Option<String>,
+    pub(super) compared: Option<String>,
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    serde_json::to_writer_pretty(&mut *out, &rows(report))?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The measured rows of a report.
+pub(super) fn rows(report: &Report) -> Vec<SeedRow<'_>> {
     let form = report.views.iter().find_map(|view| match view {
         View::JsonForm(form) => Some(form),
         _ => None,
     });
     let sections = report.workloads.iter();
-    let rows: Vec<SeedRow<'_>> = sections
+    sections
         .flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(report, section, row, form)))
-        .collect();
-    serde_json::to_writer_pretty(&mut *out, &rows)?;
-    writeln!(out)?;
-    Ok(())
+        .collect()
 }
 
 fn seed_row<'a>(
@@ -75,7 +80,7 @@ fn seed_row<'a>(
         run: (report.runs.len() > 1).then_some(row.run + 1),
         axes: axes(section, row, form),
         time_ms: seconds * 1e3,
-        memory_mb: row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES).map(|bytes| bytes / 1e6),
+        memory_mb: memory(row).map(|bytes| bytes / 1e6),
         inference_speed: 1.0 / seconds,
         gpu_efficiency: row.median("roofline-fraction").map(|share| share * 100.0),
         throughput_gbps: row.median("bandwidth").map(|rate| rate / 1e9),
@@ -87,6 +92,12 @@ fn seed_row<'a>(
             .filter(Compared::is_partial)
             .map(|c| c.to_string()),
     })
+}
+
+/// What the implementation states, otherwise what the meter resolves.
+fn memory(row: &Row) -> Option<f64> {
+    let metered = || row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES);
+    row.reading(Reading::TOTAL_MEMORY).or_else(metered)
 }
 
 /// The axes of a row: those of the form as whole numbers, and every other axis that varies, or without a form every axis.

@@ -71,6 +71,8 @@ pub(super) struct Dots {
     pub(super) scale: Scale,
     pub(super) groups: Vec<(String, Vec<Dot>)>,
     pub(super) reference: Option<f64>,
+    /// True to draw bars that begin at 0 instead of dots.
+    pub(super) bars: bool,
 }
 
 /// The content of a figure.

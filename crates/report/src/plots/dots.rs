@@ -1,4 +1,4 @@
-//! Dot charts: one line per implementation, for results without a numeric axis.
+//! Dot charts: one line per implementation, for results without a numeric axis; bar charts of the parts of a whole.
 
 use super::axis::Axis;
 use super::chart::{Area, Dots};
@@ -9,6 +9,7 @@ use super::style::NEUTRAL;
 const LINE: f32 = 34.0;
 const HEAD: f32 = 32.0;
 const AXIS: f32 = 62.0;
+const BAR: f32 = 18.0;
 const TEXT: f32 = 14.0;
 
 /// Height of the chart, in pixels.
@@ -21,6 +22,7 @@ pub(super) fn height(chart: &Dots) -> f32 {
 pub(super) fn draw(chart: &Dots, area: Area, fonts: &Fonts, scene: &mut Scene) {
     let every = || chart.groups.iter().flat_map(|(_, dots)| dots);
     let values = every().flat_map(|dot| [dot.low, dot.value, dot.high]).chain(chart.reference);
+    let values = values.chain(chart.bars.then_some(0.0));
     let Some(x) = Axis::over(values, chart.scale.log) else { return };
     let name = |text: &str| fonts.cut(text, TEXT, false, 320.0);
     let widest = every().map(|dot| fonts.width(&name(&dot.label), TEXT, false)).fold(0.0, f32::max);
@@ -66,7 +68,11 @@ pub(super) fn draw(chart: &Dots, area: Area, fonts: &Fonts, scene: &mut Scene) {
                     scene.segment((end, at - 5.0), (end, at + 5.0), 1.6, dot.style.color());
                 }
             }
-            dot.style.marker(scene, (plot.x(&x, dot.value), at), 6.0);
+            if chart.bars {
+                scene.segment((plot.x(&x, 0.0), at), (plot.x(&x, dot.value), at), BAR, dot.style.color());
+            } else {
+                dot.style.marker(scene, (plot.x(&x, dot.value), at), 6.0);
+            }
             scene.text((plot.right + 16.0, at + 5.0), &dot.text, TEXT, Anchor::Start, INK);
             y += LINE;
         }

@@ -1,5 +1,7 @@
 //! Selects the figures of a report and their content.
 
+use ellwand_core::Reading;
+
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
 use super::style::Style;
 use crate::model::{AxisInfo, Report, Row, Section, Stats};
@@ -7,10 +9,12 @@ use crate::units::{human, ratio};
 
 mod curve;
 mod machines;
+mod parts;
 mod roofline;
 
 pub(super) use curve::files as curve_files;
 pub(super) use machines::NAME as MACHINES;
+pub(super) use parts::file as parts_file;
 
 /// Most panels in a figure.
 const PANELS: usize = 9;
@@ -68,6 +72,24 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         },
         reference: true,
     },
+    Quantity {
+        id: "memory",
+        title: "memory",
+        label: "inputs, outputs and working memory",
+        unit: "B",
+        marks: "as the implementation holds it",
+        of: |row| row.reading(Reading::TOTAL_MEMORY).map(|bytes| (bytes, bytes, bytes)),
+        reference: false,
+    },
+    Quantity {
+        id: "of-ceiling",
+        title: "share of the measured ceiling",
+        label: "share of the ceiling",
+        unit: "1",
+        marks: "medians, whiskers p10–p90",
+        of: |row| row.stats("roofline-fraction").map(spread),
+        reference: false,
+    },
 ];
 
 /// All figures of a report, starting with those over all workloads.
@@ -83,6 +105,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             figures.extend(of_section(report, section, quantity, &names));
         }
     }
+    figures.extend(parts::figures(report));
     figures.extend(curve::figures(report));
     figures
 }
@@ -276,7 +299,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(Strin
         }
     }
     let scale = Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, ..Scale::default() };
-    (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0) })
+    (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0), bars: false })
 }
 
 /// All workloads that sweep the same axis, next to each other at the same scale.

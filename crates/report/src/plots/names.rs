@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ellwand_core::View;
 use ellwand_core::record::Record;
 
-use super::figures::{MACHINES, QUANTITIES, curve_files, file_name};
+use super::figures::{MACHINES, QUANTITIES, curve_files, file_name, parts_file};
 
 /// The names of all plots that reports on given workloads, axes, devices and views can have.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +35,10 @@ impl PlotNames {
         let places = ["one-thread", "all-threads"].map(str::to_string).into_iter().chain(devices);
         stems.extend(places.map(|place| format!("roofline-{place}")));
         stems.insert(MACHINES.to_string());
+        stems.extend(views.iter().filter_map(|view| match view {
+            View::Parts(view) => Some(parts_file(&view.title)),
+            _ => None,
+        }));
         Self { stems }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
         subtitle: String::new(),
         footer: footer(report, "medians, whiskers p10–p90"),
         workload: None,
-        body: Body::Dots(Dots { scale, groups, reference: Some(1.0) }),
+        body: Body::Dots(Dots { scale, groups, reference: Some(1.0), bars: false }),
     })
 }
 

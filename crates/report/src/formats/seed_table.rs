@@ -1,0 +1,79 @@
+//! The comparison that benchmark scripts print: a table for each operation, with the values of `seed-json`.
+
+use std::io::Write;
+
+use ellwand_core::record::ParamValue;
+
+use super::seed_json::{SeedRow, rows};
+use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::units::UNAVAILABLE;
+use crate::{Options, Report, ReportError};
+
+const LEGEND: &str = "time: of one iteration; memory: inputs, outputs and working memory; speed: calls a second, 1000 / \
+                      time; efficiency: share of the measured ceiling";
+
+pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    let rows = rows(report);
+    for (index, group) in rows.chunk_by(|a, b| a.workload == b.workload).enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        let title = if group[0].operation == group[0].workload {
+            group[0].workload.to_string()
+        } else {
+            format!("{} ({})", group[0].operation, group[0].workload)
+        };
+        writeln!(out, "{}", paint(&title, Tone::Strong, color))?;
+        let mut columns = columns(group);
+        grid::fit(&mut columns, width);
+        grid::write(&columns, color, |_| Tone::Plain, out)?;
+    }
+    if rows.is_empty() {
+        writeln!(out, "no measured row; --format table gives the reasons")?;
+    } else {
+        writeln!(out, "{}", paint(&wrap(LEGEND, width, 2), Tone::Faint, color))?;
+    }
+    Ok(())
+}
+
+fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
+    let text = |of: &dyn Fn(&SeedRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
+    let differs = |cells: &[String]| cells.iter().any(|cell| *cell != cells[0]);
+    let mut columns = Vec::new();
+    let runs = text(&|row| row.run.map_or_else(String::new, |run| run.to_string()));
+    if differs(&runs) {
+        columns.push(Column::new("run", true, 1, runs));
+    }
+    for key in rows[0].axes.keys() {
+        let cells = text(&|row| match row.axes.get(key) {
+            Some(Some(ParamValue::Flag(on))) => (if *on { "on" } else { "off" }).to_string(),
+            Some(Some(ParamValue::Int(value))) => value.to_string(),
+            Some(Some(ParamValue::Float(value))) => value.to_string(),
+            Some(Some(ParamValue::Text(word))) => crate::units::clean(word),
+            _ => UNAVAILABLE.to_string(),
+        });
+        if cells.iter().any(|cell| cell != UNAVAILABLE) {
+            columns.push(Column::new(key.clone(), true, 0, cells));
+        }
+    }
+    columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.to_string())));
+    let devices = text(&|row| row.device.to_string());
+    if differs(&devices) {
+        columns.push(Column::new("device", false, 0, devices));
+    }
+    let number =
+        |value: Option<f64>, places: usize| value.map_or_else(|| UNAVAILABLE.into(), |v| format!("{v:.places$}"));
+    let compared = text(&|row| row.compared.clone().unwrap_or_default());
+    columns.extend([
+        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), 4))),
+        Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2))),
+        Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1))),
+        Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1))),
+        Column::new("throughput (GB/s)", true, 4, text(&|row| number(row.throughput_gbps, 1))),
+    ]);
+    if compared.iter().any(|cell| !cell.is_empty()) {
+        columns.push(Column::new("compared", false, 5, compared));
+    }
+    columns
+}
