@@ -166,6 +166,9 @@ impl Stream {
     /// Pairs of encoding spikes and bins that the recurrence sums for a spike of an electrode; `None` for an electrode that
     /// the kernels of [`ClusterlessDecoder::predict`] decode.
     pub(super) fn pairs(&self, electrode: usize) -> Option<u64> {
+        if self.model.electrodes.get(electrode)?.spikes() == 0 {
+            return Some(0);
+        }
         let reach = self.reach.get(electrode).filter(|reach| !reach.is_empty())?;
         Some(reach.iter().map(|reach| whole_vectors(*reach).len() as u64).sum::<u64>() * SEGMENT as u64)
     }
