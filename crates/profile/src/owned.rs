@@ -434,7 +434,7 @@ mod tests {
         loom::model(|| {
             // A ring takes its buffers with the first span: those of other modes outlive a run of the model.
             let options = Options::new(Mode::Ring { spans: 1 });
-            let recording = Recording::start(options, false).expect("a recording of its own");
+            let recording = Recording::start(options, false).expect("no other recording runs");
             let (lane, position) = recording.join(None).expect("there is room for a lane");
             let owned = Owned::new(lane.clone(), position, recording.clone());
             let ending = thread::spawn(move || owned.park());

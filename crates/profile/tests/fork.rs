@@ -18,7 +18,7 @@ const FORKS: usize = 200;
 /// Bounds a hang; no test waits for it otherwise.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a child does: a span of the global profiler, one of its own, and both traces. 0 if they are right.
+/// What a child does: a span of the global profiler, one of a separate profiler, and both traces. 0 if they are right.
 fn in_child() -> i32 {
     drop(span!("in the child"));
     let profiler = Profiler::new(Options::new(Mode::Aggregate));

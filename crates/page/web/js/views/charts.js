@@ -116,10 +116,10 @@ function drawBars(chart, rows, measure) {
 }
 
 function drawPie(chart, rows, measure) {
-  // As many slices as there are colours: thinner ones are not readable.
-  const top = largest(rows, measure).slice(0, 7);
-  const paint = colours(state.profile);
   const all = rows.reduce((sum, row) => sum + row[measure], 0);
+  // As many slices as there are colours, and none too thin for its label.
+  const top = largest(rows, measure).slice(0, 7).filter((row) => row[measure] >= 0.015 * all);
+  const paint = colours(state.profile);
   const rest = all - top.reduce((sum, row) => sum + row[measure], 0);
   const slices = [...top.map((row) => [nameOf(row, 26), row[measure], paint[row.operation], row.operation])];
   if (rest > all * 1e-6) slices.push([`${rows.length - top.length} more`, rest, part("unexplained"), -1]);

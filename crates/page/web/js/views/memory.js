@@ -22,7 +22,7 @@ export function memoryView() {
     const flat = profile.tracks.filter(isFlat).map((track) => label(track.name, 60));
     charts = tracks.map((track) => new Chart(`${label(track.name, 60)} over time`, 240));
     replace(body, profile.tracks.length === 0
-      ? empty("This profile has no memory track. With the counting allocator (`ellwand_profile::alloc::Counting`) and the heap track switched on, the heap is drawn here.")
+      ? empty("This profile has no memory track. With the allocator `ellwand_profile::alloc::Counting` and `Measures::MEMORY` in the options, the heap is drawn here.")
       : charts.map((chart, i) => h("div", {}, h("h3", {}, label(tracks[i].name, 60)), chart.box, h("div", { class: "peak", "data-track": i }))),
     flat.length > 0 && h("p", { class: "note" }, `0 throughout: ${flat.join("; ")}`));
     draw();
