@@ -20,12 +20,20 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
     future["version"] = json!(99);
     let mut torn = golden::document();
     torn["entries"]["lane"].as_array_mut().unwrap().pop();
-    let bad: [(&str, Vec<u8>, &str); 6] = [
+    let with = |name: &str, value: serde_json::Value| {
+        let mut document = golden::document();
+        document[name] = value;
+        document.to_string().into_bytes()
+    };
+    let bad: [(&str, Vec<u8>, &str); 9] = [
         ("empty.json", Vec::new(), "the file is empty"),
         ("text.json", b"hello".to_vec(), "not JSON"),
         ("other.json", b"{\"a\": 1}".to_vec(), "expected \"ellwand profile\""),
         ("future.json", future.to_string().into_bytes(), "version 99 is newer"),
         ("torn.json", torn.to_string().into_bytes(), "entries.lane has"),
+        ("details.json", with("details", json!({})), "details is not a list of objects"),
+        ("totals.json", with("totals", json!([{"operation": 99, "lane": 0}])), "totals[0]: the operation, the lane"),
+        ("tracks.json", with("tracks", json!([{"name": "heap", "at_ns": [1]}])), "tracks[0]: expected as many"),
         ("cut.json.gz", vec![0x1f, 0x8b, 8, 0, 0, 0], "damaged or cut short"),
     ];
     for (name, bytes, reason) in bad {

@@ -11,7 +11,9 @@ export function fromJson(document) {
   if (document.version > VERSION) {
     throw new Error(`version ${document.version} is newer than this page, which reads versions up to ${VERSION}; make the page again with a newer Ellwand`);
   }
-  const { entries: columns = {}, details = [], ...head } = document;
+  lists(document);
+  const { entries, details = [], ...head } = document;
+  const columns = entries ?? {};
   const n = columns.operation?.length ?? 0;
   const column = (name, type, none) => {
     const values = columns[name];
@@ -21,7 +23,7 @@ export function fromJson(document) {
     }
     return type.from(values, (value) => value ?? NaN);
   };
-  const entries = n === 0 ? none() : {
+  const read = n === 0 ? none() : {
     operation: column("operation", Uint32Array),
     lane: column("lane", Uint32Array),
     start: column("start_ns", Float64Array),
@@ -30,8 +32,23 @@ export function fromJson(document) {
     link: column("link", Int32Array, 0),
     detail: column("detail", Int32Array, -1),
   };
-  check(entries, document.operations?.length ?? 0, document.lanes?.length ?? 0, details.length);
-  return build(head, entries, detailColumns(details));
+  check(read, document.operations?.length ?? 0, document.lanes?.length ?? 0, details.length);
+  return build(head, read, detailColumns(details));
+}
+
+// What every view relies on, so that a damaged file is refused here and not by the view that meets it first.
+function lists(document) {
+  const { operations = [], lanes = [], details = [], totals = [], tracks = [], breakdown } = document;
+  for (const [name, list] of Object.entries({ operations, lanes, details, totals, tracks })) {
+    if (!Array.isArray(list) || list.some((one) => one === null || typeof one !== "object")) throw new Error(`${name} is not a list of objects`);
+  }
+  totals.forEach(({ operation, lane, parent = -1 }, i) => {
+    if (!Number.isInteger(operation) || !operations[operation] || !Number.isInteger(lane) || !lanes[lane] || !(parent < i)) throw new Error(`totals[${i}]: the operation, the lane or the parent does not exist`);
+  });
+  tracks.forEach(({ at_ns, value }, i) => {
+    if (!Array.isArray(at_ns) || !Array.isArray(value) || at_ns.length !== value.length) throw new Error(`tracks[${i}]: expected as many value as at_ns`);
+  });
+  if (breakdown && !Array.isArray(breakdown.parts)) throw new Error("breakdown has no list of parts");
 }
 
 function none() {
