@@ -1,7 +1,9 @@
 //! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_core::{
+    Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+};
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
