@@ -64,7 +64,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
         columns.push(Column::new("first run", true, 9, first));
     }
     if rows.iter().any(|row| row.diagnosis.is_some()) {
-        columns.push(Column::new("limit", false, 2, rows.iter().map(limit).collect()));
+        columns.push(Column::new("limit", false, 3, rows.iter().map(limit).collect()));
     }
     let notes: Vec<String> = rows.iter().map(|row| note(row, repeat || report.options.full)).collect();
     if notes.iter().any(|note| !note.is_empty()) {
@@ -167,7 +167,7 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
         None => nothing(row),
     };
     columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
-    columns.push(Column::new("95 % interval", true, 3, rows.iter().map(interval).collect()));
+    columns.push(Column::new("95 % interval", true, 2, rows.iter().map(interval).collect()));
 }
 
 /// The interval of a row's speed-up.
