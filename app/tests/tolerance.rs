@@ -56,7 +56,7 @@ fn workers_judge_by_it_and_the_record_holds_it() {
 #[test]
 fn exact_workloads_and_impossible_tolerances_are_refused() {
     let here = Box::default();
-    let exact = ["--rtol, --atol", "lattice-encode has no tolerance to choose", "bit by bit"];
+    let exact = ["--rtol", "lattice-encode has no tolerance to choose", "bit by bit"];
     here.refused(&["check", "lattice-encode", "--rtol", "1e-4"], &exact);
     here.refused(&["run", "lattice-encode", "--atol", "1e-4"], &exact);
     here.refused(&["compare", "lattice-encode:scalar", "lattice-encode:simd", "--atol", "1"], &exact);

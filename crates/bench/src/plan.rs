@@ -99,7 +99,7 @@ impl Plan {
                 workload.check(&case)?;
                 if let Some(why) = selection.allowed.and_then(|_| workload.fixed_tolerance(&case)) {
                     let problem = format!("{} has no tolerance to choose: {why}", workload.name());
-                    return Err(InputError::new("--rtol, --atol", problem, "the same command without them"));
+                    return Err(InputError::setting("rtol", problem, "the same command without them"));
                 }
                 if !implementations.is_empty() {
                     plan.cells.push(Cell {

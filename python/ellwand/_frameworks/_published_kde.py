@@ -19,7 +19,7 @@ __all__ = ["prepare"]
 # The package has no types.
 published: Any = importlib.import_module("non_local_detector.likelihoods.clusterless_kde")
 
-#: What the package takes unless told otherwise.
+#: The default of the package.
 BLOCK = 100
 
 
