@@ -43,6 +43,7 @@ fn markdown_names_shares_and_the_bottleneck() {
 }
 
 #[test]
+#[cfg(feature = "plots")]
 fn bars_show_the_share_of_each_part() {
     let record = record(&PARTS);
     let report = Report::from_records(std::slice::from_ref(&record), &Options::default()).unwrap();
