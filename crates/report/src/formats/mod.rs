@@ -25,7 +25,7 @@ mod targets;
 #[cfg(feature = "page")]
 pub use html::write as html;
 pub(crate) use markdown::with_plots;
-pub(crate) use parts::shares;
+pub(crate) use parts::{Shares, shares};
 pub(crate) use spans::write_csv as spans_csv;
 
 /// A format in which a report can be written.

@@ -139,8 +139,11 @@ fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
     parts.filter(|(_, groups)| !groups.is_empty()).collect()
 }
 
-/// The views with their groups: title, and name and median time of each part.
-pub(crate) fn shares(report: &Report) -> Vec<(String, Vec<(String, Vec<(String, f64)>)>)> {
+/// The title of a group, with name and median time of each part.
+pub(crate) type Shares = (String, Vec<(String, f64)>);
+
+/// The title of each view with its groups.
+pub(crate) fn shares(report: &Report) -> Vec<(String, Vec<Shares>)> {
     let of = |group: &Group<'_>| {
         let parts = group.parts.iter().map(|part| (clean(part.title), part.seconds)).collect();
         (group.title(), parts)

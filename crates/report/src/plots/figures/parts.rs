@@ -3,7 +3,7 @@
 use super::super::chart::{Body, Dot, Dots, Figure, Scale};
 use super::super::style::Style;
 use super::{file_name, footer};
-use crate::formats::shares;
+use crate::formats::{Shares, shares};
 use crate::model::Report;
 use crate::units::human;
 
@@ -17,7 +17,7 @@ pub(in crate::plots) fn file(title: &str) -> String {
 
 /// One figure for each view, with a group of bars for each case and implementation.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
-    let figure = |(title, groups): (String, Vec<(String, Vec<(String, f64)>)>)| {
+    let figure = |(title, groups): (String, Vec<Shares>)| {
         let bars = |parts: &[(String, f64)]| {
             let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
             let bar = |(number, (label, seconds)): (usize, &(String, f64))| {
