@@ -77,6 +77,9 @@ fn what_the_arrays_leave_open_is_said() {
     let given = here.ok(&[&["apply", "attention"][..], &bind, &["--heads", "4", "-o", "four"]].concat());
     assert!(!given.stderr.contains("leave it open"), "{given:?}");
     // 6 heads do not divide 16; a hint names each of what would fit once.
-    here.refused(&[&["apply", "attention"][..], &bind, &["--heads", "6", "-o", "six"]].concat(), &["heads=4 or 8"]);
-    here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["heads=6\n"]);
+    here.refused(
+        &[&["apply", "attention"][..], &bind, &["--heads", "6", "-o", "six"]].concat(),
+        &["with 4 or 8 heads"],
+    );
+    here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["with 6 heads"]);
 }

@@ -44,7 +44,7 @@ fn axes_out_of_range() {
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
-    here.refused(&["run", "triad", "--device", "wgpu"], &["--device wgpu", "runs there"]);
+    here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no implementation asked for runs on wgpu"]);
     here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
     here.refused(&["run", "null", "--batch", "5"], &["--batch", "no axis"]);
     here.refused(&["run", "null", "copy", "--time-limit", "3", "--spans"], &["--time-limit", "--spans"]);
@@ -385,7 +385,7 @@ fn layers_and_attention_that_leave_nothing_to_compute() {
         (&["attention", "--sequence", "0"], &["--sequence", "too small"]),
         (&["attention", "--dimension", "0"], &["--dimension", "too small"]),
         (&["attention", "--heads", "0"], &["--heads", "too small"]),
-        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "--heads 4 or --heads 8"]),
+        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "with 4 or 8 heads"]),
         (&["attention", "--kv-heads", "3"], &["--kv-heads", "do not divide the 8 heads"]),
         (&["attention", "--mask", "window"], &["--mask", "none, causal, padding"]),
         // Estimated first, refused with the figure.
@@ -423,7 +423,7 @@ fn labels_and_masks_that_do_not_fit() {
     here.write("labels.npy", &whole("(2,)", &[0, 3]));
     entropy(&here, &["label 1 is 3", "a class from 0 to 2"]);
     here.write("labels.npy", &whole("(2,)", &[-1, 0]));
-    entropy(&here, &["label 0 is -1", "--ignore-index"]);
+    entropy(&here, &["label 0 is -1", "ignore-index"]);
     here.write("labels.npy", &whole("(3,)", &[0, 0, 0]));
     entropy(&here, &["[3]", "[2]"]);
 

@@ -291,7 +291,7 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
         lines(&here.path("out/record.jsonl"))[1].contains("input#"),
         "the case says that its data are not the workload's own"
     );
-    here.refused(&["run", "lattice-encode", "--input", "x=x.npy", "--batch", "101"], &["100 vectors", "--batch"]);
+    here.refused(&["run", "lattice-encode", "--input", "x=x.npy", "--batch", "101"], &["100 vectors", "smaller batch"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) struct Measuring {
     /// How long to measure each case
     #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
     pub(crate) effort: Effort,
-    /// Most time for a case; then no further process is started. Implementations that are slow for it are measured once
+    /// Most time for a case: no process starts later, and what is slow for it is measured once
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1m", conflicts_with = "in_process")]
     pub(crate) time: f64,
     /// cold: flush the caches of the device before every slot of one iteration
