@@ -146,7 +146,7 @@ impl Instrument<'_> {
         }
     }
 
-    /// Runs an implementation once on the output of [`Instrument::made`] and checks its answer; nothing is timed.
+    /// Runs an implementation once on the output of [`Instrument::inputs_and_reference`] and checks its answer; nothing is timed.
     ///
     /// # Errors
     /// The outcome if the implementation is unsupported, fails or gives a wrong answer.
