@@ -129,6 +129,13 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     for (name, tied) in [("simd", true), ("parallel", true), ("wild", true), ("reference", false)] {
         assert_eq!(row(&scattered, name).tied, tied, "{name}");
     }
+    // A single slot has no interval either, and yet takes longer than all slots of the fastest.
+    let mut slow = timed("slow", 9e-6);
+    slow.samples.truncate(1);
+    let apart = report_of(&[timed("simd", 1e-6), timed("parallel", 1.02e-6), slow]);
+    for (name, tied) in [("simd", true), ("parallel", true), ("slow", false)] {
+        assert_eq!(row(&apart, name).tied, tied, "{name}");
+    }
     let mut single = [timed("reference", 9.0), timed("simd", 1.0)];
     single.iter_mut().for_each(|slow| slow.samples.truncate(1));
     let single = report_of(&single);

@@ -24,6 +24,17 @@ impl Best {
     }
 }
 
+/// True if all slots of `other` take longer than all of `own`, which equal rows of so many slots show with a probability of at
+/// most 5 %: each order of n + m slots is as likely, so it is one over the number of ways to choose n of them.
+fn is_apart(other: &Measurement, own: &Measurement) -> bool {
+    let (other, own) = (other.all_seconds(), own.all_seconds());
+    let (few, many) = (other.len().min(own.len()), other.len().max(own.len()));
+    let orders = (1..=few).map(|taken| (many + taken) as f64 / taken as f64).product::<f64>();
+    few > 0
+        && orders >= 20.0
+        && other.iter().copied().fold(f64::INFINITY, f64::min) > own.iter().copied().fold(0.0, f64::max)
+}
+
 /// Ratio of times from which a run alone can tell two implementations apart.
 const FASTER: f64 = 1.05;
 /// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio,
@@ -50,7 +61,11 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     let beaten = |index: usize| {
         let other = &rows[index];
         let longer = other.median("time").is_some_and(|other| other >= FASTER * time);
-        longer && ratio(index).is_some_and(|(low, _)| low > 1.0) && !faster_alone(other)
+        let surely = match ratio(index) {
+            Some((low, _)) => low > 1.0,
+            None => is_apart(measurements[index - first], own),
+        };
+        longer && surely && !faster_alone(other)
     };
     let others = timed.iter().map(|(index, _)| *index).filter(|index| *index != fastest);
     let mut tied: Vec<usize> = others.filter(|index| !beaten(*index)).collect();
