@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,12 @@ __all__ = ["prepare"]
 def exponents(a: Any, b: Any, widths: Any) -> Any:
     """ln of the kernels of every pair, without their constant."""
     return sum(-0.5 * ((a[:, None, d] - b[None, :, d]) / widths[d]) ** 2 for d in range(a.shape[1]))
+
+
+def _doubles() -> Any:
+    """A block in which JAX computes in float64; older versions have the switch elsewhere."""
+    home: Any = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    return home.enable_x64(True)
 
 
 def _densities(recording: Recording, t: T) -> tuple[Any, Any]:
@@ -71,7 +78,7 @@ def prepare(workload: str, case: Case, inputs: dict[str, Any], call: Callable[..
         arrays[f"marks_{number}"], arrays[f"decoding_{number}"] = electrode.marks, electrode.decoding
         arrays[f"rows_{number}"] = electrode.rows
     if workload == "kde-predict":
-        with jax.enable_x64(True):
+        with _doubles():
             wide = {name: jnp.asarray(array) for name, array in arrays.items()}
             occupancy, ground = (np.asarray(array) for array in _densities(recording, wide))
         with np.errstate(divide="ignore"):
