@@ -93,6 +93,18 @@ def ellwand_commands(program, planted):
     return {"command": verdict if verdict in ("slower", "faster", "same") else "open"}
 
 
+def show(rows, loads, seconds):
+    """The table so far: a run that is ended loses one turn at most."""
+    words = ("slower", "faster", "same", "open")
+    print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} " + " ".join(f"{word:>6}" for word in words))
+    for (name, kernel, planted), of in sorted(rows.items()):
+        counts = " ".join(f"{of.count(word):>6}" for word in words)
+        print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {len(of):>9} {counts}")
+    for name, spent in seconds.items():
+        print(f"{name}: {spent / (2 * len(loads)):.0f} s for the kernels of a turn, programs started")
+    print(f"load average {min(loads):.1f} to {max(loads):.1f}", flush=True)
+
+
 def main():
     decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     here = os.path.dirname(os.path.abspath(__file__))
@@ -117,14 +129,7 @@ def main():
                     rows.setdefault((name, kernel, planted), []).append(verdict)
                 seconds[name] += time.monotonic() - begin
         print(f"{turn + 1} of {decisions}, load {loads[-1]:.1f}", file=sys.stderr, flush=True)
-    words = ("slower", "faster", "same", "open")
-    print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} " + " ".join(f"{word:>6}" for word in words))
-    for (name, kernel, planted), of in sorted(rows.items()):
-        counts = " ".join(f"{of.count(word):>6}" for word in words)
-        print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {len(of):>9} {counts}")
-    for name, spent in seconds.items():
-        print(f"{name}: {spent / (2 * decisions):.0f} s for the kernels of a turn, programs started")
-    print(f"load average {min(loads):.1f} to {max(loads):.1f}")
+        show(rows, loads, seconds)
 
 
 if __name__ == "__main__":
