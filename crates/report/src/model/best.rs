@@ -24,8 +24,8 @@ impl Best {
     }
 }
 
-/// True if all slots of `other` take longer than all of `own`, which equal rows with these numbers of slots show with a probability of at
-/// most 5 %: each order of n + m slots is as likely, so it is one over the number of ways to choose n of them.
+/// True if all slots of `other` take longer than all of `own`, and equal rows would show that with a probability of at most
+/// 5 %. Each order of n + m slots is as likely, so the probability is one over the number of ways to choose n of them.
 fn is_apart(other: &Measurement, own: &Measurement) -> bool {
     let (other, own) = (other.all_seconds(), own.all_seconds());
     let (few, many) = (other.len().min(own.len()), other.len().max(own.len()));
