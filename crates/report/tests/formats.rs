@@ -353,6 +353,26 @@ fn rows_for_layer_benchmark_scripts() {
 }
 
 #[test]
+fn the_memory_of_a_column_means_the_same_in_all_rows() {
+    let case = Case::new("layer-norm", vec![("batch".into(), 32.into())]);
+    let bytes = |id: &str, bytes: f64| Reading::measured(id, id, "B", Better::Lower, bytes, "memory");
+    let row = |name: &str, readings: Vec<Reading>| Measurement {
+        readings,
+        ..common::measured(&case, name, 2e-3, Work::items("rows", 32).flops(1e8).bytes(8, 8))
+    };
+    let stated = row("simd", vec![bytes(Reading::TOTAL_MEMORY, 8e6), bytes("peak-memory", 2e6)]);
+    let memory = |other: Vec<Reading>| -> Vec<Option<f64>> {
+        let record = common::through_text(&common::run(), &[stated.clone(), row("torch", other)]);
+        let rows = text(&report(&[record], &Options::default()), "seed-json");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+        rows.iter().map(|row| row["memory_mb"].as_f64()).collect()
+    };
+    assert_eq!(memory(vec![bytes("peak-memory", 3e6)]), [Some(2.0), Some(3.0)]);
+    assert_eq!(memory(vec![bytes(Reading::TOTAL_MEMORY, 9e6), bytes("peak-memory", 3e6)]), [Some(8.0), Some(9.0)]);
+    assert_eq!(memory(Vec::new()), [Some(2.0), None]);
+}
+
+#[test]
 fn readings_that_a_view_puts_beside_the_time_are_columns() {
     let held = |m: &Measurement, id: &str, bytes: f64| {
         let reading = Reading::derived(id, &format!("{id} held"), "B", Better::Lower, bytes, "what it holds");

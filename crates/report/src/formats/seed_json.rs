@@ -80,7 +80,7 @@ fn seed_row<'a>(
         run: (report.runs.len() > 1).then_some(row.run + 1),
         axes: axes(section, row, form),
         time_ms: seconds * 1e3,
-        memory_mb: memory(row).map(|bytes| bytes / 1e6),
+        memory_mb: memory(section, row).map(|bytes| bytes / 1e6),
         inference_speed: 1.0 / seconds,
         gpu_efficiency: row.median("roofline-fraction").map(|share| share * 100.0),
         throughput_gbps: row.median("bandwidth").map(|rate| rate / 1e9),
@@ -94,10 +94,14 @@ fn seed_row<'a>(
     })
 }
 
-/// What the implementation states, otherwise what the meter resolves.
-fn memory(row: &Row) -> Option<f64> {
-    let metered = || row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES);
-    row.reading(Reading::TOTAL_MEMORY).or_else(metered)
+/// What all implementations of the workload state, otherwise what the meter resolves: the rows of a column are compared with
+/// each other.
+fn memory(section: &Section, row: &Row) -> Option<f64> {
+    let stated = |row: &Row| row.reading(Reading::TOTAL_MEMORY);
+    if section.rows.iter().filter(|row| row.measured()).all(|row| stated(row).is_some()) {
+        return stated(row);
+    }
+    row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES)
 }
 
 /// The axes of a row: those of the form as whole numbers, and every other axis that varies, or without a form every axis.
