@@ -48,7 +48,19 @@ impl Axis {
 
     /// About `wanted` ticks with labels in `unit`.
     pub(super) fn ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
-        if self.log { self.log_ticks(unit, wanted) } else { self.linear_ticks(unit, wanted) }
+        match unit {
+            // Two labels at least, or the decimal ones.
+            "B" if self.log && self.high / self.low >= 4.0 => self.binary_ticks(wanted),
+            _ if self.log => self.log_ticks(unit, wanted),
+            _ => self.linear_ticks(unit, wanted),
+        }
+    }
+
+    /// Powers of two, which are round numbers of KiB and MiB.
+    fn binary_ticks(&self, wanted: usize) -> Vec<Tick> {
+        let (first, last) = (self.low.log2().ceil() as i32, self.high.log2().floor() as i32);
+        let step = ((last - first + 1) as usize).div_ceil(wanted.max(1));
+        (first..=last).step_by(step).map(|power| tick(2_f64.powi(power), "B")).collect()
     }
 
     fn log_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
@@ -85,9 +97,13 @@ impl Axis {
             .take_while(|value| *value <= self.high)
             // Rounds 3 * 0.1 to 0.3 for the label.
             .map(|value| format!("{value:.12e}").parse().unwrap_or(value))
-            .map(|value| Tick { value, label: Some(tick_text(value, unit)) })
+            .map(|value| tick(value, unit))
             .collect()
     }
+}
+
+fn tick(value: f64, unit: &str) -> Tick {
+    Tick { value, label: Some(tick_text(value, unit)) }
 }
 
 /// Formats a tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
@@ -127,6 +143,14 @@ mod tests {
         assert_eq!(labels(axis, "s"), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
         let axis = Axis::over([1.0, 1e4].into_iter(), true).unwrap();
         assert_eq!(labels(axis, ""), ["1", "10", "100", "1k", "10k"]);
+    }
+
+    #[test]
+    fn bytes_are_labelled_with_powers_of_two() {
+        let axis = |low: f64, high: f64| Axis::over([low, high].into_iter(), true).unwrap();
+        assert_eq!(labels(axis(1_100_000.0, 4_300_000.0), "B"), ["1 MiB", "2 MiB", "4 MiB"]);
+        let wide = labels(axis(4096.0, 1e9), "B");
+        assert!((3..=7).contains(&wide.len()) && wide.iter().all(|label| label.ends_with("iB")), "{wide:?}");
     }
 
     #[test]
