@@ -36,6 +36,29 @@ fn table_at_140_columns() {
 }
 
 #[test]
+fn many_workloads_share_one_table() {
+    let mut record = common::record();
+    record.measurements.retain(|m| m.case.id.contains("batch=1,") || m.case.id.contains("batch=10000,"));
+    let more: Vec<Measurement> = record
+        .measurements
+        .iter()
+        .map(|m| {
+            let mut m = m.clone();
+            m.case.workload = m.case.workload.replace("lattice", "other");
+            m.case.id = m.case.id.replace("lattice-", "other-");
+            m.case.params.retain(|param| param.axis != "overload");
+            m
+        })
+        .collect();
+    record.measurements.extend(more);
+    let joint =
+        text(&report(std::slice::from_ref(&record), &Options { width: Some(120), ..Options::default() }), "table");
+    insta::assert_snapshot!(joint);
+    let full = text(&report(&[record], &Options { width: Some(120), ..full() }), "table");
+    assert!(full.lines().count() > 3 * joint.lines().count());
+}
+
+#[test]
 fn csv() {
     insta::assert_snapshot!(text(&small(None), "csv"));
 }

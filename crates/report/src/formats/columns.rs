@@ -212,17 +212,29 @@ pub(crate) fn tone(row: &Row) -> Tone {
     }
 }
 
-/// Why rows were not measured: one line per implementation and reason, with the number of cases.
-pub(crate) fn reasons(section: &Section) -> Vec<String> {
-    let mut seen: Vec<(String, usize)> = Vec::new();
-    for row in &section.rows {
+/// Why rows were not measured: one line per implementation and reason, with the number of cases and, unless all of the
+/// sections have such rows, their workloads.
+pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
+    let mut seen: Vec<(String, usize, Vec<&str>)> = Vec::new();
+    for (section, row) in sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row))) {
         let Some(reason) = &row.status.reason else { continue };
         let text = format!("{} {}: {reason}", row.implementation, row.status.word);
-        match seen.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => seen.push((text, 1)),
+        let workload = section.workload.as_str();
+        match seen.iter_mut().find(|(known, ..)| *known == text) {
+            Some((_, count, workloads)) => {
+                *count += 1;
+                if !workloads.contains(&workload) {
+                    workloads.push(workload);
+                }
+            }
+            None => seen.push((text, 1, vec![workload])),
         }
     }
-    let plural = |count: usize| if count == 1 { "1 case".to_string() } else { format!("{count} cases") };
-    seen.into_iter().map(|(text, count)| format!("{text} ({})", plural(count))).collect()
+    let line = |(text, count, workloads): (String, usize, Vec<&str>)| {
+        let cases = if count == 1 { "1 case".to_string() } else { format!("{count} cases") };
+        let place =
+            if workloads.len() < sections.len() { format!(" of {}", workloads.join(", ")) } else { String::new() };
+        format!("{text} ({cases}{place})")
+    };
+    seen.into_iter().map(line).collect()
 }

@@ -1,56 +1,161 @@
 //! A long table on one screen: a line per case, a column per implementation.
 
+use std::collections::BTreeSet;
+
 use super::columns::limit;
 use super::readings;
 use crate::grid::Column;
-use crate::model::{CaseInfo, Report, Row, Section};
+use crate::model::{AxisInfo, CaseInfo, Report, Row, Section};
 use crate::units::{below_resolution, human};
 
-/// Most cases that an overview lists.
+/// Most cases that an overview of one workload lists.
 const CASES: usize = 8;
+/// Most lines of an overview of several workloads; each has two at least.
+const LINES: usize = 36;
+/// Fewest workloads of such an overview: the tables of fewer fit on a screen, with their readings.
+const WORKLOADS: usize = 5;
+/// Most implementations with a column in it.
+const IMPLEMENTATIONS: usize = 6;
 
-/// The columns of an overview, with the number of cases that it leaves out.
-pub(super) fn columns(report: &Report, section: &Section) -> (Vec<Column>, usize) {
-    let cases = spread(&section.cases, CASES);
-    let rows = |case: &CaseInfo| case.rows.iter().map(|index| &section.rows[*index]).collect::<Vec<&Row>>();
-    let mut columns = Vec::new();
-    if report.runs.len() > 1 {
-        columns.push(Column::new("run", true, 1, cases.iter().map(|case| (case.run + 1).to_string()).collect()));
+/// A line of an overview.
+struct Line<'a> {
+    section: &'a Section,
+    case: &'a CaseInfo,
+}
+
+impl<'a> Line<'a> {
+    fn rows(&self) -> impl Iterator<Item = &'a Row> {
+        let section = self.section;
+        self.case.rows.iter().map(|index| &section.rows[*index])
     }
-    for axis in section.leading() {
-        let value = |case: &&CaseInfo| rows(case).first().and_then(|row| row.param(&axis.name)).unwrap_or("–".into());
-        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value).collect()));
+
+    /// The fastest row; of tied rows the first, which has the shortest time.
+    fn first(&self) -> Option<&'a Row> {
+        let best = &self.case.best;
+        best.row.or(best.tied.first().copied()).map(|index| &self.section.rows[index])
     }
-    // Why an implementation has no row that was measured is said below the table.
-    let ran = |name: &&String| section.rows.iter().any(|row| row.implementation == **name && row.measured());
-    for name in section.implementations.iter().filter(ran) {
-        let cell = |case: &&CaseInfo| {
-            let row = rows(case).into_iter().find(|row| row.implementation == *name);
-            row.map_or_else(String::new, time)
-        };
-        columns.push(Column::new(name.clone(), true, 2, cases.iter().map(cell).collect()));
-    }
-    let fastest = |case: &&CaseInfo| match (case.best.row, case.best.tied.as_slice()) {
-        (Some(index), _) => section.rows[index].implementation.clone(),
-        (None, []) => "–".to_string(),
-        (None, tied) if tied.len() > 3 => format!("{} tied", tied.len()),
-        (None, tied) => {
-            tied.iter().map(|index| section.rows[*index].implementation.as_str()).collect::<Vec<_>>().join(" = ")
+
+    fn fastest(&self) -> String {
+        let name = |index: &usize| self.section.rows[*index].implementation.as_str();
+        match (&self.case.best.row, self.case.best.tied.as_slice()) {
+            (Some(index), _) => name(index).to_string(),
+            (None, []) => "–".to_string(),
+            (None, tied) if tied.len() > 3 => format!("{} tied", tied.len()),
+            (None, tied) => tied.iter().map(name).collect::<Vec<_>>().join(" = "),
         }
+    }
+}
+
+/// An overview and what its title and the note below it need.
+pub(super) struct Overview {
+    pub(super) columns: Vec<Column>,
+    /// Number of cases without a line.
+    pub(super) left_out: usize,
+    /// Axes with the same value in all lines that have them (`batch 8`).
+    pub(super) fixed: Vec<String>,
+}
+
+/// The overview of one workload.
+pub(super) fn of_one(report: &Report, section: &Section) -> Overview {
+    let lines: Vec<Line<'_>> = spread(&section.cases, CASES).into_iter().map(|case| Line { section, case }).collect();
+    let mut columns = runs(report, &lines);
+    columns.extend(section.leading().map(|axis| axis_column(&axis.name, axis.numeric, &lines)));
+    columns.extend(results(&lines, &ran(&[section])));
+    let beside = readings::beside_time(report, section);
+    let bests: Vec<Option<&Row>> = lines.iter().map(Line::first).collect();
+    columns.extend(readings::columns_of(&beside, &bests));
+    columns.push(limits(&lines));
+    columns.retain(filled);
+    Overview { columns, left_out: section.cases.len() - lines.len(), fixed: Vec::new() }
+}
+
+/// The overview of several workloads in one table; `None` if they have too little in common for one.
+pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview> {
+    let names = ran(sections);
+    let shared = |name: &&String| sections.iter().filter(|section| section.implementations.contains(name)).count() > 1;
+    if sections.len() < WORKLOADS || names.len() > IMPLEMENTATIONS || !names.iter().any(shared) {
+        return None;
+    }
+    let most = (LINES / sections.len()).max(2);
+    let lines: Vec<Line<'_>> = sections
+        .iter()
+        .flat_map(|section| spread(&section.cases, most).into_iter().map(|case| Line { section, case }))
+        .collect();
+    let mut columns = runs(report, &lines);
+    columns.push(Column::new("workload", false, 0, lines.iter().map(|line| line.section.workload.clone()).collect()));
+    let (mut axes, mut fixed): (Vec<&AxisInfo>, Vec<String>) = Default::default();
+    for axis in sections.iter().flat_map(|section| section.leading().chain(&section.fixed)) {
+        if !axes.iter().any(|known| known.name == axis.name) {
+            axes.push(axis);
+        }
+    }
+    for axis in axes {
+        let values: BTreeSet<String> = lines.iter().filter_map(|line| value(line, &axis.name)).collect();
+        match values.first() {
+            Some(only) if values.len() == 1 => fixed.push(format!("{} {only}", axis.name)),
+            _ => columns.push(axis_column(&axis.name, axis.numeric, &lines)),
+        }
+    }
+    columns.extend(results(&lines, &names));
+    columns.push(limits(&lines));
+    columns.retain(filled);
+    let cases: usize = sections.iter().map(|section| section.cases.len()).sum();
+    Some(Overview { columns, left_out: cases - lines.len(), fixed })
+}
+
+fn filled(column: &Column) -> bool {
+    column.cells.iter().any(|cell| !cell.is_empty())
+}
+
+/// Names of the implementations with a measured row. Why another has none is said below the table.
+fn ran<'a>(sections: &[&'a Section]) -> Vec<&'a String> {
+    let mut names: Vec<&String> = Vec::new();
+    for section in sections {
+        let measured = |name: &&String| section.rows.iter().any(|row| row.implementation == **name && row.measured());
+        for name in section.implementations.iter().filter(measured) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn runs(report: &Report, lines: &[Line<'_>]) -> Vec<Column> {
+    let run = |line: &Line<'_>| (line.case.run + 1).to_string();
+    let several = report.runs.len() > 1;
+    several.then(|| Column::new("run", true, 1, lines.iter().map(run).collect())).into_iter().collect()
+}
+
+fn value(line: &Line<'_>, axis: &str) -> Option<String> {
+    line.rows().next().and_then(|row| row.param(axis))
+}
+
+fn axis_column(name: &str, numeric: bool, lines: &[Line<'_>]) -> Column {
+    Column::new(name, numeric, 0, lines.iter().map(|line| value(line, name).unwrap_or("–".into())).collect())
+}
+
+/// The times of each implementation, the fastest, and its speed-up.
+fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
+    let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&Line<'_>) -> String| {
+        Column::new(head, right, rank, lines.iter().map(cell).collect())
     };
-    // Of tied rows, the first has the shortest time.
-    let first = |case: &CaseInfo| case.best.row.or(case.best.tied.first().copied()).map(|index| &section.rows[index]);
-    let speed = |case: &&CaseInfo| first(case).and_then(|row| row.speedup.text()).unwrap_or_default();
-    columns.push(Column::new("fastest", false, 0, cases.iter().map(fastest).collect()));
-    columns.push(Column::new("speed-up", true, 1, cases.iter().map(speed).collect()));
-    let interval = |case: &&CaseInfo| first(case).map_or_else(String::new, super::columns::interval);
-    columns.push(Column::new("95 % interval", true, 2, cases.iter().map(interval).collect()));
-    let bests: Vec<Option<&Row>> = cases.iter().map(|case| first(case)).collect();
-    columns.extend(readings::columns_of(&readings::beside_time(report, section), &bests));
-    let bound = |case: &&CaseInfo| first(case).filter(|row| row.diagnosis.is_some()).map_or(String::new(), limit);
-    columns.push(Column::new("its limit", false, 3, cases.iter().map(bound).collect()));
-    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
-    (columns, section.cases.len() - cases.len())
+    let of = |name: &String| {
+        let name = name.clone();
+        move |line: &Line<'_>| line.rows().find(|row| row.implementation == name).map_or_else(String::new, time)
+    };
+    let mut columns: Vec<Column> = names.iter().map(|name| column(name, true, 2, &of(name))).collect();
+    let speed = |line: &Line<'_>| line.first().and_then(|row| row.speedup.text()).unwrap_or_default();
+    let interval = |line: &Line<'_>| line.first().map_or_else(String::new, super::columns::interval);
+    columns.push(column("fastest", false, 0, &|line: &Line<'_>| line.fastest()));
+    columns.push(column("speed-up", true, 1, &speed));
+    columns.push(column("95 % interval", true, 2, &interval));
+    columns
+}
+
+fn limits(lines: &[Line<'_>]) -> Column {
+    let bound = |line: &Line<'_>| line.first().filter(|row| row.diagnosis.is_some()).map_or_else(String::new, limit);
+    Column::new("its limit", false, 3, lines.iter().map(bound).collect())
 }
 
 /// The time of a row; a row that other programs held up takes at most that long alone.

@@ -38,27 +38,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     }
     machines::text(report, out)?;
     verdicts(report, out)?;
-    let mut shown: Vec<Shown> = Vec::new();
-    let mut remarked: Vec<&str> = Vec::new();
-    let sections = report.workloads.iter().filter(|section| report.options.full || !parts::shows(report, section));
-    for section in sections {
-        writeln!(out)?;
-        results(report, section, out)?;
-        readings_of(report, section, &mut shown, out)?;
-        for remark in &section.remarks {
-            // What holds for all rows of several workloads is said once.
-            if remark.rows == remark.of && remarked.contains(&remark.text.as_str()) {
-                continue;
-            }
-            remarked.push(&remark.text);
-            let scope = if remark.rows == remark.of {
-                String::new()
-            } else {
-                format!(" ({} of {} rows)", remark.rows, remark.of)
-            };
-            writeln!(out, "{}", wrap(&format!("! {}{scope}", remark.text), width, 2))?;
-        }
-    }
+    sections(report, out)?;
     if !report.workloads.is_empty() {
         writeln!(out, "{}", paint(&wrap(&legend(report), width, 2), Tone::Faint, color))?;
     }
@@ -69,6 +49,58 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
     }
     advice(report, out)
+}
+
+/// The tables of results: one for all workloads if they are many and alike, else one for each.
+fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let width = report.options.width;
+    let sections: Vec<&Section> =
+        report.workloads.iter().filter(|section| report.options.full || !parts::shows(report, section)).collect();
+    let rows: usize = sections.iter().map(|section| section.rows.len()).sum();
+    let joint = if !report.options.full && rows > LONG_IN_ALL { overview::of_all(report, &sections) } else { None };
+    let together = joint.is_some();
+    if let Some(overview) = joint {
+        let title = [&["all workloads".to_string()], overview.fixed.as_slice()].concat().join(" · ");
+        writeln!(out)?;
+        overview_block(&title, overview, &sections, Vec::new(), report, out)?;
+    }
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut remarked: Vec<&str> = Vec::new();
+    for section in sections.iter().filter(|_| !together) {
+        writeln!(out)?;
+        results(report, section, out)?;
+        readings_of(report, section, &mut shown, out)?;
+        for remark in &section.remarks {
+            // What holds for all rows of several workloads is said once.
+            if remark.rows == remark.of && remarked.contains(&remark.text.as_str()) {
+                continue;
+            }
+            remarked.push(&remark.text);
+            remark_line(&remark.text, (remark.rows, remark.of), width, out)?;
+        }
+    }
+    if together {
+        let of: usize = sections.iter().map(|section| section.rows.len()).sum();
+        for remark in sections.iter().flat_map(|section| &section.remarks) {
+            if !remarked.contains(&remark.text.as_str()) {
+                remarked.push(&remark.text);
+                let same = sections.iter().flat_map(|section| &section.remarks).filter(|one| one.text == remark.text);
+                remark_line(&remark.text, (same.map(|one| one.rows).sum(), of), width, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remark_line(
+    text: &str,
+    (rows, of): (usize, usize),
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let scope = if rows == of { String::new() } else { format!(" ({rows} of {of} rows)") };
+    writeln!(out, "{}", wrap(&format!("! {text}{scope}"), width, 2))?;
+    Ok(())
 }
 
 /// What the columns mean, in one line.
@@ -154,49 +186,74 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     let Options { width, color, full, .. } = report.options;
     let fixed = section.fixed_line();
     let title = if fixed.is_empty() { section.workload.clone() } else { format!("{} · {fixed}", section.workload) };
-    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
     let mut notes: Vec<String> = section.following_line().filter(|_| !full).into_iter().collect();
     let all: usize = report.workloads.iter().filter(|one| !parts::shows(report, one)).map(|one| one.rows.len()).sum();
     if !full && section.cases.len() > 1 && (section.rows.len() > LONG || all > LONG_IN_ALL) {
-        let (mut columns, left_out) = overview::columns(report, section);
-        let hidden = grid::fit(&mut columns, width);
-        grid::write(&columns, color, |_| Tone::Plain, out)?;
-        notes.push(format!("speed-up of the fastest over {}", section.baselines.join(", ")));
-        let measured = || section.rows.iter().filter(|row| row.median("time").is_some());
-        let on_cpu = measured().filter(|row| row.basis.is_some_and(Basis::is_cpu)).count();
-        if on_cpu > 0 {
-            notes.push(format!("CPU time in {on_cpu} of {} rows", measured().count()));
+        return overview_block(&title, overview::of_one(report, section), &[section], notes, report, out);
+    }
+    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+    let (mut columns, missing) = columns::columns(report, section, false);
+    if columns.iter().any(|column| column.head == "speed-up") {
+        notes.push(format!("speed-up over {}", section.baselines.join(", ")));
+    }
+    if !full {
+        grid::fit(&mut columns, width);
+    }
+    for (index, part) in grid::split(columns, width).iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
         }
-        if left_out > 0 {
-            notes.push(format!("{left_out} more cases"));
-        }
-        hidden_columns(&hidden, &mut notes);
-    } else {
-        let (mut columns, missing) = columns::columns(report, section, false);
-        if columns.iter().any(|column| column.head == "speed-up") {
-            notes.push(format!("speed-up over {}", section.baselines.join(", ")));
-        }
-        if !full {
-            grid::fit(&mut columns, width);
-        }
-        for (index, part) in grid::split(columns, width).iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            grid::write(part, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-        }
-        let missing: Vec<String> = missing.into_iter().filter(|why| full || why.starts_with("speed-up")).collect();
-        if !missing.is_empty() {
-            notes.push(format!("unavailable: {}", missing.join("; ")));
-        }
+        grid::write(part, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
+    }
+    let missing: Vec<String> = missing.into_iter().filter(|why| full || why.starts_with("speed-up")).collect();
+    if !missing.is_empty() {
+        notes.push(format!("unavailable: {}", missing.join("; ")));
     }
     if !notes.is_empty() {
         writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     }
-    for reason in columns::reasons(section) {
-        writeln!(out, "{}", wrap(&format!("! {reason}"), width, 2))?;
+    reasons_of(&[section], report, out)
+}
+
+fn reasons_of(sections: &[&Section], report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    for reason in columns::reasons(sections) {
+        writeln!(out, "{}", wrap(&format!("! {reason}"), report.options.width, 2))?;
     }
     Ok(())
+}
+
+fn overview_block(
+    title: &str,
+    overview: overview::Overview,
+    sections: &[&Section],
+    mut notes: Vec<String>,
+    report: &Report,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    writeln!(out, "{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    let mut columns = overview.columns;
+    let hidden = grid::fit(&mut columns, width);
+    grid::write(&columns, color, |_| Tone::Plain, out)?;
+    let mut baselines: Vec<&str> = Vec::new();
+    for name in sections.iter().flat_map(|section| &section.baselines) {
+        if !baselines.contains(&name.as_str()) {
+            baselines.push(name);
+        }
+    }
+    notes.push(format!("speed-up of the fastest over {}", baselines.join(", ")));
+    let rows = || sections.iter().flat_map(|section| &section.rows);
+    let measured = || rows().filter(|row| row.median("time").is_some());
+    let on_cpu = measured().filter(|row| row.basis.is_some_and(Basis::is_cpu)).count();
+    if on_cpu > 0 {
+        notes.push(format!("CPU time in {on_cpu} of {} rows", measured().count()));
+    }
+    if overview.left_out > 0 {
+        notes.push(format!("{} more cases", overview.left_out));
+    }
+    hidden_columns(&hidden, &mut notes);
+    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    reasons_of(sections, report, out)
 }
 
 fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
