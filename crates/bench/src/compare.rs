@@ -54,6 +54,8 @@ pub struct Terms {
 pub const AGE_S: f64 = 1.0;
 /// The first blocks share the time of ageing: enough of them to show a tail.
 pub(crate) const AGED_BLOCKS: u32 = 12;
+/// Fewest blocks of a plan that is fitted to the time: eight can show a difference.
+pub(crate) const LEAST: usize = 8;
 /// Ageing takes at most this share of the time of a decision.
 const AGE_SHARE: f64 = 0.1;
 
@@ -93,6 +95,18 @@ impl Terms {
     pub(crate) fn age_ns(&self) -> f64 {
         let all_s = self.age_s.min(AGE_SHARE * self.budget_s);
         1e9 * all_s / (f64::from(AGED_BLOCKS) * ARMS.len() as f64)
+    }
+
+    /// These terms with at most `most` blocks, if that is fewer than planned: looks that the time does not reach would keep
+    /// their share of the error probability from those that it does. With fewer than [`LEAST`] nothing changes.
+    pub(crate) fn planned_for(self, most: usize) -> Result<Self, StatsError> {
+        let planned = self.rule.spending().looks();
+        if most < LEAST || planned.last().is_none_or(|last| *last <= most) {
+            return Ok(self);
+        }
+        let mut looks: Vec<usize> = planned.iter().copied().filter(|look| *look < most).collect();
+        looks.push(most);
+        Ok(Self { rule: self.rule.with_looks(&looks)?, side_rule: self.side_rule.with_looks(&looks)?, ..self })
     }
 
     /// The e-value needed for a final call (`stats::ebh` with a single discovery among the cases). A single case needs
@@ -181,6 +195,8 @@ pub struct Decision {
     pub grain: f64,
     /// The values of the blocks.
     pub blocks: Vec<BlockValue>,
+    /// The looks that were planned, in blocks: those of the terms that the time can reach.
+    pub looks: Vec<usize>,
     /// Share of the slots with an involuntary context switch.
     pub disturbed: f64,
     /// The code that ran: baseline, candidate; empty if unknown.

@@ -42,6 +42,14 @@ impl DecisionRule {
         Self { stakes, ..self }
     }
 
+    /// This rule with other looks.
+    ///
+    /// # Errors
+    /// As [`Spending::new`].
+    pub fn with_looks(self, looks: &[usize]) -> Result<Self, StatsError> {
+        Ok(Self { spending: Spending::new(looks, self.spending.alpha())?, ..self })
+    }
+
     /// How the capital is divided among the stakes.
     pub fn stakes(&self) -> Stakes {
         self.stakes

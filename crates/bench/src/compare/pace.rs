@@ -113,6 +113,16 @@ impl Pace<'_> {
         self.start_s() + values * self.spent.rounds_s / rounds.max(1) as f64
     }
 
+    /// The most blocks that the time is enough for, if they are as short as blocks can be. What blocks cost does not depend
+    /// on which side has which name.
+    pub(super) fn most_blocks(&self) -> usize {
+        let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
+        let round_s = self.spent.rounds_s / rounds.max(1) as f64;
+        let shortest_s = self.start_s() + round_s * if self.is_single() { 1.0 } else { FEWEST.min(self.spent.usual) };
+        let left_s = self.terms.budget_s - self.spent.gone_s;
+        self.blocks.len().saturating_add((left_s / shortest_s).max(0.0) as usize)
+    }
+
     /// True if all rounds of a block become one value, so that a longer block knows no more.
     fn is_single(&self) -> bool {
         self.blocks.iter().all(|block| block.rounds == 1)

@@ -19,8 +19,8 @@ use crate::cpu::clock_step_ns;
 const DEVICE_STEP_NS: f64 = 500.0;
 
 /// The state carried from block to block.
-struct Sofar<'a> {
-    terms: &'a Terms,
+struct Sofar {
+    terms: Terms,
     /// Which times are judged, by the main question and by the side questions.
     basis: (Basis, Basis),
     /// How the rounds of a block become its value.
@@ -48,7 +48,7 @@ pub(crate) fn over_blocks(
 ) -> Result<Decision, NoDecision> {
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
     let mut sofar = Sofar {
-        terms,
+        terms: terms.clone(),
         basis: (Basis::Wall, Basis::Wall),
         statistic: Statistic::default(),
         main: Vec::new(),
@@ -61,8 +61,6 @@ pub(crate) fn over_blocks(
         spent: Spent::default(),
         first_s: 0.0,
     };
-    let looks = terms.rule.spending().looks();
-    let most = looks.last().copied().unwrap_or(0);
     let (mut rounds, mut suspicious) = (Rounds::Usual, false);
     loop {
         let left_s = terms.budget_s - sofar.spent.gone_s;
@@ -70,11 +68,20 @@ pub(crate) fn over_blocks(
             Err(NoDecision::OutOfTime(_)) => return sofar.end(End::Budget),
             taken => sofar.add(&taken?)?,
         }
+        if sofar.blocks.len() == FIRST {
+            sofar.terms = sofar.terms.clone().planned_for(sofar.pace().most_blocks())?;
+        }
+        let looks = sofar.terms.rule.spending().looks();
+        let most = looks.last().copied().unwrap_or(0);
         let look = looks.contains(&sofar.blocks.len());
         let decision = if look { Some(sofar.decide(End::Planned)?) } else { None };
         if let Some(decision) = decision {
-            if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
+            if decision.stands(terms.bar()) {
                 return Ok(decision);
+            }
+            if sofar.blocks.len() >= most {
+                let fitted = terms.rule.spending().looks().last().is_some_and(|last| *last > most);
+                return Ok(Decision { end: if fitted { End::Budget } else { End::Planned }, ..decision });
             }
             suspicious = decision.suspicious(terms.rule.rope());
         }
@@ -87,10 +94,10 @@ pub(crate) fn over_blocks(
     }
 }
 
-impl Sofar<'_> {
+impl Sofar {
     fn pace(&self) -> Pace<'_> {
         let first_s = self.first_s;
-        Pace { terms: self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s }
+        Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s }
     }
 
     /// The answer when the time ends between two looks.
@@ -184,7 +191,7 @@ impl Sofar<'_> {
     /// what matters. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the
     /// sides swap names. The first blocks are bet on only if their rounds know the value well enough.
     fn bet(&self, block: &Estimate) -> f64 {
-        let fine = fine(self.terms);
+        let fine = fine(&self.terms);
         if self.main.len() < FIRST {
             return f64::from(u8::from(block.error.is_none_or(|error| error <= fine)));
         }
@@ -228,6 +235,7 @@ impl Sofar<'_> {
             evidence: weighted_evidence(&values, &self.bets, rule.rope(), rule.stakes())?.either(),
             grain,
             blocks,
+            looks: rule.spending().looks().to_vec(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
             readings: Default::default(),

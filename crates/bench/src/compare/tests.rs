@@ -238,6 +238,19 @@ fn the_time_is_never_exceeded() {
 }
 
 #[test]
+fn looks_that_the_time_does_not_reach_get_no_share_of_the_error() {
+    // The shortest block takes 24 ms.
+    let of = |budget_s: f64| timed(budget_s, 0.0, 0.02, 0.002).0.unwrap();
+    let short = of(0.6);
+    assert_eq!(short.looks, [6, 8, 10, 12, 16, 20, 23]);
+    assert_eq!(of(60.0).looks, LOOKS);
+    let rule = DecisionRule::new(0.01, 0.01, &LOOKS).unwrap();
+    let fitted = rule.clone().with_looks(&short.looks).unwrap();
+    assert!(fitted.spending().cut(8) > 1.9 * rule.spending().cut(8));
+    assert_eq!(of(0.2).looks, LOOKS, "too short for any plan");
+}
+
+#[test]
 fn processes_that_differ_by_two_per_cent_are_the_same_after_many_blocks() {
     let (decided, gone_s) = timed(20.0, 0.003, 0.03, 0.002);
     let decision = decided.unwrap();

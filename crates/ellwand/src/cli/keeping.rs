@@ -94,6 +94,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         Ok(decision) => Comparison {
             judged_by: decision.basis.about().into(),
             basis: Some(decision.basis),
+            looks: decision.looks.clone(),
             arms: arms_of(decision),
             blocks: decision
                 .blocks

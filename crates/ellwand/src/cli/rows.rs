@@ -168,6 +168,7 @@ pub(super) mod samples {
             side_evidence: evidence,
             grain: 0.0,
             blocks: vec![block; 8],
+            looks: vec![8],
             disturbed: 0.0,
             what_ran: Default::default(),
             readings: Default::default(),
