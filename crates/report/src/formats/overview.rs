@@ -16,6 +16,10 @@ const LINES: usize = 36;
 const WORKLOADS: usize = 5;
 /// Most implementations with a column in it.
 const IMPLEMENTATIONS: usize = 6;
+/// Ranks of columns that a narrow terminal hides first: implementations of one workload among several, limits, intervals.
+const RARE: u8 = 12;
+const LIMIT: u8 = 11;
+const INTERVAL: u8 = 10;
 
 /// A line of an overview.
 struct Line<'a> {
@@ -144,18 +148,26 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
         let name = name.clone();
         move |line: &Line<'_>| line.rows().find(|row| row.implementation == name).map_or_else(String::new, time)
     };
-    let mut columns: Vec<Column> = names.iter().map(|name| column(name, true, 2, &of(name))).collect();
+    let sections: BTreeSet<&str> = lines.iter().map(|line| line.section.workload.as_str()).collect();
+    // Registration goes from plain to fast, so that the first implementations are the least interesting.
+    let rank = |index: usize, name: &String| {
+        let has = |line: &&Line<'_>| line.section.implementations.contains(name);
+        let of: BTreeSet<&str> = lines.iter().filter(has).map(|line| line.section.workload.as_str()).collect();
+        if sections.len() > 1 && of.len() == 1 { RARE } else { INTERVAL.saturating_sub(index as u8 + 1).max(2) }
+    };
+    let times = names.iter().enumerate().map(|(index, name)| column(name, true, rank(index, name), &of(name)));
+    let mut columns: Vec<Column> = times.collect();
     let speed = |line: &Line<'_>| line.first().and_then(|row| row.speedup.text()).unwrap_or_default();
     let interval = |line: &Line<'_>| line.first().map_or_else(String::new, super::columns::interval);
     columns.push(column("fastest", false, 0, &|line: &Line<'_>| line.fastest()));
     columns.push(column("speed-up", true, 1, &speed));
-    columns.push(column("95 % interval", true, 2, &interval));
+    columns.push(column("95 % interval", true, INTERVAL, &interval));
     columns
 }
 
 fn limits(lines: &[Line<'_>]) -> Column {
     let bound = |line: &Line<'_>| line.first().filter(|row| row.diagnosis.is_some()).map_or_else(String::new, limit);
-    Column::new("its limit", false, 3, lines.iter().map(bound).collect())
+    Column::new("its limit", false, LIMIT, lines.iter().map(bound).collect())
 }
 
 /// The time of a row; a row that other programs held up takes at most that long alone.
