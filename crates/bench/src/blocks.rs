@@ -237,7 +237,6 @@ impl Blocks<'_> {
 
     fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {
         let most = self.processes(&row);
-        let start_s = row.opened.as_ref().map_or(0.0, seconds_to_start);
         let mut measurement = self.instrument.blank(cell.workload.as_ref(), case, implementation);
         if let Some(opened) = row.opened {
             measurement.device = opened.device;
@@ -265,7 +264,7 @@ impl Blocks<'_> {
             let why = if row.slow {
                 "it is slow".to_string()
             } else if most < self.blocks {
-                format!("it takes {start_s:.1} s to start")
+                "it starts slowly".to_string()
             } else {
                 "the time for the case was up".to_string()
             };
