@@ -6,6 +6,7 @@ mod oracle;
 
 use std::path::Path;
 
+use ellwand_core::stats::special::binomial_upper_tail;
 use ellwand_core::stats::{Difference, quantile};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -145,6 +146,27 @@ fn a_decision_takes_a_small_multiple_of_the_time_of_an_oracle() {
         let cell = Cell::new(&noise, [process, round], theta, width, 15);
         assert_eq!(cell.wrong, 0, "{noise:?}");
         assert!(cell.ratio() < limit, "{noise:?}: {} of the oracle's time", cell.ratio());
+    }
+}
+
+/// A plan that ends with the blocks that the time is enough for gives no more false alarms than promised.
+#[test]
+fn short_comparisons_of_equal_things_are_rarely_called_different() {
+    let (promised, trials) = (0.015, std::env::var("DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150));
+    for (process, round, iteration_s, budget_s) in
+        [(0.0005, 0.5, 20e-3, 20.0), (0.02, 0.05, 20e-3, 5.0), (0.02, 0.3, 0.5e-3, 1.0)]
+    {
+        let noise = Noise::Model { process, round, shape: Shape::Gaussian, iteration_s };
+        let called = |seed| decide(&noise, 0.0, seed, budget_s).call;
+        let alarms = (0..trials)
+            .filter(|seed| {
+                let call = called(*seed);
+                matches!(call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
+            })
+            .count() as u64;
+        let chance = binomial_upper_tail(alarms, trials, promised);
+        println!("{noise:?} within {budget_s} s: {alarms} of {trials}");
+        assert!(chance > 1e-4, "{noise:?}: {alarms} of {trials}, promised at most {promised}");
     }
 }
 
