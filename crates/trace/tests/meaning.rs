@@ -3,7 +3,9 @@
 mod common;
 
 use common::{lane, nested_spans, site, span, step, stream};
-use ellwand_profile::{ClockKind, Cost, Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Trace, TraceLane};
+use ellwand_profile::{
+    ClockKind, Cost, Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Trace, TraceLane, Value,
+};
 use ellwand_stats::Difference;
 use ellwand_trace::{
     Ceilings, DiffError, DiffOptions, Finding, RULES, Routing, RoutingError, Side, Timing, diff, findings, timings,
@@ -172,6 +174,38 @@ fn a_quiet_profile_has_no_findings() {
     let trace = of(vec![site("step", Kind::Cpu)], vec![lane("main", spans)], 5_001);
     assert_eq!(rules(&findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1e9)], flops_per_s: None }))), [""; 0]);
     assert_eq!(rules(&findings(&Trace::in_nanoseconds(), None)), [""; 0]);
+}
+
+/// 99 calls with an argument; what the rule `noisy` reports of them. A call of 10 ns takes `slow(at)` longer.
+fn calls(name: &str, size: impl Fn(u64) -> i64, slow: impl Fn(u64) -> u64) -> Vec<Finding> {
+    let detail = |at| Detail { args: vec![(name.to_string(), Value::Int(size(at)))], ..Detail::default() };
+    let (mut spans, mut details) = (Vec::new(), Vec::new());
+    for at in 0..99 {
+        details.push(detail(at));
+        let (outer, start) = (spans.len() as u32, 1 + 1_000 * at);
+        spans.push(Span { ext: details.len() as u32, ..span(1, NONE, start, start + 10 + slow(at)) });
+        // Inside, without a size of its own.
+        spans.push(span(2, outer, start + 1, start + 9 + slow(at)));
+    }
+    let sites = vec![site("encode", Kind::Cpu), site("inner", Kind::Cpu)];
+    let trace = of(sites, vec![TraceLane { details, ..lane("main", spans) }], 9_901);
+    findings(&trace, None).into_iter().filter(|finding| finding.rule == "noisy").collect()
+}
+
+#[test]
+fn calls_with_inputs_of_different_sizes_are_not_called_noisy() {
+    let by_size = |at: u64| if at.is_multiple_of(10) { 4_096 } else { 64 };
+    let slow_by_size = |at: u64| if at.is_multiple_of(10) { 90 } else { 0 };
+    assert_eq!(calls("n", by_size, slow_by_size), []);
+    assert_eq!(calls("batch_size", |at| at as i64, slow_by_size), [], "no two calls can be compared");
+    let by_request = calls("request", |at| at as i64, slow_by_size);
+    assert_eq!(by_request.len(), 2, "a number of a request is no size: {by_request:?}");
+    let slow_at_one_size = |at: u64| slow_by_size(at) + if at % 30 == 7 { 80 } else { 0 };
+    let found = calls("n", by_size, slow_at_one_size);
+    let titles: Vec<&str> = found.iter().map(|finding| finding.title.as_str()).collect();
+    assert_eq!(titles, ["Calls of encode with n = 64 differ much", "Calls of inner with n = 64 differ much"]);
+    let numbers: Vec<(&str, f64)> = found[0].evidence.iter().map(|one| (one.name.as_str(), one.value)).collect();
+    assert_eq!(numbers[1..], [("median", 10.0), ("calls", 89.0), ("sizes with such calls", 1.0), ("sizes", 2.0)]);
 }
 
 /// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.

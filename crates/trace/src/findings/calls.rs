@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ellwand_profile::Span;
 
 use super::facts::on_host;
+use super::inputs::Inputs;
 use super::{Confidence, Facts, Finding, Rule, evidence};
 
 pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<Finding> {
@@ -44,29 +45,68 @@ fn outermost(found: Vec<Finding>) -> Vec<Finding> {
     found.iter().filter(|one| !explained(one)).cloned().collect()
 }
 
+/// Calls of one operation with inputs of one size.
+struct Group<'a> {
+    size: &'a str,
+    times: Vec<f64>,
+    spans: Vec<&'a Span>,
+}
+
+impl Group<'_> {
+    /// The median and the 99th percentile, if they differ so much that the rule reports them.
+    fn spread(&self) -> Option<(f64, f64)> {
+        let (median, p99) = (ellwand_stats::median(&self.times)?, ellwand_stats::quantile(&self.times, 0.99)?);
+        (self.times.len() >= 20 && median > 0.0 && p99 >= 3.0 * median).then_some((median, p99))
+    }
+
+    /// Time over the median.
+    fn slow_ns(&self, median: f64) -> f64 {
+        self.times.iter().map(|ns| (ns - median).max(0.0)).sum()
+    }
+}
+
 pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (_, name, spans) in facts.sites().filter(|(.., spans)| spans.len() >= 20) {
-        let first = spans.iter().map(|(_, span)| span.start).min();
-        let rest: Vec<&Span> = spans.iter().map(|(_, span)| *span).filter(|span| Some(span.start) != first).collect();
-        let times: Vec<f64> = rest.iter().map(|span| facts.trace.duration_ns(span)).collect();
-        let total: f64 = times.iter().sum();
-        let (Some(median), Some(p99)) = (ellwand_stats::median(&times), ellwand_stats::quantile(&times, 0.99)) else {
-            continue;
-        };
-        if total < 0.05 * facts.wall_ns() || p99 < 3.0 * median || median <= 0.0 {
+    let inputs = Inputs::of(facts.trace);
+    for (_, name, spans) in facts.numbered_sites().filter(|(.., spans)| spans.len() >= 20) {
+        let first = spans.iter().map(|(.., span)| span.start).min();
+        let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+        for (lane, index, span) in spans.into_iter().filter(|(.., span)| Some(span.start) != first) {
+            let size = inputs.size(lane, index);
+            let new = || Group { size: inputs.name(size), times: Vec::new(), spans: Vec::new() };
+            let group = groups.entry(size).or_insert_with(new);
+            group.times.push(facts.trace.duration_ns(span));
+            group.spans.push(span);
+        }
+        let sizes = groups.len();
+        let mut noisy: Vec<(f64, f64, f64, Group)> = groups
+            .into_values()
+            .filter_map(|group| group.spread().map(|(median, p99)| (group.slow_ns(median), median, p99, group)))
+            .collect();
+        let total: f64 = noisy.iter().flat_map(|(.., group)| &group.times).sum();
+        if total < 0.05 * facts.wall_ns() {
             continue;
         }
-        let slow = times.iter().map(|ns| (ns - median).max(0.0)).sum::<f64>();
-        let numbers = vec![
+        noisy.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let slow: f64 = noisy.iter().map(|(slow, ..)| slow).sum();
+        let Some((_, median, p99, worst)) = noisy.first() else { continue };
+        let mut numbers = vec![
             evidence("99th percentile over median", p99 / median, "x"),
-            evidence("median", median, "ns"),
-            evidence("calls", times.len() as f64, ""),
+            evidence("median", *median, "ns"),
+            evidence("calls", worst.times.len() as f64, ""),
         ];
-        let mut finding = rule.finding(format!("Calls of {name} differ much"), Confidence::Medium, numbers);
+        if sizes > 1 {
+            numbers.push(evidence("sizes with such calls", noisy.len() as f64, ""));
+            numbers.push(evidence("sizes", sizes as f64, ""));
+        }
+        let title = match worst.size {
+            "" => format!("Calls of {name} differ much"),
+            size => format!("Calls of {name} with {size} differ much"),
+        };
+        let mut finding = rule.finding(title, Confidence::Medium, numbers);
         finding.saving_upper_bound = Some((slow / facts.wall_ns()).min(1.0));
         finding.operations = vec![name.to_string()];
-        finding.ranges = facts.ranges(rest);
+        finding.ranges = facts.ranges(noisy.into_iter().flat_map(|(.., group)| group.spans).collect());
         found.push(finding);
     }
     found

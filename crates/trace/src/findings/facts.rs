@@ -63,14 +63,22 @@ impl<'a> Facts<'a> {
 
     /// Sites with their spans, in order of the sites.
     pub(super) fn sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(&'a TraceLane, &'a Span)>)> {
+        self.numbered_sites().map(|(site, name, spans)| {
+            let of = |(lane, _, span): (u32, u32, &'a Span)| Some((self.trace.lanes.get(lane as usize)?, span));
+            (site, name, spans.into_iter().filter_map(of).collect())
+        })
+    }
+
+    /// Sites with their spans, each with the number of its lane and in it, in order of the sites.
+    pub(super) fn numbered_sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(u32, u32, &'a Span)>)> {
         let mut sites: Vec<u32> = self.by_site.keys().copied().collect();
         sites.sort_unstable();
         sites.into_iter().filter_map(|site| {
             let info = self.trace.sites.get((site as usize).checked_sub(1)?)?;
             let spans = self.by_site.get(&site)?.iter();
             let of = |(lane, index): &(u32, u32)| {
-                let lane = self.trace.lanes.get(*lane as usize)?;
-                Some((lane, lane.spans.get(*index as usize)?))
+                let span = self.trace.lanes.get(*lane as usize)?.spans.get(*index as usize)?;
+                Some((*lane, *index, span))
             };
             Some((site, info.name.as_str(), spans.filter_map(of).collect()))
         })

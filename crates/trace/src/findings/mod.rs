@@ -6,6 +6,7 @@ mod calls;
 mod device;
 mod facts;
 mod host;
+mod inputs;
 mod roofline;
 mod size;
 
@@ -166,8 +167,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "noisy",
-        threshold: "an operation with at least 20 calls and 5 % of the elapsed time has a 99th percentile of 3 times its median, without its first call",
-        next: "compare slow with fast calls in the timeline: different sizes, page faults, a preempted thread or a busy lock",
+        threshold: "an operation has at least 20 calls with inputs of equal size, its first call excluded, whose 99th percentile is 3 times their median; such calls take at least 5 % of the elapsed time",
+        next: "compare slow with fast calls in the timeline: page faults, a preempted thread, a busy lock, or a size that no argument names",
         apply: calls::noisy,
     },
     Rule {
