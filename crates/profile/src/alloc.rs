@@ -37,12 +37,15 @@ pub struct Counts {
 struct Shard {
     allocations: AtomicU64,
     allocated: AtomicU64,
-    freed: AtomicU64,
-    /// Largest difference between allocated and freed since a [`Mark`] was set. A thread may free what others
-    /// allocated, so differences are signed (two's complement).
+    /// Bytes allocated minus bytes freed. A thread may free what others allocated, so this is signed (two's complement),
+    /// as are the limits below.
+    live: AtomicU64,
+    /// [`live`](Shard::live) above this sets a new peak, or differs by [`STEP`] from the last sample of the heap.
+    high: AtomicU64,
+    /// [`live`](Shard::live) below this differs by [`STEP`] from the last sample.
+    low: AtomicU64,
+    /// Largest value of [`live`](Shard::live) since a [`Mark`] was set.
     peak: AtomicU64,
-    /// Difference when the heap was last sampled.
-    sampled: AtomicU64,
     owned: AtomicBool,
 }
 
@@ -51,30 +54,31 @@ static COUNTERS: [Shard; SHARDS] = [const {
     Shard {
         allocations: AtomicU64::new(0),
         allocated: AtomicU64::new(0),
-        freed: AtomicU64::new(0),
+        live: AtomicU64::new(0),
+        high: AtomicU64::new(0),
+        low: AtomicU64::new(STEP.wrapping_neg()),
         peak: AtomicU64::new(0),
-        sampled: AtomicU64::new(0),
         owned: AtomicBool::new(false),
     }
 }; SHARDS];
 /// Shards that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 
-const SHARED: u32 = 0;
-const UNKNOWN: u32 = u32::MAX;
-
 thread_local! {
-    static MINE: Cell<u32> = const { Cell::new(UNKNOWN) };
-    static RELEASE: Release = const { Release(Cell::new(SHARED)) };
+    /// The shard of this thread; `None` before its first call and if it uses the shared one.
+    static MINE: Cell<Option<&'static Shard>> = const { Cell::new(None) };
+    /// True once this thread has looked for a shard.
+    static LOOKED: Cell<bool> = const { Cell::new(false) };
+    static RELEASE: Release = const { Release(Cell::new(None)) };
 }
 
 /// Frees the shard of a thread when the thread ends; the totals stay and the next owner adds to them.
-struct Release(Cell<u32>);
+struct Release(Cell<Option<&'static Shard>>);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        MINE.set(SHARED);
-        if let Some(shard) = COUNTERS.get(self.0.get() as usize) {
+        MINE.set(None);
+        if let Some(shard) = self.0.take() {
             shard.owned.store(false, std::sync::atomic::Ordering::Release);
         }
     }
@@ -89,77 +93,129 @@ pub fn counts() -> Option<Counts> {
     let used = USED.load(Relaxed) as usize;
     let mut sums = [0_u64; 3];
     for shard in COUNTERS.iter().take(used) {
-        for (sum, value) in sums.iter_mut().zip([&shard.allocations, &shard.allocated, &shard.freed]) {
+        for (sum, value) in sums.iter_mut().zip([&shard.allocations, &shard.allocated, &shard.live]) {
             *sum = sum.wrapping_add(value.load(Relaxed));
         }
     }
-    let [allocations, allocated_bytes, freed] = sums;
-    (used > 0).then(|| Counts { allocations, allocated_bytes, live_bytes: allocated_bytes.saturating_sub(freed) })
+    let [allocations, allocated_bytes, live] = sums;
+    (used > 0).then(|| Counts {
+        allocations,
+        allocated_bytes,
+        // A thread may free a block after its own counters were read here and before those of the thread that made it.
+        live_bytes: u64::try_from(live.cast_signed()).unwrap_or(0),
+    })
 }
 
-/// Takes a shard for the calling thread.
+/// Takes a shard for the calling thread, on its first call; `None` if it uses the shared one.
 #[cold]
-fn claim() -> u32 {
+fn claim() -> Option<&'static Shard> {
     // Registering the destructor below may allocate; those calls go to the shared shard.
-    MINE.set(SHARED);
+    if LOOKED.replace(true) {
+        return None;
+    }
     let free = |shard: &&Shard| {
         shard.owned.compare_exchange(false, true, std::sync::atomic::Ordering::Acquire, Relaxed).is_ok()
     };
-    let found = COUNTERS.iter().skip(1).position(|shard| free(&shard)).map_or(SHARED, |at| at as u32 + 1);
-    USED.fetch_max(found + 1, Relaxed);
-    if found != SHARED && RELEASE.try_with(|release| release.0.set(found)).is_ok() {
-        MINE.set(found);
+    let at = COUNTERS.iter().skip(1).position(|shard| free(&shard)).map(|at| at + 1);
+    USED.fetch_max(at.map_or(1, |at| at as u32 + 1), Relaxed);
+    let shard = COUNTERS.get(at?)?;
+    if RELEASE.try_with(|release| release.0.set(Some(shard))).is_ok() {
+        MINE.set(Some(shard));
     }
     MINE.get()
 }
 
 #[inline]
-fn shard() -> (u32, &'static Shard) {
-    let mut mine = MINE.get();
-    if mine == UNKNOWN {
-        mine = claim();
-    }
-    (mine, COUNTERS.get(mine as usize).unwrap_or(&COUNTERS[0]))
+fn shard() -> Option<&'static Shard> {
+    MINE.get().or_else(claim)
+}
+
+/// Adds to a value that only this thread writes; returns the sum.
+#[inline]
+fn add(value: &AtomicU64, more: u64) -> u64 {
+    let sum = value.load(Relaxed).wrapping_add(more);
+    value.store(sum, Relaxed);
+    sum
 }
 
 #[inline]
-fn count(allocations: u64, allocated: u64, freed: u64) {
-    let (mine, shard) = shard();
-    if mine == SHARED {
-        return count_shared(shard, allocations, allocated, freed);
-    }
-    let add = |value: &AtomicU64, more: u64| {
-        let sum = value.load(Relaxed).wrapping_add(more);
-        value.store(sum, Relaxed);
-        sum
-    };
-    if allocations > 0 {
-        add(&shard.allocations, allocations);
-    }
-    let allocated = if allocated > 0 { add(&shard.allocated, allocated) } else { shard.allocated.load(Relaxed) };
-    let freed = if freed > 0 { add(&shard.freed, freed) } else { shard.freed.load(Relaxed) };
-    let live = allocated.wrapping_sub(freed);
-    if live.cast_signed() > shard.peak.load(Relaxed).cast_signed() {
-        shard.peak.store(live, Relaxed);
-    }
-    if live.wrapping_sub(shard.sampled.load(Relaxed)).wrapping_add(STEP) > 2 * STEP {
-        sample(shard, live);
+fn count_new(size: u64) {
+    let Some(shard) = MINE.get() else { return count_slowly(1, size, size) };
+    add(&shard.allocations, 1);
+    add(&shard.allocated, size);
+    let live = add(&shard.live, size);
+    if live.cast_signed() > shard.high.load(Relaxed).cast_signed() {
+        shard.pass(live);
     }
 }
 
-#[cold]
-fn count_shared(shard: &Shard, allocations: u64, allocated: u64, freed: u64) {
-    USED.fetch_max(1, Relaxed);
-    shard.allocations.fetch_add(allocations, Relaxed);
-    shard.allocated.fetch_add(allocated, Relaxed);
-    shard.freed.fetch_add(freed, Relaxed);
+#[inline]
+fn count_freed(size: u64) {
+    let Some(shard) = MINE.get() else { return count_slowly(0, 0, size.wrapping_neg()) };
+    let live = add(&shard.live, size.wrapping_neg());
+    if live.cast_signed() < shard.low.load(Relaxed).cast_signed() {
+        shard.pass(live);
+    }
 }
 
+#[inline]
+fn count_resized(old: u64, new: u64) {
+    let Some(shard) = MINE.get() else { return count_slowly(1, new, new.wrapping_sub(old)) };
+    shard.count(1, new, new.wrapping_sub(old));
+}
+
+/// Counts by the rules of a thread that has no shard yet, or of one that shares it.
 #[cold]
-fn sample(shard: &Shard, live: u64) {
-    shard.sampled.store(live, Relaxed);
-    if heap::is_watched() {
-        heap::sample(counts().map_or(0, |counts| counts.live_bytes));
+fn count_slowly(allocations: u64, allocated: u64, more: u64) {
+    match claim() {
+        Some(shard) => shard.count(allocations, allocated, more),
+        None => {
+            let [shared, ..] = &COUNTERS;
+            USED.fetch_max(1, Relaxed);
+            shared.allocations.fetch_add(allocations, Relaxed);
+            shared.allocated.fetch_add(allocated, Relaxed);
+            shared.live.fetch_add(more, Relaxed);
+        }
+    }
+}
+
+impl Shard {
+    /// Counts in any direction.
+    fn count(&self, allocations: u64, allocated: u64, more: u64) {
+        add(&self.allocations, allocations);
+        add(&self.allocated, allocated);
+        let live = add(&self.live, more).cast_signed();
+        if live > self.high.load(Relaxed).cast_signed() || live < self.low.load(Relaxed).cast_signed() {
+            self.pass(live.cast_unsigned());
+        }
+    }
+
+    /// Keeps the peak, and takes a sample of the heap if the balance has changed by a step.
+    #[inline(never)]
+    fn pass(&self, live: u64) {
+        if live.cast_signed() > self.peak.load(Relaxed).cast_signed() {
+            self.peak.store(live, Relaxed);
+        }
+        // The last sample lies a step above the lower limit.
+        if live.wrapping_sub(self.low.load(Relaxed)) > 2 * STEP {
+            self.low.store(live.wrapping_sub(STEP), Relaxed);
+            if heap::is_watched() {
+                heap::sample(counts().map_or(0, |counts| counts.live_bytes));
+            }
+        }
+        self.set_high();
+    }
+
+    /// The upper limit by the peak and the last sample.
+    fn set_high(&self) {
+        let sampled_high = self.low.load(Relaxed).wrapping_add(2 * STEP).cast_signed();
+        self.high.store(sampled_high.min(self.peak.load(Relaxed).cast_signed()).cast_unsigned(), Relaxed);
+    }
+
+    /// Sets the peak.
+    fn set_peak(&self, peak: u64) {
+        self.peak.store(peak, Relaxed);
+        self.set_high();
     }
 }
 
@@ -178,7 +234,7 @@ pub fn during<T, F: FnOnce() -> T>(f: F) -> Result<(T, MemoryUse), F> {
 pub(crate) struct Mark {
     allocations: u64,
     allocated: u64,
-    freed: u64,
+    live: u64,
     outer_peak: u64,
 }
 
@@ -189,35 +245,35 @@ impl Mark {
         if USED.load(Relaxed) == 0 {
             return None;
         }
-        let (mine, shard) = shard();
-        let mark = Self {
+        let shard = shard()?;
+        let mark = Self::of(shard);
+        shard.set_peak(mark.live);
+        Some(mark)
+    }
+
+    fn of(shard: &Shard) -> Self {
+        Self {
             allocations: shard.allocations.load(Relaxed),
             allocated: shard.allocated.load(Relaxed),
-            freed: shard.freed.load(Relaxed),
+            live: shard.live.load(Relaxed),
             outer_peak: shard.peak.load(Relaxed),
-        };
-        (mine != SHARED).then(|| {
-            shard.peak.store(mark.live(), Relaxed);
-            mark
-        })
-    }
-
-    fn live(self) -> u64 {
-        self.allocated.wrapping_sub(self.freed)
-    }
-
-    /// What the thread allocated since; the peak of the span around continues.
-    pub(crate) fn finish(self) -> MemoryUse {
-        let (_, shard) = shard();
-        let peak = shard.peak.load(Relaxed);
-        if self.outer_peak.cast_signed() > peak.cast_signed() {
-            shard.peak.store(self.outer_peak, Relaxed);
         }
+    }
+
+    /// What the thread allocated since; the peak of the span around continues. Nothing if the thread has given its
+    /// counters back meanwhile, since it is ending.
+    pub(crate) fn finish(self) -> MemoryUse {
+        let Some(shard) = MINE.get() else { return MemoryUse::default() };
+        let now = Self::of(shard);
+        if self.outer_peak.cast_signed() > now.outer_peak.cast_signed() {
+            shard.set_peak(self.outer_peak);
+        }
+        let allocated_bytes = now.allocated.wrapping_sub(self.allocated);
         MemoryUse {
-            allocations: shard.allocations.load(Relaxed).wrapping_sub(self.allocations),
-            allocated_bytes: shard.allocated.load(Relaxed).wrapping_sub(self.allocated),
-            freed_bytes: shard.freed.load(Relaxed).wrapping_sub(self.freed),
-            peak_bytes: u64::try_from(peak.wrapping_sub(self.live()).cast_signed()).unwrap_or(0),
+            allocations: now.allocations.wrapping_sub(self.allocations),
+            allocated_bytes,
+            freed_bytes: allocated_bytes.wrapping_sub(now.live.wrapping_sub(self.live)),
+            peak_bytes: u64::try_from(now.outer_peak.wrapping_sub(self.live).cast_signed()).unwrap_or(0),
         }
     }
 }
@@ -228,28 +284,28 @@ impl Mark {
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size() as u64, 0);
+        count_new(layout.size() as u64);
         // SAFETY: the caller upholds the contract; the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size() as u64, 0);
+        count_new(layout.size() as u64);
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(0, 0, layout.size() as u64);
+        count_freed(layout.size() as u64);
         // SAFETY: as above.
         unsafe { System.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(1, new_size as u64, layout.size() as u64);
+        count_resized(layout.size() as u64, new_size as u64);
         // SAFETY: as above.
         unsafe { System.realloc(block, layout, new_size) }
     }
