@@ -8,27 +8,45 @@ use crate::sync::AtomicU32;
 use crate::trace::Span;
 
 /// Slots and the number of them that hold a span. One thread writes, any thread reads. A used chunk needs no clearing:
-/// what lies after the last used slot is never read.
+/// what lies after the last used slot is never read. On cache lines that no other chunk shares, and with whole slots on
+/// each line: another thread writes the chunk beside this one.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Chunk {
     /// Index after the last slot that holds a span.
     used: AtomicU32,
     /// Index of the first slot that holds a span: a budget may grant less than a whole chunk, and its end is fixed.
     first: AtomicU32,
-    slots: [Slot; CHUNK],
+    slots: Slots,
 }
+
+/// The slots, from the next cache line on.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Slots([Slot; CHUNK]);
 
 impl Default for Chunk {
     fn default() -> Self {
-        Self { used: AtomicU32::new(0), first: AtomicU32::new(0), slots: std::array::from_fn(|_| Slot::default()) }
+        Self {
+            used: AtomicU32::new(0),
+            first: AtomicU32::new(0),
+            slots: Slots(std::array::from_fn(|_| Slot::default())),
+        }
     }
 }
 
 impl Chunked for Chunk {
     fn fresh() -> &'static Self {
-        Box::leak(Box::default())
+        let chunk: &Self = Box::leak(Box::default());
+        // The kernel provides a page when it is first written: now, in a span of the recorder's own, and not in those of
+        // the program.
+        chunk.slots.0.iter().step_by(PAGE / size_of::<Slot>()).for_each(|slot| slot.end(0));
+        chunk
     }
 }
+
+/// Bytes of the smallest pages of common processors.
+const PAGE: usize = 4096;
 
 /// A slot about to be written.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +80,7 @@ impl Chunk {
     #[inline]
     pub(crate) fn next(&'static self) -> Option<FreeSlot> {
         let at = self.used.load(Relaxed);
-        Some(FreeSlot { chunk: self, slot: self.slots.get(at as usize)?, at })
+        Some(FreeSlot { chunk: self, slot: self.slots.0.get(at as usize)?, at })
     }
 
     /// Index of the first slot.
@@ -74,13 +92,13 @@ impl Chunk {
     /// The slot with the number `number` among those that the chunk has room for.
     #[inline]
     pub(crate) fn slot(&self, number: usize) -> Option<&Slot> {
-        self.slots.get(number + self.first() as usize)
+        self.slots.0.get(number + self.first() as usize)
     }
 
     /// The spans so far.
     pub(crate) fn read(&self) -> impl Iterator<Item = Span> {
         let used = self.used.load(Acquire) as usize;
-        let slots = self.slots.get(self.first() as usize..used).unwrap_or_default();
+        let slots = self.slots.0.get(self.first() as usize..used).unwrap_or_default();
         slots.iter().filter_map(Slot::read)
     }
 }

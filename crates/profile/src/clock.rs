@@ -81,8 +81,7 @@ impl Anchor {
 }
 
 /// Shortest time between the two anchors of a calibration. Brackets are about 50 ns wide, so the relative error is
-/// about
-/// 1e-5, and less for longer sessions.
+/// about 1e-5, and less for longer sessions.
 const CALIBRATION_MIN: Duration = Duration::from_millis(5);
 
 /// The current time in ticks of the clock that [`calibration`] describes.
@@ -105,13 +104,30 @@ fn other_ticks() -> u64 {
     }
 }
 
+/// The source of ticks.
+pub(crate) fn kind() -> ClockKind {
+    choose()
+}
+
+/// Shortest time between the anchors of a rough calibration: an error of 1 in 1000.
+const ROUGH_MIN: Duration = Duration::from_micros(100);
+
+/// Length of a tick in nanoseconds, to 1 in 1000 or better: for what must not wait as long as [`calibration`] may.
+pub(crate) fn rough_ns_per_tick() -> f64 {
+    calibrated(ROUGH_MIN).ns_per_tick
+}
+
 /// Calibrates the clock between its first use in this process and now. Waits until at least 5 ms lie between them.
 pub fn calibration() -> Calibration {
+    calibrated(CALIBRATION_MIN)
+}
+
+fn calibrated(least: Duration) -> Calibration {
     if choose() == ClockKind::Monotonic {
         return Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 };
     }
     let first = *once(&ANCHOR, Anchor::take);
-    if let Some(wait) = CALIBRATION_MIN.checked_sub(first.at.elapsed()) {
+    if let Some(wait) = least.checked_sub(first.at.elapsed()) {
         std::thread::sleep(wait);
     }
     let now = Anchor::take();
@@ -179,6 +195,22 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
 #[cfg(not(all(any(target_os = "linux", target_os = "macos"), target_pointer_width = "64", not(miri))))]
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
     None
+}
+
+/// Number of the processor that the calling thread runs on; 0 on systems where it is not asked for.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[allow(unsafe_code)]
+pub(crate) fn processor() -> usize {
+    unsafe extern "C" {
+        fn sched_getcpu() -> i32;
+    }
+    // SAFETY: the C library, which std links, has this function with this type on Linux; it has no arguments.
+    usize::try_from(unsafe { sched_getcpu() }).unwrap_or(0)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+pub(crate) fn processor() -> usize {
+    0
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! The guard in the measured code: a span lasts from its creation to its drop.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,8 +16,15 @@ use crate::slot::Slot;
 #[cfg(feature = "tracing")]
 use crate::trace::NONE;
 
-/// Last link number issued.
+/// Link numbers taken by threads so far, in blocks.
 static LINKS: AtomicU32 = AtomicU32::new(0);
+/// Numbers of a block: threads that issue a link for every span seldom meet at [`LINKS`].
+const BLOCK: u32 = 256;
+
+thread_local! {
+    /// Next number of this thread's block; a multiple of [`BLOCK`] if it needs another one.
+    static NEXT_LINK: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A span that spans of other threads can have as their parent: [`Guard::link`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +40,12 @@ impl Link {
     /// A number that no other link has.
     pub(crate) fn issue() -> Self {
         // Numbers repeat after 2^32 links; by then no thread uses the first one.
-        Self(LINKS.fetch_add(1, Relaxed).wrapping_add(1).max(1))
+        let next = NEXT_LINK.get();
+        let is_used_up = next.is_multiple_of(BLOCK);
+        // 0 stands for no link.
+        let number = if is_used_up { LINKS.fetch_add(BLOCK, Relaxed).max(1) } else { next };
+        NEXT_LINK.set(number.wrapping_add(1));
+        Self(number)
     }
 
     pub(crate) fn is_some(self) -> bool {

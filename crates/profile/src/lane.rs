@@ -1,6 +1,6 @@
 //! A lane: what one thread recorded. Its thread writes, any thread reads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +16,17 @@ use crate::slot::{Row, Slot};
 use crate::sync::{Handed, handed, locked};
 use crate::trace::{NONE, Span, TraceLane};
 
-/// Memory that a recording prepares for its spans at its start: a first use costs a page fault for every 128 spans.
-const PREPARED_BYTES: u64 = if cfg!(miri) { 1 << 14 } else { 8 << 20 };
-
-/// Prepares buffers for up to `bytes` of spans.
-pub(crate) fn prepare(bytes: u64) {
-    SLOTS.reserve((bytes.min(PREPARED_BYTES) as usize).div_ceil(CHUNK * size_of::<Slot>()));
+/// Removes the links that no span refers to: a span may get one in case another thread asks for it. `named` are the links
+/// of spans of devices.
+pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: impl Iterator<Item = u32>) {
+    let causes = lanes.iter().flat_map(|lane| lane.details.iter().map(|detail| detail.cause));
+    let used: HashSet<u32> = causes.chain(named).filter(|link| *link != 0).collect();
+    for lane in lanes {
+        for span in lane.spans.iter_mut().filter(|span| span.corr != 0 && !used.contains(&span.corr)) {
+            span.corr = 0;
+        }
+        lane.spans.iter_mut().for_each(|span| name_cause(span, &mut lane.details));
+    }
 }
 
 /// A span that was caused by another and caused none itself shares the link of its cause, and needs no detail for it.
@@ -196,14 +201,14 @@ impl Lane {
         self.sampled_out.store(self.sampled_out.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Everything recorded so far, while the owner may go on.
-    pub(crate) fn read(&self, clock: &Calibration, mode: Mode) -> TraceLane {
-        let (mut spans, mut details) = match mode {
+    /// Everything recorded so far, while the owner may go on. [`drop_unused_links`] follows. `rough_ns` is the length of a
+    /// tick that aggregation used.
+    pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode) -> TraceLane {
+        let (spans, details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
         };
-        spans.iter_mut().for_each(|span| name_cause(span, &mut details));
-        let totals = self.totals(clock);
+        let totals = self.totals(clock, rough_ns);
         // Spans that full mode aggregated are those that the budget had no room for.
         let overflowed = match mode {
             Mode::Full { .. } => totals.iter().map(|total| total.count + total.open).sum(),
@@ -250,7 +255,7 @@ impl Lane {
         details
     }
 
-    fn totals(&self, clock: &Calibration) -> Vec<Total> {
+    fn totals(&self, clock: &Calibration, rough_ns: f64) -> Vec<Total> {
         let blocks = locked(&self.blocks).clone();
         let numbers = blocks.iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place));
         // The root comes first and has no site; what follows the last node has none either.
@@ -274,7 +279,7 @@ impl Lane {
             self_ns: (node.total as f64 - *inside as f64) * clock.ns_per_tick,
             min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
             max_ns: clock.ns(node.max),
-            square_ns2: node.square,
+            square_ns2: node.square * (clock.ns_per_tick / rough_ns).powi(2),
             histogram: node.histogram,
             sums: node.sums,
         };

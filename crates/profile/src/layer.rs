@@ -29,13 +29,14 @@ use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::cost::MEASURE_TRACED;
 use crate::detail::Value;
 use crate::fork::once;
 use crate::guard::{Guard, Link};
 use crate::layer_cost;
+use crate::layer_table::Spans;
 use crate::profiler::{Profiler, Scope};
 use crate::recording::GENERATION;
 use crate::site::Site;
@@ -49,16 +50,16 @@ pub struct ProfileLayer {
     events: bool,
     /// Distinguishes the spans of several layers of one program.
     number: u32,
+    spans: Spans,
 }
 
 static LAYERS: AtomicU32 = AtomicU32::new(0);
 
-/// What the layer knows of a span.
+/// What the registry keeps of a span: fields that no entry has yet, and the link of the first entry of a span without a
+/// place in the table.
+#[derive(Default)]
 struct Known {
-    site: &'static Site,
-    /// Fields that no entry has yet.
     args: Vec<(&'static str, Value)>,
-    /// Link of the first entry; `None` before.
     link: Option<Link>,
 }
 
@@ -99,11 +100,20 @@ thread_local! {
     static OWN_SITES: RefCell<OwnSites> = RefCell::default();
 }
 
+/// The address of metadata, by which threads know their sites.
+fn address(metadata: &'static Metadata<'static>) -> usize {
+    std::ptr::from_ref(metadata).addr()
+}
+
+/// The site of metadata at an address, if this thread has used it before.
+fn own_site(address: usize) -> Option<&'static Site> {
+    OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten()
+}
+
 /// The site of a span or event in the source; found without a lock from its second use on a thread on.
 fn site(metadata: &'static Metadata<'static>) -> &'static Site {
-    let address = std::ptr::from_ref(metadata).addr();
-    let own = OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten();
-    own.unwrap_or_else(|| {
+    let address = address(metadata);
+    own_site(address).unwrap_or_else(|| {
         let site = *locked(once(&SITES, Mutex::default)).entry(metadata.callsite()).or_insert_with(|| {
             let (file, line) = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or(0));
             Box::leak(Box::new(Site::new(metadata.name(), file, line)))
@@ -128,7 +138,7 @@ impl ProfileLayer {
     /// global one.
     pub fn of_threads() -> Self {
         once(&MEASURE_TRACED, || layer_cost::measure_once as fn());
-        Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed) }
+        Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed), spans: Spans::new() }
     }
 
     /// Records events too, as spans without duration that have the event's fields.
@@ -149,14 +159,66 @@ fn entered<R>(body: impl FnOnce(&mut Vec<Entered>) -> R) -> Option<R> {
     ENTERED.try_with(|entered| entered.try_borrow_mut().ok().map(|mut entered| body(&mut entered))).ok().flatten()
 }
 
+/// Changes what the registry keeps of a span.
+fn edit<S: for<'a> LookupSpan<'a>>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut Known)) {
+    let mut extensions = span.extensions_mut();
+    let mut known: Known = extensions.remove().unwrap_or_default();
+    change(&mut known);
+    extensions.insert(known);
+}
+
+impl ProfileLayer {
+    /// The link of the first entry of a span.
+    fn link_of<S: for<'a> LookupSpan<'a>>(&self, span: &SpanRef<'_, S>) -> Option<Link> {
+        match self.spans.get(span.id().into_u64()) {
+            Some(entry) => Some(Link(entry.link.load(Relaxed))).filter(|link| link.is_some()),
+            None => span.extensions().get::<Known>()?.link,
+        }
+    }
+
+    /// Puts an outermost span under its `tracing` parent, and notes the link of its first entry.
+    fn connect<S>(&self, guard: &Guard, id: &Id, context: &Context<'_, S>)
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let entry = self.spans.get(id.into_u64());
+        // Inside another span of this thread, that one is the parent.
+        let is_outermost = guard.may_be_outermost();
+        let is_waiting = entry.is_none_or(|entry| entry.has_args.load(Relaxed));
+        if is_outermost || is_waiting {
+            let Some(span) = context.span(id) else { return };
+            if is_outermost && let Some(link) = span.parent().and_then(|parent| self.link_of(&parent)) {
+                guard.under(link);
+            }
+            if is_waiting {
+                edit(&span, |known| {
+                    known.args.drain(..).for_each(|(name, value)| guard.arg(name, value));
+                    if entry.is_none() {
+                        known.link.get_or_insert_with(|| guard.link());
+                    }
+                });
+            }
+        }
+        if let Some(entry) = entry {
+            entry.has_args.store(false, Relaxed);
+            if entry.link.load(Relaxed) == 0 {
+                entry.link.store(guard.link().0, Relaxed);
+            }
+        }
+    }
+}
+
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let Some(span) = context.span(id) else { return };
         let mut args = Args(Vec::new());
         if GENERATION.load(Relaxed) != 0 {
             attributes.record(&mut args);
         }
-        span.extensions_mut().replace(Known { site: site(attributes.metadata()), args: args.0, link: None });
+        let has_args = !args.0.is_empty();
+        self.spans.add(id.into_u64(), address(attributes.metadata()), has_args);
+        if has_args && let Some(span) = context.span(id) {
+            edit(&span, |known| known.args = args.0);
+        }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -169,10 +231,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
                 late.drain(..).for_each(|(name, value)| entered.guard.arg(name, value));
             }
         });
-        if let (false, Some(span)) = (late.is_empty(), context.span(id))
-            && let Some(known) = span.extensions_mut().get_mut::<Known>()
-        {
-            known.args.append(&mut late);
+        if let (false, Some(span)) = (late.is_empty(), context.span(id)) {
+            edit(&span, |known| known.args.append(&mut late));
+            if let Some(entry) = self.spans.get(id.into_u64()) {
+                entry.has_args.store(true, Relaxed);
+            }
         }
     }
 
@@ -180,24 +243,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
         if GENERATION.load(Relaxed) == 0 {
             return;
         }
-        let Some(span) = context.span(id) else { return };
-        let mut extensions = span.extensions_mut();
-        let Some(known) = extensions.get_mut::<Known>() else { return };
-        let (guard, scope) = self.start(known.site);
+        let known = self.spans.get(id.into_u64()).and_then(|entry| own_site(entry.metadata()));
+        let Some(site) = known.or_else(|| context.metadata(id).map(site)) else { return };
+        let (guard, scope) = self.start(site);
         if !guard.is_on() {
             return;
         }
         if guard.is_kept() {
-            // Inside another span of this thread, that one is the parent.
-            if guard.may_be_outermost()
-                && let Some(parent) = span.parent().and_then(|parent| parent.extensions().get::<Known>()?.link)
-            {
-                guard.under(parent);
-            }
-            if known.link.is_none() {
-                known.link = Some(guard.link());
-            }
-            known.args.drain(..).for_each(|(name, value)| guard.arg(name, value));
+            self.connect(&guard, id, &context);
         }
         entered(|entered| entered.push(Entered { layer: self.number, id: id.into_u64(), guard, _scope: scope }));
     }
@@ -208,6 +261,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
             Some(entered.remove(at))
         });
         drop(left);
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        self.spans.remove(id.into_u64());
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {

@@ -51,6 +51,8 @@ mod lane;
 pub mod layer;
 #[cfg(feature = "tracing")]
 mod layer_cost;
+#[cfg(feature = "tracing")]
+mod layer_table;
 mod local;
 mod measure;
 mod names;

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
 use crate::node::{Node, Recent};
-use crate::owned::{Begun, Ending, Owned};
+use crate::owned::{Begun, Ending, Owned, link_of};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
@@ -21,13 +21,24 @@ thread_local! {
     static OWNER: RefCell<Owner> = const { RefCell::new(Owner::new()) };
 }
 
+/// A scope: the spans inside go to one recording.
+struct Entered {
+    /// Number of the recording, 0 for none.
+    epoch: u32,
+    /// The recording, unless this thread has a lane of it: threads that enter and leave the same recording all the time
+    /// would share the cache line of its reference count.
+    recording: Option<Arc<Recording>>,
+}
+
 /// Everything of a thread that needs a destructor.
 pub(crate) struct Owner {
     owned: Vec<Owned>,
     /// Index of the lane whose state is in [`HOT`].
     active: Option<usize>,
-    /// Recordings of the scopes around, innermost last.
-    entered: Vec<Option<Arc<Recording>>>,
+    /// The generation of the last [`resolve`](Owner::resolve) that found a lane, and the recording of that lane.
+    resolved: (u32, u32),
+    /// The scopes around, innermost last.
+    entered: Vec<Entered>,
     /// The recording of spans outside any scope if no recording serves the whole process.
     pub(crate) home: Option<Arc<Recording>>,
     /// Name for the lanes of this thread, if the standard library knows none.
@@ -43,7 +54,7 @@ impl Drop for Owner {
 
 impl Owner {
     const fn new() -> Self {
-        Self { owned: Vec::new(), active: None, entered: Vec::new(), home: None, name: None }
+        Self { owned: Vec::new(), active: None, resolved: (0, 0), entered: Vec::new(), home: None, name: None }
     }
 
     /// Moves the state of the hot path to its lane.
@@ -69,7 +80,10 @@ impl Owner {
     /// The recording that spans of this thread go to.
     fn target(&self) -> Option<Arc<Recording>> {
         match self.entered.last() {
-            Some(entered) => entered.clone(),
+            Some(entered) => entered.recording.clone().or_else(|| {
+                let owned = self.owned.iter().find(|owned| owned.recording.epoch == entered.epoch);
+                owned.map(|owned| owned.recording.clone())
+            }),
             None => recording::of_process().or_else(|| self.home.clone()),
         }
     }
@@ -103,6 +117,7 @@ impl Owner {
             self.load(index);
             if let Some(owned) = self.owned.get(index) {
                 HOT.with(|hot| hot.look(generation, owned.path()));
+                self.resolved = (generation, owned.recording.epoch);
             }
         }
     }
@@ -262,6 +277,12 @@ pub(crate) fn set_cause(guard: &Guard, link: u32) {
 
 /// The link of a span, issued by `issue` if it has none yet; 0 if the span is not kept.
 pub(crate) fn link(guard: &Guard, issue: impl FnOnce() -> u32) -> u32 {
+    // While this thread writes to the recording of the span, the slot belongs to it.
+    if let (Way::Slot, Some(slot)) = (guard.way, guard.slot)
+        && hot(Hot::epoch) == guard.epoch()
+    {
+        return link_of(slot, issue);
+    }
     on_lane(guard, |owned| owned.link(guard, issue)).unwrap_or(0)
 }
 
@@ -281,13 +302,30 @@ pub(crate) fn is_at(epoch: u32) -> bool {
     generation != 0 && hot(|hot| hot.seen() == generation && hot.epoch() == epoch)
 }
 
+/// Sends the spans of this thread to the recording `epoch` again, without a lock: false if it was not the last one that
+/// this thread wrote to, or if the rules have changed since. [`leave`] must follow.
+pub(crate) fn enter_again(epoch: u32) -> bool {
+    let generation = recording::GENERATION.load(Relaxed);
+    let entered = owner(|owner, hot| {
+        if epoch == 0 || generation == 0 || owner.resolved != (generation, epoch) || hot.epoch() != epoch {
+            return false;
+        }
+        let Some(path) = owner.current().map(|owned| owned.path()) else { return false };
+        owner.entered.push(Entered { epoch, recording: None });
+        hot.look(generation, path);
+        true
+    });
+    entered.unwrap_or(false)
+}
+
 /// Sends the spans of this thread to `recording`, or nowhere. Returns true if [`leave`] must follow.
 pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
     let entered = owner(|owner, _| {
         if recording.is_some_and(|recording| goes_to(owner, recording)) {
             return false;
         }
-        owner.entered.push(recording.cloned());
+        let epoch = recording.map_or(0, |recording| recording.epoch);
+        owner.entered.push(Entered { epoch, recording: recording.cloned() });
         HOT.with(Hot::forget);
         true
     });
@@ -297,8 +335,7 @@ pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
 /// Ends the innermost [`enter`] of this recording.
 pub(crate) fn leave(epoch: u32) {
     owner(|owner, _| {
-        let of = |entered: &Option<Arc<Recording>>| entered.as_ref().map_or(0, |recording| recording.epoch);
-        if let Some(at) = owner.entered.iter().rposition(|entered| of(entered) == epoch) {
+        if let Some(at) = owner.entered.iter().rposition(|entered| entered.epoch == epoch) {
             owner.entered.remove(at);
             HOT.with(Hot::forget);
         }

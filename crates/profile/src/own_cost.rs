@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use crate::clock::calibration;
+use crate::clock;
 use crate::cost::{Cost, KNOWN, MEASURE_TRACED, MEASURING};
 use crate::fork::once;
 use crate::guard::{Guard, scope};
@@ -15,13 +15,20 @@ use crate::span;
 use crate::trace::Trace;
 
 const BATCHES: usize = 31;
+/// Spans of a batch where the caller asks for the cost.
 const SPANS: usize = 1024;
-const FULL: Mode = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
+/// Spans of a batch where a program waits for its trace: 5 microseconds, read by a clock with steps of some 10 ns.
+pub(crate) const FEW_SPANS: usize = 256;
+
+/// Full mode with room for the spans of a measurement.
+const fn full(spans: usize) -> Mode {
+    Mode::Full { bytes: 64 * (3 * BATCHES * spans) as u64 }
+}
 
 /// Measures the cost once in this process, also that of spans which measure this; an interpreter would take minutes.
 pub(crate) fn measure_once(measures: Measures) {
     if !cfg!(miri) {
-        once(&KNOWN, cost);
+        once(&KNOWN, || of_batches(FEW_SPANS));
         if let Some(measuring) = MEASURING.get(measures.index()).filter(|_| !measures.is_none()) {
             once(measuring, || of_span_measuring(measures));
         }
@@ -31,20 +38,26 @@ pub(crate) fn measure_once(measures: Measures) {
     }
 }
 
-/// Measures the cost of spans in about 15 ms, on this thread and in a separate recording.
+/// Measures the cost of spans in about 10 ms, on this thread and in a separate recording.
 pub fn cost() -> Cost {
-    let (on_ns, empty_ns) = of_span("cost", || drop(black_box(span!("cost"))));
-    let (counted, _) = in_mode(FULL, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let (scoped, _) = in_mode(FULL, || scope("cost, scope", || black_box(())));
-    let (aggregate, _) = in_mode(Mode::Aggregate, || drop(black_box(span!("cost"))));
-    let (ring, _) = in_mode(Mode::Ring { spans: SPANS as u32 }, || drop(black_box(span!("cost"))));
+    of_batches(SPANS)
+}
+
+fn of_batches(spans: usize) -> Cost {
+    let less = |ns: f64| (ns - per_call(spans, || black_box(()))).max(0.0);
+    let (on_ns, empty_ns) = of_span(spans, "cost", || drop(black_box(span!("cost"))));
+    let (counted, _) =
+        in_mode(full(spans), spans, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let (scoped, _) = in_mode(full(spans), spans, || scope("cost, scope", || black_box(())));
+    let (aggregate, _) = in_mode(Mode::Aggregate, spans, || drop(black_box(span!("cost"))));
+    let (ring, _) = in_mode(Mode::Ring { spans: spans as u32 }, spans, || drop(black_box(span!("cost"))));
     // The same code with a gate that is never open, which the compiler must not know: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
     static SITE: Site = Site::new("cost, off", file!(), line!());
     let gate = black_box(&GATE);
-    let off = per_iteration(|| drop(Guard::enter_through(&SITE, gate)));
+    let off = per_call(spans, || drop(Guard::enter_through(&SITE, gate)));
     Cost {
-        clock: calibration().kind,
+        clock: clock::kind(),
         off_ns: less(off),
         on_ns,
         counted_ns: less(counted),
@@ -57,27 +70,24 @@ pub fn cost() -> Cost {
 
 /// As [`of_span`], of fewer spans: each takes microseconds.
 fn of_span_measuring(measures: Measures) -> (f64, f64) {
-    let options = Options { measures, ..Options::new(FULL) };
+    let options = Options { measures, ..Options::new(full(SPANS)) };
     let (on, trace) = recorded(options, SPANS / 32, || drop(black_box(span!("cost, measuring"))));
     let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
     (on, median(spans.map(|span| trace.duration_ns(span))))
 }
 
-/// Nanoseconds per call of `body` in full mode, which records a span of this name, and those that the span measures.
-pub(crate) fn of_span(name: &str, body: impl FnMut()) -> (f64, f64) {
-    let (on, trace) = in_mode(FULL, body);
-    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
-    (less(on), median(spans.map(|span| trace.duration_ns(span))))
-}
-
-/// Nanoseconds per call without those of the loop.
-fn less(ns: f64) -> f64 {
-    (ns - per_iteration(|| black_box(()))).max(0.0)
+/// Nanoseconds per call of `body` in full mode, which records a span of this name, less those of the loop; and those that
+/// the span measures. A batch has `spans` calls.
+pub(crate) fn of_span(spans: usize, name: &str, body: impl FnMut()) -> (f64, f64) {
+    let (on, trace) = in_mode(full(spans), spans, body);
+    let named = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
+    let empty = median(named.map(|span| trace.duration_ns(span)));
+    ((on - per_call(spans, || black_box(()))).max(0.0), empty)
 }
 
 /// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
-fn in_mode(mode: Mode, body: impl FnMut()) -> (f64, Trace) {
-    recorded(Options::new(mode), SPANS, body)
+fn in_mode(mode: Mode, calls: usize, body: impl FnMut()) -> (f64, Trace) {
+    recorded(Options::new(mode), calls, body)
 }
 
 fn recorded(options: Options, calls: usize, body: impl FnMut()) -> (f64, Trace) {
@@ -90,10 +100,6 @@ fn recorded(options: Options, calls: usize, body: impl FnMut()) -> (f64, Trace) 
         crate::local::leave(recording.epoch);
     }
     (ns, recording.finish())
-}
-
-fn per_iteration(body: impl FnMut()) -> f64 {
-    per_call(SPANS, body)
 }
 
 /// Median nanoseconds per call over batches of `calls`.

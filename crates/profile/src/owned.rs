@@ -402,7 +402,7 @@ impl Owned {
 }
 
 /// The link of a slot, issued by `issue` if it has none yet.
-fn link_of(slot: &Slot, issue: impl FnOnce() -> u32) -> u32 {
+pub(crate) fn link_of(slot: &Slot, issue: impl FnOnce() -> u32) -> u32 {
     if slot.link() == 0 {
         slot.set_link(issue());
     }

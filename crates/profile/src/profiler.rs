@@ -122,7 +122,7 @@ impl Profiler {
         self.0.epoch.store(0, Relaxed);
         let Some(recording) = recording else { return Trace::in_nanoseconds() };
         let mut trace = recording.finish();
-        // After the end, since it takes some 15 ms that are not the program's.
+        // After the end, since it takes some milliseconds that are not the program's.
         let measures = recording.measures();
         own_cost::measure_once(measures);
         trace.cost = cost::of(measures, &trace.lanes);
@@ -166,6 +166,9 @@ impl Profiler {
         let epoch = self.0.epoch.load(Relaxed);
         if local::is_at(epoch) {
             return Scope { epoch, entered: false, of_this_thread: std::marker::PhantomData };
+        }
+        if local::enter_again(epoch) {
+            return Scope { epoch, entered: true, of_this_thread: std::marker::PhantomData };
         }
         let recording = self.recording();
         let epoch = recording.as_ref().map_or(0, |recording| recording.epoch);

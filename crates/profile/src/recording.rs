@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::clock::{Calibration, calibration, ticks};
+use crate::clock::{Calibration, calibration, rough_ns_per_tick, ticks};
 use crate::cost;
 use crate::environment;
 use crate::fork;
@@ -64,6 +64,7 @@ pub(crate) struct Recording {
     start: u64,
     started_unix_ns: u64,
     pid: u32,
+    /// Length of a tick as known at the start: aggregation squares and sorts durations by it.
     ns_per_tick: f64,
     enabled: AtomicBool,
     lanes: Mutex<Vec<Arc<Lane>>>,
@@ -79,16 +80,13 @@ impl Recording {
     /// Starts a recording; `None` if it is to serve the whole process and another one does so.
     pub(crate) fn start(options: Options, is_of_process: bool) -> Option<Arc<Self>> {
         fork::guard();
-        let ns_per_tick = calibration().ns_per_tick;
+        let ns_per_tick = rough_ns_per_tick();
         let mut registry = locked(&REGISTRY);
         if is_of_process && registry.process.is_some() {
             return None;
         }
         registry.last_epoch = registry.last_epoch.checked_add(1).unwrap_or(1);
         let bytes = if let Mode::Full { bytes } = options.mode { bytes } else { DETAILS };
-        if let Mode::Full { .. } = options.mode {
-            lane::prepare(bytes);
-        }
         if options.measures.has(Measures::MEMORY) {
             heap::watch();
         }
@@ -263,8 +261,12 @@ impl Recording {
         let mut environment = environment::facts(&self.options, self.pid);
         environment.extend(locked(&self.facts).iter().cloned());
         let sampled_out = lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum();
-        let threads = lanes.iter().flat_map(|lane| untangled(lane.read(&clock, self.options.mode)));
-        let lanes: Vec<TraceLane> = threads.chain(locked(&self.streams).iter().cloned()).collect();
+        let known = lanes.iter().map(|lane| lane.read(&clock, self.ns_per_tick, self.options.mode));
+        let mut threads: Vec<TraceLane> = known.collect();
+        let streams = locked(&self.streams).clone();
+        let named = streams.iter().flat_map(|lane| lane.spans.iter().map(|span| span.corr));
+        lane::drop_unused_links(&mut threads, named);
+        let lanes: Vec<TraceLane> = threads.into_iter().flat_map(untangled).chain(streams).collect();
         let cost = cost::of(self.options.measures, &lanes);
         Trace {
             name: environment::name(&self.options),

@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::pin;
 
-use crate::clock::{calibration, ticks};
+use crate::clock::{rough_ns_per_tick, ticks};
 use crate::guard::{Guard, Link};
 use crate::names;
 use crate::profiler::{Profiler, Scope};
@@ -49,14 +49,10 @@ impl Task {
         self.is_done = true;
         if guard.is_kept() {
             guard.arg("polls", self.polls);
-            guard.arg("elapsed_ns", calibration_ns(ticks().saturating_sub(self.first)));
+            let elapsed = ticks().saturating_sub(self.first) as f64 * rough_ns_per_tick();
+            guard.arg("elapsed_ns", elapsed.round() as u64);
         }
     }
-}
-
-/// Nanoseconds of `ticks`, as a whole number.
-fn calibration_ns(ticks: u64) -> u64 {
-    calibration().ns(ticks).round() as u64
 }
 
 impl Drop for Task {

@@ -82,6 +82,7 @@ fn a_task_keeps_its_parent_on_other_threads() {
     let trace = profiler.finish();
     let whole = trace.lanes[0].spans[0].corr;
     assert_eq!(trace.lanes.len(), 3);
+    assert_ne!(whole, 0);
     for lane in &trace.lanes[1..] {
         let found = names(&trace, lane);
         assert_eq!(found[..2], [("task", NONE), ("leaf", 0)]);
@@ -144,5 +145,43 @@ fn the_cost_of_a_span_is_that_of_the_way_it_came() {
     assert_ne!(own, traced);
     for (half, (own, traced)) in half.into_iter().zip(own.into_iter().zip(traced)) {
         assert!((half - (own + traced) / 2.0).abs() <= 1e-9 * half, "{half}, {own}, {traced}");
+    }
+}
+
+/// More spans than the layer has places for: some are kept in the registry, and all keep their fields and parents.
+#[test]
+fn many_spans_that_live_at_the_same_time_keep_their_fields_and_parents() {
+    let count: i64 = if cfg!(miri) { 200 } else { 6_000 };
+    let profiler = Profiler::new(Options::new(Mode::Full { bytes: 16 << 20 }));
+    let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(ProfileLayer::new(&profiler)));
+    let parents: Vec<tracing::Span> = tracing::dispatcher::with_default(&dispatch, || {
+        let parents = (0..count).map(|n| info_span!("parent", n, late = tracing::field::Empty));
+        let parents: Vec<tracing::Span> = parents.inspect(|parent| drop(parent.record("late", true))).collect();
+        parents.iter().for_each(|parent| drop(parent.enter()));
+        parents
+    });
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            tracing::dispatcher::with_default(&dispatch, || {
+                for (n, parent) in parents.iter().enumerate() {
+                    drop(info_span!(parent: parent, "child", n).entered());
+                }
+            });
+        });
+    });
+    drop((parents, dispatch));
+    let trace = profiler.finish();
+    let [main, other] = &trace.lanes[..] else { panic!("{} lanes", trace.lanes.len()) };
+    let mine = |lane: &TraceLane| -> Vec<Span> {
+        lane.spans.iter().filter(|span| trace.name(span) != ellwand_profile::ROOM_NAME).copied().collect()
+    };
+    let (parents, children) = (mine(main), mine(other));
+    assert_eq!((parents.len(), children.len()), (count as usize, count as usize));
+    for (n, (parent, child)) in (0..count).zip(parents.iter().zip(&children)) {
+        let number = ("n".to_string(), Value::Int(n));
+        assert_eq!(args(main, parent), [number.clone(), ("late".to_string(), Value::Bool(true))]);
+        assert_eq!(args(other, child), [number]);
+        assert_ne!(parent.corr, 0);
+        assert_eq!(child.corr, parent.corr);
     }
 }
