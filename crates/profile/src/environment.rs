@@ -1,9 +1,11 @@
 //! Facts about the machine and the program that a trace carries, and the date.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::detail::Value;
+use crate::fork::once;
 use crate::options::Options;
 
 /// Nanoseconds since 1970-01-01 UTC on the system clock, for the date of a recording only.
@@ -31,10 +33,16 @@ fn line(path: &str) -> Option<String> {
     (!line.is_empty()).then(|| line.to_string())
 }
 
+/// The model of the processor. Read once: the file has a page for each processor, and some kernels ask every one of them
+/// for its clock rate.
 fn cpu() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let (_, model) = text.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
-    Some(model.trim().to_string())
+    static MODEL: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+        let (_, model) = text.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
+        Some(model.trim().to_string())
+    };
+    once(&MODEL, read).clone()
 }
 
 /// What is known; unknown facts are absent. `pid` is the process that started the recording.

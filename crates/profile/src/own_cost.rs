@@ -17,8 +17,8 @@ use crate::trace::Trace;
 const BATCHES: usize = 31;
 /// Spans of a batch where the caller asks for the cost.
 const SPANS: usize = 1024;
-/// Spans of a batch where a program waits for its trace: 5 microseconds, read by a clock with steps of some 10 ns.
-pub(crate) const FEW_SPANS: usize = 256;
+/// Spans of a batch where a program waits for its trace: some 3 microseconds, on a clock with steps of 10 ns.
+pub(crate) const FEW_SPANS: usize = 128;
 
 /// Full mode with room for the spans of a measurement.
 const fn full(spans: usize) -> Mode {
@@ -46,19 +46,19 @@ pub fn cost() -> Cost {
 fn of_batches(spans: usize) -> Cost {
     let less = |ns: f64| (ns - per_call(spans, || black_box(()))).max(0.0);
     let (on_ns, empty_ns) = of_span(spans, "cost", || drop(black_box(span!("cost"))));
-    let (counted, _) =
-        in_mode(full(spans), spans, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let (scoped, _) = in_mode(full(spans), spans, || scope("cost, scope", || black_box(())));
-    let (aggregate, _) = in_mode(Mode::Aggregate, spans, || drop(black_box(span!("cost"))));
-    let (ring, _) = in_mode(Mode::Ring { spans: spans as u32 }, spans, || drop(black_box(span!("cost"))));
+    let counted = in_mode(full(spans), spans, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let scoped = in_mode(full(spans), spans, || scope("cost, scope", || black_box(())));
+    let aggregate = in_mode(Mode::Aggregate, spans, || drop(black_box(span!("cost"))));
+    let ring = in_mode(Mode::Ring { spans: spans as u32 }, spans, || drop(black_box(span!("cost"))));
     // The same code with a gate that is never open, which the compiler must not know: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
     static SITE: Site = Site::new("cost, off", file!(), line!());
     let gate = black_box(&GATE);
-    let off = per_call(spans, || drop(Guard::enter_through(&SITE, gate)));
+    // Many, since they take less than a step of the clock together.
+    let off = per_call(SPANS, || drop(Guard::enter_through(&SITE, gate))) - per_call(SPANS, || black_box(()));
     Cost {
         clock: clock::kind(),
-        off_ns: less(off),
+        off_ns: off.max(0.0),
         on_ns,
         counted_ns: less(counted),
         scope_ns: less(scoped),
@@ -71,35 +71,44 @@ fn of_batches(spans: usize) -> Cost {
 /// As [`of_span`], of fewer spans: each takes microseconds.
 fn of_span_measuring(measures: Measures) -> (f64, f64) {
     let options = Options { measures, ..Options::new(full(SPANS)) };
-    let (on, trace) = recorded(options, SPANS / 32, || drop(black_box(span!("cost, measuring"))));
-    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
-    (on, median(spans.map(|span| trace.duration_ns(span))))
+    const NAME: &str = "cost, measuring";
+    let (on, trace) = recorded(options, SPANS / 32, || drop(black_box(span!(NAME))), Recording::finish);
+    (on, measured(trace, NAME))
 }
 
 /// Nanoseconds per call of `body` in full mode, which records a span of this name, less those of the loop; and those that
 /// the span measures. A batch has `spans` calls.
 pub(crate) fn of_span(spans: usize, name: &str, body: impl FnMut()) -> (f64, f64) {
-    let (on, trace) = in_mode(full(spans), spans, body);
-    let named = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
-    let empty = median(named.map(|span| trace.duration_ns(span)));
-    ((on - per_call(spans, || black_box(()))).max(0.0), empty)
+    let (on, trace) = recorded(Options::new(full(spans)), spans, body, Recording::finish);
+    ((on - per_call(spans, || black_box(()))).max(0.0), measured(trace, name))
 }
 
-/// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
-fn in_mode(mode: Mode, calls: usize, body: impl FnMut()) -> (f64, Trace) {
-    recorded(Options::new(mode), calls, body)
+/// Nanoseconds per call of `body` while this thread records in `mode`.
+fn in_mode(mode: Mode, calls: usize, body: impl FnMut()) -> f64 {
+    recorded(Options::new(mode), calls, body, Recording::discard).0
 }
 
-fn recorded(options: Options, calls: usize, body: impl FnMut()) -> (f64, Trace) {
-    let Some(recording) = Recording::start(options, false) else {
-        return (f64::NAN, Trace::in_nanoseconds());
-    };
+/// Nanoseconds per call of `body` while this thread records, and what `end` makes of the recording.
+fn recorded<T>(
+    options: Options,
+    calls: usize,
+    body: impl FnMut(),
+    end: impl FnOnce(&Recording) -> T,
+) -> (f64, Option<T>) {
+    let Some(recording) = Recording::start(options, false) else { return (f64::NAN, None) };
     let entered = crate::local::enter(Some(&recording));
     let ns = per_call(calls, body);
     if entered {
         crate::local::leave(recording.epoch);
     }
-    (ns, recording.finish())
+    (ns, Some(end(&recording)))
+}
+
+/// Median nanoseconds that spans of this name measured.
+fn measured(trace: Option<Trace>, name: &str) -> f64 {
+    let trace = trace.unwrap_or_else(Trace::in_nanoseconds);
+    let named = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
+    median(named.map(|span| trace.duration_ns(span)))
 }
 
 /// Median nanoseconds per call over batches of `calls`.

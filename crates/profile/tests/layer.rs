@@ -155,8 +155,11 @@ fn many_spans_that_live_at_the_same_time_keep_their_fields_and_parents() {
     let profiler = Profiler::new(Options::new(Mode::Full { bytes: 16 << 20 }));
     let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(ProfileLayer::new(&profiler)));
     let parents: Vec<tracing::Span> = tracing::dispatcher::with_default(&dispatch, || {
-        let parents = (0..count).map(|n| info_span!("parent", n, late = tracing::field::Empty));
-        let parents: Vec<tracing::Span> = parents.inspect(|parent| drop(parent.record("late", true))).collect();
+        let parents: Vec<tracing::Span> =
+            (0..count).map(|n| info_span!("parent", n, late = tracing::field::Empty)).collect();
+        for parent in &parents {
+            parent.record("late", true);
+        }
         parents.iter().for_each(|parent| drop(parent.enter()));
         parents
     });

@@ -184,7 +184,7 @@ fn calls(name: &str, size: impl Fn(u64) -> i64, slow: impl Fn(u64) -> u64) -> Ve
         details.push(detail(at));
         let (outer, start) = (spans.len() as u32, 1 + 1_000 * at);
         spans.push(Span { ext: details.len() as u32, ..span(1, NONE, start, start + 10 + slow(at)) });
-        // Inside, without a size of its own.
+        // Inside, without a declared size.
         spans.push(span(2, outer, start + 1, start + 9 + slow(at)));
     }
     let sites = vec![site("encode", Kind::Cpu), site("inner", Kind::Cpu)];
