@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ellwand::internals::core::device::DeviceKind;
 use ellwand::internals::core::verdict::compare;
 use ellwand::internals::core::{
-    Domain, Dtype, Implementation, InputError, Parallelism, Port, Ports, PrepareError, Prepared, Tensor, Tensors,
-    Tolerance, Value, Verdict, Workload,
+    Description, Domain, Dtype, Implementation, InputError, Parallelism, Port, Ports, PrepareError, Prepared, Tensor,
+    Tensors, Tolerance, Value, Verdict, Workload,
 };
 use ellwand::{Axis, Case, Registry, Size, Work};
 use pyo3::prelude::*;
@@ -177,12 +177,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
 
 /// A workload written in Python.
 struct Task {
-    name: String,
-    about: String,
-    groups: Vec<&'static str>,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
-    baseline: String,
+    description: Description,
     outputs: Vec<&'static str>,
     task: Py<PyAny>,
 }
@@ -190,12 +185,12 @@ struct Task {
 impl Task {
     fn new(row: WorkloadRow) -> Self {
         Self {
-            name: row.name,
-            about: row.about,
-            groups: row.groups.into_iter().map(forever).collect(),
-            axes: row.axes.into_iter().map(Axis::from).collect(),
-            sizes: row.sizes.into_iter().map(Size::from).collect(),
-            baseline: row.baseline,
+            description: Description {
+                groups: row.groups.into_iter().map(forever).collect(),
+                axes: row.axes.into_iter().map(Axis::from).collect(),
+                sizes: row.sizes.into_iter().map(Size::from).collect(),
+                ..Description::new(row.name, row.about).baseline(row.baseline)
+            },
             outputs: row.outputs.into_iter().map(forever).collect(),
             task: row.task,
         }
@@ -203,7 +198,7 @@ impl Task {
 
     fn ask<T>(&self, method: &str, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, InputError> {
         Python::attach(|py| {
-            ask(self.task.bind(py)).map_err(|error| errors::of_workload(py, &self.name, method, &error))
+            ask(self.task.bind(py)).map_err(|error| errors::of_workload(py, self.name(), method, &error))
         })
     }
 
@@ -222,24 +217,8 @@ impl Task {
 }
 
 impl Workload for Task {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn about(&self) -> &str {
-        &self.about
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &self.groups
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
 
     /// Work and tolerance have no other place to report an exception.
@@ -289,10 +268,6 @@ impl Workload for Task {
             wanted.insert(name, if narrower { narrowed(want) } else { want.clone() });
         }
         compare(&wanted, got, tolerance)
-    }
-
-    fn baseline(&self) -> &str {
-        &self.baseline
     }
 }
 

@@ -9,20 +9,14 @@ use common::Bench;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::Outcome;
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Tensor, Tensors, Work, Workload,
+    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, Prepared, Tensor, Tensors, Work, Workload,
 };
 
 /// A workload whose answer is given: what the input holds.
-struct Echo(Vec<Axis>);
+struct Echo(Description);
 
 impl Workload for Echo {
-    fn name(&self) -> &str {
-        "echo"
-    }
-    fn about(&self) -> &str {
-        "the answer is the input"
-    }
-    fn axes(&self) -> &[Axis] {
+    fn description(&self) -> &Description {
         &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
@@ -93,7 +87,8 @@ impl Prepared for Planted {
 
 fn judged(n: i64, plant: Plant) -> Outcome {
     let mut bench = Bench::default();
-    bench.registry.workload(Echo(vec![Axis::int("n", "which answer", 1, 9, 9)]));
+    let axes = vec![Axis::int("n", "which answer", 1, 9, 9)];
+    bench.registry.workload(Echo(Description::new("echo", "the answer is the input").axes(axes)));
     let clock = bench.clock.clone();
     bench.registry.implementation(Implementation::cpu("echo", "planted", "", move |_, inputs, _| {
         let x = inputs.f32("y")?.to_vec();

@@ -14,8 +14,8 @@ use ellwand_bench::{Cell, machine};
 use ellwand_core::ceiling::{Ceiling, CeilingCase, Role};
 use ellwand_core::record::Environment;
 use ellwand_core::{
-    Axis, Case, CeilingKind, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison,
-    PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
+    Axis, Case, CeilingKind, CpuScope, Description, Device, DeviceError, DeviceKind, Implementation, InputError,
+    Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 /// A card with three multiprocessors, on the fake clock.
@@ -46,20 +46,14 @@ impl Device for Card {
 }
 
 /// A workload of tiles and steps; the answer is their number.
-struct Counted(Vec<Axis>);
+struct Counted(Description);
 
 fn sizes(case: &Case) -> [u64; 2] {
     ["tiles", "steps"].map(|axis| case.int(axis).unwrap() as u64)
 }
 
 impl Workload for Counted {
-    fn name(&self) -> &str {
-        "counted"
-    }
-    fn about(&self) -> &str {
-        "counts"
-    }
-    fn axes(&self) -> &[Axis] {
+    fn description(&self) -> &Description {
         &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
@@ -104,7 +98,7 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
     let mut registry = Registry::new();
     registry.device(Arc::new(Card(clock.clone())));
     let axes = vec![Axis::int("steps", "steps", 1, 9000, 64), Axis::int("tiles", "tiles", 1, 1000, 4)];
-    registry.workload(Counted(axes));
+    registry.workload(Counted(Description::new("counted", "counts").axes(axes)));
     let axes = &[("tiles", Role::EachMultiprocessor(4)), ("steps", Role::Steps)];
     registry.ceilings.push(CeilingCase { kind: CeilingKind::ProductsBf16, workload: "counted", axes, past: None });
     for &(name, step_ns) in rows {
@@ -142,16 +136,10 @@ fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
 }
 
 /// Copies bytes over a link at 50 bytes per nanosecond.
-struct Crossing(Vec<Axis>);
+struct Crossing(Description);
 
 impl Workload for Crossing {
-    fn name(&self) -> &str {
-        "crossing"
-    }
-    fn about(&self) -> &str {
-        "crosses"
-    }
-    fn axes(&self) -> &[Axis] {
+    fn description(&self) -> &Description {
         &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
@@ -203,10 +191,10 @@ fn a_link_is_measured_once_and_never_on_the_processor() {
     let clock = Clock::default();
     let mut registry = Registry::new();
     registry.device(Arc::new(Card(clock.clone())));
-    registry.workload(Crossing(vec![
+    registry.workload(Crossing(Description::new("crossing", "crosses").axes(vec![
         Axis::int("bytes", "bytes", 8, 1 << 34, 64),
         Axis::choice("memory", "the host's side", &["pageable", "pinned"], "pageable").sweep(["pageable", "pinned"]),
-    ]));
+    ])));
     let axes = &[("bytes", Role::Bytes), ("memory", Role::Is("pinned"))];
     registry.ceilings.push(CeilingCase { kind: CeilingKind::ToDevice, workload: "crossing", axes, past: None });
     for (name, needs) in [("memory", DeviceKind::Cpu), ("cuda", DeviceKind::Cuda)] {

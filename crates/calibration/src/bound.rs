@@ -7,34 +7,23 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 use super::wake::PATIENCE;
 use ellwand_simd::pool;
 
 /// `tiny`: adds a few numbers in a function that the compiler cannot inline.
-struct Tiny {
-    axes: Vec<Axis>,
-}
+struct Tiny(Description);
 
 fn count(case: &Case, axis: &str) -> usize {
     usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
 }
 
 impl Workload for Tiny {
-    fn name(&self) -> &str {
-        "tiny"
-    }
-    fn about(&self) -> &str {
-        "the sum of a few numbers: the call costs more than the work"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
         1 << 16
@@ -50,9 +39,6 @@ impl Workload for Tiny {
     fn work(&self, case: &Case) -> Work {
         let n = count(case, "elements") as u64;
         Work::items("elements", n).flops(n as f64).bytes(4 * n, 4)
-    }
-    fn baseline(&self) -> &str {
-        "call"
     }
 }
 
@@ -81,25 +67,14 @@ impl Prepared for TinyReady {
 }
 
 /// `contended-lock`: all threads repeatedly take the same lock and do a little work under it.
-struct Lock {
-    axes: Vec<Axis>,
-}
+struct Lock(Description);
 
 /// Steps of a dependent chain under the lock, enough that the other threads wait for it.
 const HELD: usize = 200;
 
 impl Workload for Lock {
-    fn name(&self) -> &str {
-        "contended-lock"
-    }
-    fn about(&self) -> &str {
-        "all threads work under one lock: they wait for each other"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
         1 << 16
@@ -115,9 +90,6 @@ impl Workload for Lock {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        "mutex"
     }
 }
 
@@ -207,13 +179,17 @@ impl Prepared for LockReady {
 
 pub(super) fn register(registry: &mut Registry) {
     let elements = Axis::int("elements", "numbers to add", 1, 1 << 16, 4).sweep([1_i64, 4, 16]);
-    registry.workload(Tiny { axes: vec![elements] });
+    let about = "the sum of a few numbers: the call costs more than the work";
+    let description = Description::new("tiny", about).group("calibration").axes(vec![elements]);
+    registry.workload(Tiny(description.baseline("call")));
     registry.implementation(Implementation::cpu("tiny", "call", "through a pointer to a function", |_, inputs, _| {
         Ok(Box::new(TinyReady { x: inputs.get("x")?.clone(), add, sum: 0.0 }))
     }));
     let takes =
         Axis::int("takes", "times that each thread takes the lock", 1, 1 << 24, 1000).sweep([300_i64, 1000, 10_000]);
-    registry.workload(Lock { axes: vec![takes] });
+    let about = "all threads work under one lock: they wait for each other";
+    let description = Description::new("contended-lock", about).group("calibration").axes(vec![takes]);
+    registry.workload(Lock(description.baseline("mutex")));
     let mut add = |name: &str, about: &str, way: fn(&Mutex<Guarded>, usize)| {
         let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
             if pool::threads() < 2 {

@@ -4,8 +4,8 @@
 //! size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance,
-    Work, Workload,
+    Axis, Case, Description, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,9 +13,7 @@ use rand_chacha::ChaCha8Rng;
 /// Eight-byte words per cache line.
 const LINE: usize = 8;
 
-struct Chase {
-    axes: Vec<Axis>,
-}
+struct Chase(Description);
 
 impl Chase {
     fn lines(case: &Case) -> usize {
@@ -24,17 +22,8 @@ impl Chase {
 }
 
 impl Workload for Chase {
-    fn name(&self) -> &str {
-        "pointer-chase"
-    }
-    fn about(&self) -> &str {
-        "follows a random cycle through all cache lines of a footprint: memory latency"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         3 * case.int("bytes").unwrap_or(0).unsigned_abs()
@@ -68,9 +57,6 @@ impl Workload for Chase {
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
     }
-    fn baseline(&self) -> &str {
-        "scalar"
-    }
 }
 
 struct Ready {
@@ -99,7 +85,9 @@ impl Prepared for Ready {
 pub(super) fn register(registry: &mut Registry) {
     let bytes = Axis::int("bytes", "bytes of the lines on the way", 4096, 1 << 34, 64 << 20).unit("B");
     let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
-    registry.workload(Chase { axes: vec![bytes] });
+    let about = "follows a random cycle through all cache lines of a footprint: memory latency";
+    let description = Description::new("pointer-chase", about).group("calibration").axes(vec![bytes]);
+    registry.workload(Chase(description.baseline("scalar")));
     let prepared = |case: &Case, inputs: &Tensors, _: &dyn ellwand_core::Device| {
         let next = inputs.get("next")?.clone();
         Ok(Box::new(Ready { next, loads: Chase::lines(case), last: 0 }) as Box<dyn Prepared>)

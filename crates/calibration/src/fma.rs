@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, Device, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
 
 use ellwand_simd::isa::{Isa, Set};
@@ -16,9 +16,7 @@ const GROUPS: i64 = 16;
 const A: f64 = 0.999;
 const B: f64 = 0.001;
 
-struct Fma {
-    axes: Vec<Axis>,
-}
+struct Fma(Description);
 
 impl Fma {
     fn steps(case: &Case) -> usize {
@@ -33,17 +31,8 @@ impl Fma {
 }
 
 impl Workload for Fma {
-    fn name(&self) -> &str {
-        "fma"
-    }
-    fn about(&self) -> &str {
-        "x = x * a + b on groups of 192 independent chains: the arithmetic peak"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Inputs, outputs and reference, at most 8 bytes per value.
@@ -71,9 +60,6 @@ impl Workload for Fma {
         // Rounding errors in f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last
         // place.
         Tolerance::Close { absolute: 0.0, relative: 1000.0 * f64::from(f32::EPSILON) }
-    }
-    fn baseline(&self) -> &str {
-        "simd"
     }
 }
 
@@ -225,7 +211,9 @@ pub(super) fn register(registry: &mut Registry) {
     precision.neutral = Some("f32".into());
     let mut groups = Axis::int("groups", "groups of 192 chains: 4752 fill a GPU", 1, 1 << 20, GROUPS);
     groups.neutral = Some(GROUPS.into());
-    registry.workload(Fma { axes: vec![steps, precision, groups] });
+    let about = "x = x * a + b on groups of 192 independent chains: the arithmetic peak";
+    let axes = vec![steps, precision, groups];
+    registry.workload(Fma(Description::new("fma", about).group("calibration").axes(axes).baseline("simd")));
     let row = |name: &str, about: &str, parallel: bool| {
         let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| prepare(parallel, case, inputs);
         Implementation::cpu("fma", name, about, prepared)

@@ -3,23 +3,15 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Work, Workload,
+    Case, Description, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Work,
+    Workload,
 };
 
-struct Null;
+struct Null(Description);
 
 impl Workload for Null {
-    fn name(&self) -> &str {
-        "null"
-    }
-    fn about(&self) -> &str {
-        "nothing: what one call through the instrument costs"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &[]
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
         64
@@ -32,9 +24,6 @@ impl Workload for Null {
     }
     fn work(&self, _: &Case) -> Work {
         Work::items("calls", 1)
-    }
-    fn baseline(&self) -> &str {
-        "empty"
     }
 }
 
@@ -57,7 +46,8 @@ impl Prepared for Empty {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.workload(Null);
+    let about = "nothing: what one call through the instrument costs";
+    registry.workload(Null(Description::new("null", about).group("calibration").baseline("empty")));
     registry.implementation(Implementation::cpu("null", "empty", "writes one byte", |_, _, _| {
         Ok(Box::new(Empty::default()))
     }));

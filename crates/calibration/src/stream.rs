@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
-    Tensor, Tensors, Work, Workload,
+    Axis, Case, Description, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
+    Registry, Tensor, Tensors, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -31,9 +31,27 @@ enum Task {
     Fill,
 }
 
+impl Task {
+    fn name(self) -> &'static str {
+        match self {
+            Task::Copy => "copy",
+            Task::Read => "read",
+            Task::Fill => "fill",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Task::Copy => "copies an array: bandwidth of reading and writing together",
+            Task::Read => "sums an array of 64-bit words: bandwidth of reading",
+            Task::Fill => "fills an array with one word: bandwidth of writing",
+        }
+    }
+}
+
 struct Stream {
     task: Task,
-    axes: Vec<Axis>,
+    description: Description,
 }
 
 impl Stream {
@@ -43,12 +61,13 @@ impl Stream {
             .unit("B");
         let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
         passes.neutral = Some(1_i64.into());
-        Self { task, axes: vec![bytes, passes] }
+        let description = Description::new(task.name(), task.about()).group("calibration");
+        Self { task, description: description.axes(vec![bytes, passes]).baseline("system") }
     }
 
     /// Number of words in one array.
     fn array_words(&self, case: &Case) -> usize {
-        array_words(self.name(), case)
+        array_words(self.task.name(), case)
     }
 }
 
@@ -65,25 +84,8 @@ pub(super) fn passes(case: &Case) -> usize {
 pub(super) const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
 
 impl Workload for Stream {
-    fn name(&self) -> &str {
-        match self.task {
-            Task::Copy => "copy",
-            Task::Read => "read",
-            Task::Fill => "fill",
-        }
-    }
-    fn about(&self) -> &str {
-        match self.task {
-            Task::Copy => "copies an array: bandwidth of reading and writing together",
-            Task::Read => "sums an array of 64-bit words: bandwidth of reading",
-            Task::Fill => "fills an array with one word: bandwidth of writing",
-        }
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.description
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Inputs, reference outputs, and buffers of up to five implementations.
@@ -117,9 +119,6 @@ impl Workload for Stream {
     }
     fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
         ellwand_core::Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        "system"
     }
 }
 
@@ -194,22 +193,20 @@ fn prepare(
         )
     })?;
     let x = inputs.get("x")?.clone();
-    let words = Stream::new(task).array_words(case);
+    let words = array_words(task.name(), case);
     let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
     Ok(Box::new(Ready { task, loops, threads, passes: passes(case), x, y }))
 }
 
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Copy, Task::Read, Task::Fill] {
-        let workload = Stream::new(task);
-        let name = workload.name().to_string();
-        registry.workload(workload);
+        registry.workload(Stream::new(task));
         let mut add = |implementation: &str, about: &str, stores: Stores, parallel: bool| {
             let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| {
                 let threads = if parallel { pool::threads() } else { 1 };
                 prepare(task, stores, threads, case, inputs)
             };
-            let row = Implementation::cpu(&name, implementation, about, prepared);
+            let row = Implementation::cpu(task.name(), implementation, about, prepared);
             registry.implementation(if parallel { row.many_threads() } else { row });
         };
         add("system", "what the standard library does", Stores::System, false);

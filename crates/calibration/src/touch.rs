@@ -2,16 +2,14 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 
-struct FirstTouch {
-    axes: Vec<Axis>,
-}
+struct FirstTouch(Description);
 
 /// Page size of a case, in bytes.
 fn page(case: &Case) -> usize {
@@ -23,17 +21,8 @@ fn region(case: &Case) -> usize {
 }
 
 impl Workload for FirstTouch {
-    fn name(&self) -> &str {
-        "first-touch"
-    }
-    fn about(&self) -> &str {
-        "writes once in each page of memory fresh from the system: the cost of a page fault"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         2 * case.int("region").unwrap_or(0).unsigned_abs()
@@ -51,9 +40,6 @@ impl Workload for FirstTouch {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        "fresh"
     }
 }
 
@@ -149,7 +135,9 @@ mod system {
 pub(super) fn register(registry: &mut Registry) {
     let size = Axis::int("region", "bytes of fresh memory", 4096, 1 << 32, 16 << 20).unit("B");
     let pages = Axis::choice("pages", "pages to ask for", &["small", "huge"], "small").sweep(["small", "huge"]);
-    registry.workload(FirstTouch { axes: vec![size, pages] });
+    let about = "writes once in each page of memory fresh from the system: the cost of a page fault";
+    let description = Description::new("first-touch", about).group("calibration").axes(vec![size, pages]);
+    registry.workload(FirstTouch(description.baseline("fresh")));
     let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
         if !system::HERE {
             return Err(PrepareError::Unsupported("mapping memory is written for Linux only".into()));

@@ -5,8 +5,8 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
-    Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
+    Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,9 +17,7 @@ use ellwand_simd::pool;
 
 const S: f32 = 3.0;
 
-struct Triad {
-    axes: Vec<Axis>,
-}
+struct Triad(Description);
 
 impl Triad {
     fn elements(case: &Case) -> usize {
@@ -28,17 +26,8 @@ impl Triad {
 }
 
 impl Workload for Triad {
-    fn name(&self) -> &str {
-        "triad"
-    }
-    fn about(&self) -> &str {
-        "a = b + s c: bandwidth of two reads to one write"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         4 * case.int("bytes").unwrap_or(0).unsigned_abs()
@@ -65,9 +54,6 @@ impl Workload for Triad {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Close { absolute: 0.0, relative: 2.0 * f64::from(f32::EPSILON) }
-    }
-    fn baseline(&self) -> &str {
-        "simd"
     }
 }
 
@@ -178,7 +164,9 @@ pub(super) fn register(registry: &mut Registry) {
     let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
     let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
     passes.neutral = Some(1_i64.into());
-    registry.workload(Triad { axes: vec![bytes, passes] });
+    let about = "a = b + s c: bandwidth of two reads to one write";
+    let description = Description::new("triad", about).group("calibration").axes(vec![bytes, passes]);
+    registry.workload(Triad(description.baseline("simd")));
     let mut add = |name: &str, about: &str, non_temporal: bool, parallel: bool| {
         let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| {
             let isa = Isa::best();

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
 use ellwand_simd::pool;
@@ -17,26 +17,15 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after which all threads are asleep: longer than they spin for work.
 const SLEEP: Duration = Duration::from_millis(2);
 
-struct Wake {
-    axes: Vec<Axis>,
-}
+struct Wake(Description);
 
 fn additions(case: &Case) -> usize {
     usize::try_from(case.int("elements").unwrap_or(0)).unwrap_or(0)
 }
 
 impl Workload for Wake {
-    fn name(&self) -> &str {
-        "wake"
-    }
-    fn about(&self) -> &str {
-        "one piece of work on each thread, and each waits for the others: what it costs to have all threads at work"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
         1 << 20
@@ -53,9 +42,6 @@ impl Workload for Wake {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        "team"
     }
 }
 
@@ -124,7 +110,10 @@ fn meet(here: &AtomicUsize, all: usize) {
 pub(super) fn register(registry: &mut Registry) {
     let after = Axis::choice("after", "what goes before", &["job", "sleep"], "job").sweep(["job", "sleep"]);
     let elements = Axis::int("elements", "additions of each thread on the way", 0, 1 << 20, 0);
-    registry.workload(Wake { axes: vec![after, elements] });
+    let about =
+        "one piece of work on each thread, and each waits for the others: what it costs to have all threads at work";
+    let description = Description::new("wake", about).group("calibration").axes(vec![after, elements]);
+    registry.workload(Wake(description.baseline("team")));
     let mut add = |name: &str, about: &str, team: bool| {
         let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
             if pool::threads() < 2 {

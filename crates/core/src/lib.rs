@@ -40,4 +40,4 @@ pub use tensor::{Data, Dtype, Tensor, Tensors};
 pub use verdict::{Compared, Tolerance, Verdict};
 pub use view::View;
 pub use work::Work;
-pub use workload::{Fit, Port, Ports, Workload};
+pub use workload::{Description, Fit, Port, Ports, Workload};

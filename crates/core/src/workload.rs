@@ -1,5 +1,7 @@
 //! Workloads: a mathematical task, its parameters, its inputs, and the reference that checks every implementation.
 
+use std::borrow::Cow;
+
 use crate::axis::{Axis, Size};
 use crate::case::Case;
 use crate::error::InputError;
@@ -9,6 +11,57 @@ use crate::reading::Reading;
 use crate::tensor::{Dtype, Tensors};
 use crate::verdict::{Tolerance, Verdict, compare};
 use crate::work::Work;
+
+/// The part of a workload that is the same for all its cases: what `list` prints and a selection matches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Name on the command line (`lattice-encode`).
+    pub name: Cow<'static, str>,
+    /// One line for `list`.
+    pub about: Cow<'static, str>,
+    /// Names of groups that select the workload together with others (`lattice`).
+    pub groups: Vec<&'static str>,
+    /// The dimensions of the sweep.
+    pub axes: Vec<Axis>,
+    /// Named sizes for `--size`.
+    pub sizes: Vec<Size>,
+    /// The implementation that speed-ups refer to by default.
+    pub baseline: Cow<'static, str>,
+}
+
+impl Description {
+    /// A workload without groups, axes and sizes, whose baseline is the reference.
+    pub fn new(name: impl Into<Cow<'static, str>>, about: impl Into<Cow<'static, str>>) -> Self {
+        let baseline = Implementation::REFERENCE.into();
+        let (groups, axes, sizes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { name: name.into(), about: about.into(), groups, axes, sizes, baseline }
+    }
+
+    /// Adds a group.
+    #[must_use]
+    pub fn group(mut self, group: &'static str) -> Self {
+        self.groups.push(group);
+        self
+    }
+
+    /// Sets the axes.
+    #[must_use]
+    pub fn axes(self, axes: Vec<Axis>) -> Self {
+        Self { axes, ..self }
+    }
+
+    /// Sets the named sizes.
+    #[must_use]
+    pub fn sizes(self, sizes: Vec<Size>) -> Self {
+        Self { sizes, ..self }
+    }
+
+    /// Sets the baseline.
+    #[must_use]
+    pub fn baseline(self, baseline: impl Into<Cow<'static, str>>) -> Self {
+        Self { baseline: baseline.into(), ..self }
+    }
+}
 
 /// An array that a workload reads or writes, for `apply`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,23 +98,37 @@ pub enum Fit {
 
 /// A mathematical task. Its implementations are checked against [`Workload::reference`].
 pub trait Workload: Send + Sync {
-    /// Name on the command line (`lattice-encode`).
-    fn name(&self) -> &str;
+    /// Name, axes, sizes and baseline.
+    fn description(&self) -> &Description;
 
-    /// One line for `list`.
-    fn about(&self) -> &str;
-
-    /// Names of groups that select the workload together with others (`lattice`).
-    fn groups(&self) -> &[&'static str] {
-        &[]
+    /// [`Description::name`]; like the five methods after it, not to be overridden.
+    fn name(&self) -> &str {
+        &self.description().name
     }
 
-    /// The dimensions of the sweep.
-    fn axes(&self) -> &[Axis];
+    /// [`Description::about`].
+    fn about(&self) -> &str {
+        &self.description().about
+    }
 
-    /// Named sizes for `--size`.
+    /// [`Description::groups`].
+    fn groups(&self) -> &[&'static str] {
+        &self.description().groups
+    }
+
+    /// [`Description::axes`].
+    fn axes(&self) -> &[Axis] {
+        &self.description().axes
+    }
+
+    /// [`Description::sizes`].
     fn sizes(&self) -> &[Size] {
-        &[]
+        &self.description().sizes
+    }
+
+    /// [`Description::baseline`].
+    fn baseline(&self) -> &str {
+        &self.description().baseline
     }
 
     /// Checks constraints between axes.
@@ -164,10 +231,5 @@ pub trait Workload: Send + Sync {
     /// Values computed from the outputs, such as error, rate or compression.
     fn readings(&self, _case: &Case, _inputs: &Tensors, _outputs: &Tensors) -> Vec<Reading> {
         Vec::new()
-    }
-
-    /// The default baseline of speed-ups.
-    fn baseline(&self) -> &str {
-        Implementation::REFERENCE
     }
 }

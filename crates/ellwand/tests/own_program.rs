@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::core::device::Part;
 use ellwand::internals::core::{
-    Axis, Case, CpuScope, Device, DeviceError, DeviceKind, DeviceStatus, Implementation, InputError, Poison,
-    PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
+    Axis, Case, CpuScope, Description, Device, DeviceError, DeviceKind, DeviceStatus, Implementation, InputError,
+    Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 type Test = (&'static str, fn());
@@ -135,16 +135,10 @@ impl Device for Fake {
     }
 }
 
-struct Double(Vec<Axis>);
+struct Double(Description);
 
 impl Workload for Double {
-    fn name(&self) -> &str {
-        "double"
-    }
-    fn about(&self) -> &str {
-        "twice a number"
-    }
-    fn axes(&self) -> &[Axis] {
+    fn description(&self) -> &Description {
         &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
@@ -158,9 +152,6 @@ impl Workload for Double {
     }
     fn work(&self, _: &Case) -> Work {
         Work::items("numbers", 1)
-    }
-    fn baseline(&self) -> &str {
-        "plain"
     }
 }
 
@@ -214,7 +205,8 @@ fn registry() -> Registry {
     let clock = Clock::default();
     let mut registry = Registry::new();
     registry.device(Arc::new(Fake(clock.clone())));
-    registry.workload(Double(vec![Axis::int("n", "the number", 1, 100, 3)]));
+    let axes = vec![Axis::int("n", "the number", 1, 100, 3)];
+    registry.workload(Double(Description::new("double", "twice a number").axes(axes).baseline("plain")));
     let plain: Cost = if std::env::var_os(FASTER).is_some() { |_| 1_000_000 } else { |_| 2_000_000 };
     let costs: [(&str, Cost); 8] = [
         ("plain", plain),

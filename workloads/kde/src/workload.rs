@@ -2,7 +2,7 @@
 
 use ellwand_core::reading::Provenance;
 use ellwand_core::{
-    Axis, Better, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors,
+    Better, Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Tensor, Tensors,
     Tolerance, Verdict, View, Work, Workload,
 };
 
@@ -17,15 +17,16 @@ use ellwand_simd::isa::Isa;
 
 struct Kde {
     task: Task,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 /// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     registry.views.push(View::Columns(super::workload_stream::columns()));
     for task in [Task::Fit, Task::Predict, Task::Total, Task::Local, Task::Stream] {
-        registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
+        let description = Description::new(task.name(), task.about()).group("kde").axes(spec::axes(task));
+        let baseline = if task == Task::Stream { "batch" } else { "scalar" };
+        registry.workload(Kde { task, description: description.sizes(spec::sizes(task)).baseline(baseline) });
         for implementation in implementations(task) {
             registry.implementation(implementation);
         }
@@ -55,32 +56,8 @@ fn judged_rows(edges: usize, cost: f64) -> Vec<usize> {
 }
 
 impl Workload for Kde {
-    fn name(&self) -> &str {
-        self.task.name()
-    }
-
-    fn about(&self) -> &str {
-        match self.task {
-            Task::Fit => "clusterless decoder: encoding model (occupancy, ground process, rates) from spikes and track",
-            Task::Predict => "clusterless decoder: log likelihood of each time bin at each position bin",
-            Task::Total => "clusterless decoder: fit and prediction, one after the other",
-            Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
-            Task::Stream => {
-                "clusterless decoder in closed loop: time bins of 2 ms one after the other, each decoded alone"
-            }
-        }
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &["kde"]
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -255,10 +232,6 @@ impl Workload for Kde {
         let value = bytes as f64;
         let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
         vec![Reading { provenance: Provenance::Estimated, ..measured }]
-    }
-
-    fn baseline(&self) -> &str {
-        if self.task == Task::Stream { "batch" } else { "scalar" }
     }
 }
 

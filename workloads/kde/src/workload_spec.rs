@@ -27,6 +27,18 @@ impl Task {
         matches!(self, Task::Predict | Task::Total)
     }
 
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Task::Fit => "clusterless decoder: encoding model (occupancy, ground process, rates) from spikes and track",
+            Task::Predict => "clusterless decoder: log likelihood of each time bin at each position bin",
+            Task::Total => "clusterless decoder: fit and prediction, one after the other",
+            Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
+            Task::Stream => {
+                "clusterless decoder in closed loop: time bins of 2 ms one after the other, each decoded alone"
+            }
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Task::Fit => "kde-fit",

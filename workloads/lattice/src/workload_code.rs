@@ -1,7 +1,7 @@
 //! The workloads `lattice-encode`, `lattice-decode` and `lattice-quantize` (group `lattice`).
 
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance,
+    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Tensor, Tensors, Tolerance,
     Work, Workload,
 };
 
@@ -33,19 +33,27 @@ impl Task {
             Task::Quantize => "lattice-quantize",
         }
     }
+
+    fn about(self) -> &'static str {
+        match self {
+            Task::Encode => "hierarchical nested-lattice encoding: f32 vectors to bit-packed codes",
+            Task::Decode => "hierarchical nested-lattice decoding: bit-packed codes to f32 vectors",
+            Task::Quantize => "nested-lattice encoding and decoding, one after the other",
+        }
+    }
 }
 
 /// One of the three workloads.
 struct Code {
     task: Task,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 /// Registers the three workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
-        registry.workload(Code { task, axes: shared::axes(), sizes: shared::sizes() });
+        let description = Description::new(task.name(), task.about()).group("lattice").axes(shared::axes());
+        registry.workload(Code { task, description: description.sizes(shared::sizes()).baseline("scalar") });
         for implementation in implementations(task) {
             registry.implementation(implementation);
         }
@@ -53,28 +61,8 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 impl Workload for Code {
-    fn name(&self) -> &str {
-        self.task.name()
-    }
-
-    fn about(&self) -> &str {
-        match self.task {
-            Task::Encode => "hierarchical nested-lattice encoding: f32 vectors to bit-packed codes",
-            Task::Decode => "hierarchical nested-lattice decoding: bit-packed codes to f32 vectors",
-            Task::Quantize => "nested-lattice encoding and decoding, one after the other",
-        }
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &["lattice"]
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -259,10 +247,6 @@ impl Workload for Code {
 
     fn readings(&self, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
         readings(self.task, case, inputs, outputs)
-    }
-
-    fn baseline(&self) -> &str {
-        "scalar"
     }
 }
 

@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Axis, Better, Case, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared, Reading,
-    Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
+    Axis, Better, Case, Description, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared,
+    Reading, Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
@@ -17,10 +17,7 @@ use super::{CodesMut, Isa, Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
 
-struct Dot {
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
-}
+struct Dot(Description);
 
 /// Registers the workload and its implementations.
 pub(super) fn register(registry: &mut Registry) {
@@ -31,7 +28,8 @@ pub(super) fn register(registry: &mut Registry) {
     ]);
     let size = |name, rows| Size { name, values: vec![("rows", vec![Value::Int(rows)])] };
     let sizes = vec![size("tiny", 10), size("small", 100), size("medium", 10_000), size("large", 100_000)];
-    registry.workload(Dot { axes, sizes });
+    let about = "inner products of lattice-coded rows with one coded query";
+    registry.workload(Dot(Description::new(NAME, about).axes(axes).sizes(sizes).baseline("f32")));
     let row = |name: &'static str, about: &str| {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| Ok(Box::new(Job::new(name, case, inputs)?)))
     };
@@ -55,20 +53,8 @@ pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
 }
 
 impl Workload for Dot {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn about(&self) -> &str {
-        "inner products of lattice-coded rows with one coded query"
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.0
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -150,10 +136,6 @@ impl Workload for Dot {
             rate,
             "bits of a packed row per value",
         )]
-    }
-
-    fn baseline(&self) -> &str {
-        "f32"
     }
 }
 

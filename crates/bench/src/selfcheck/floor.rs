@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use ellwand_core::record::Basis;
 use ellwand_core::{
-    Axis, Case, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Value,
-    Work, Workload, stats::median,
+    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Value, Work, Workload, stats::median,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -90,23 +90,14 @@ pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor
     Ok(Floor::new(&medians))
 }
 
-struct Multiply(Vec<Axis>);
+struct Multiply(Description);
 
 fn count(case: &Case) -> u64 {
     u64::try_from(case.int("count").unwrap_or(1)).unwrap_or(1)
 }
 
 impl Workload for Multiply {
-    fn name(&self) -> &str {
-        MULTIPLY
-    }
-    fn about(&self) -> &str {
-        "a chain of multiplies, each of which needs the one before"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["selfcheck"]
-    }
-    fn axes(&self) -> &[Axis] {
+    fn description(&self) -> &Description {
         &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
@@ -124,9 +115,6 @@ impl Workload for Multiply {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        PLAIN
     }
 }
 
@@ -154,7 +142,9 @@ impl Prepared for Chain {
 
 /// Adds the multiply chain to a registry.
 pub(super) fn register(registry: &mut Registry) {
-    registry.workload(Multiply(vec![Axis::int("count", "multiplies of a run", 1, 1 << 30, 1)]));
+    let axes = vec![Axis::int("count", "multiplies of a run", 1, 1 << 30, 1)];
+    let about = "a chain of multiplies, each of which needs the one before";
+    registry.workload(Multiply(Description::new(MULTIPLY, about).group("selfcheck").axes(axes).baseline(PLAIN)));
     registry.implementation(Implementation::cpu(MULTIPLY, PLAIN, "self-check", |case, inputs, _| {
         let (x, zero) = (inputs.scalar("x")?, std::hint::black_box(0));
         Ok(Box::new(Chain { x, count: count(case), zero, y: 0.0 }))

@@ -8,8 +8,8 @@
 use std::hash::{BuildHasher, Hasher};
 
 use ellwand_core::{
-    Axis, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
 
 /// Name of the kernel that sums f32 values in the L2 cache.
@@ -63,11 +63,7 @@ fn elements(name: &str) -> usize {
     (wanted / (4 * UNITS * LANES)).max(1) * UNITS * LANES
 }
 
-struct Kernel {
-    name: &'static str,
-    about: &'static str,
-    axes: Vec<Axis>,
-}
+struct Kernel(Description);
 
 fn passes(case: &Case) -> usize {
     usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1).max(1)
@@ -78,24 +74,15 @@ fn percent(case: &Case) -> usize {
 }
 
 impl Workload for Kernel {
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn about(&self) -> &str {
-        self.about
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["selfcheck"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
-        4 * elements(self.name) as u64
+        4 * elements(self.name()) as u64
     }
     fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
         // Small integers: their sum is exact in f32 in any order.
-        let count = elements(self.name);
+        let count = elements(self.name());
         // Filled in place: every page of a worker costs the system about 2 us, and a copy would double that.
         let mut x = Tensor::zeros(Dtype::F32, &[count])?;
         for (i, x) in (1..).zip(x.f32_mut()?) {
@@ -107,9 +94,9 @@ impl Workload for Kernel {
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let x = inputs.f32("x")?;
-        let y: Vec<f64> = if self.name == BRANCHES {
+        let y: Vec<f64> = if self.name() == BRANCHES {
             vec![(passes(case) * x.iter().filter(|x| **x < LIMIT).count()) as f64]
-        } else if self.name != CHAIN {
+        } else if self.name() != CHAIN {
             vec![passes(case) as f64 * x.iter().map(|x| f64::from(*x)).sum::<f64>()]
         } else {
             let steps = UNIT_STEPS * UNITS * passes(case);
@@ -119,8 +106,8 @@ impl Workload for Kernel {
     }
     fn work(&self, case: &Case) -> Work {
         let passes = passes(case) as u64;
-        if self.name != CHAIN {
-            let elements = elements(self.name) as u64 * passes;
+        if self.name() != CHAIN {
+            let elements = elements(self.name()) as u64 * passes;
             Work::items("elements", elements).flops(elements as f64).bytes(4 * elements, 0)
         } else {
             let steps = (4 * UNIT_STEPS * UNITS) as u64 * passes;
@@ -129,9 +116,6 @@ impl Workload for Kernel {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn baseline(&self) -> &str {
-        PLAIN
     }
 }
 
@@ -290,7 +274,8 @@ pub(super) fn register(registry: &mut Registry) {
         (CHAIN, "four chains of multiply-adds, bound by arithmetic", chain),
     ];
     for (workload, about, kernel) in kernels {
-        registry.workload(Kernel { name: workload, about, axes: axes() });
+        let description = Description::new(workload, about).group("selfcheck").axes(axes());
+        registry.workload(Kernel(description.baseline(PLAIN)));
         let all = [
             (PLAIN, More::Never),
             (TWIN, More::Never),

@@ -10,8 +10,8 @@ use ellwand_bench::measure::Instrument;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::{Measurement, Settings};
 use ellwand_core::{
-    Axis, Caches, Case, CpuScope, Device, DeviceError, DeviceKind, Implementation, InputError, Poison, Prepared,
-    Registry, Tensor, Tensors, Timing, Work, Workload,
+    Axis, Caches, Case, CpuScope, Description, Device, DeviceError, DeviceKind, Implementation, InputError, Poison,
+    Prepared, Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
 /// The fake clock, in nanoseconds.
@@ -56,28 +56,18 @@ impl Device for Fake {
 }
 
 /// y = x + 1 for a batch of numbers.
-pub struct AddOne {
-    axes: Vec<Axis>,
-}
+pub struct AddOne(Description);
 
 impl Default for AddOne {
     fn default() -> Self {
-        Self { axes: vec![Axis::int("batch", "numbers", 1, 1000, 4).unit("numbers")] }
+        let axes = vec![Axis::int("batch", "numbers", 1, 1000, 4).unit("numbers")];
+        Self(Description::new("add-one", "adds one").group("toys").axes(axes).baseline("steady"))
     }
 }
 
 impl Workload for AddOne {
-    fn name(&self) -> &str {
-        "add-one"
-    }
-    fn about(&self) -> &str {
-        "adds one"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["toys"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, _: &Case) -> u64 {
         100
@@ -102,9 +92,6 @@ impl Workload for AddOne {
     fn work(&self, case: &Case) -> Work {
         let n = case.int("batch").unwrap() as u64;
         Work::items("numbers", n).flops(n as f64).bytes(8 * n, 8 * n)
-    }
-    fn baseline(&self) -> &str {
-        "steady"
     }
 }
 

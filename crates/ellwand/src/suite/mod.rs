@@ -21,7 +21,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ellwand_core::{Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
+use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
 use rand_chacha::ChaCha8Rng;
 
 use ready::{Borrowing, Filling, Owning};
@@ -69,37 +69,34 @@ impl Deref for Point<'_> {
 
 /// Begins a suite: one task and the ways of computing it.
 pub fn suite(name: &str) -> Sketch {
-    Sketch { name: name.into(), about: String::new(), axes: Vec::new(), sizes: Vec::new() }
+    Sketch { description: Description::new(name.to_string(), "") }
 }
 
 /// A suite that does not know its input yet; [`Sketch::input`] makes it a [`Suite`].
 #[derive(Debug, Clone)]
 pub struct Sketch {
-    name: String,
-    about: String,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 impl Sketch {
     /// One line for `list`.
     #[must_use]
     pub fn about(mut self, about: &str) -> Self {
-        self.about = about.into();
+        self.description.about = about.to_string().into();
         self
     }
 
     /// A dimension of the sweep: a flag, a column and the x axis of a plot.
     #[must_use]
     pub fn axis(mut self, axis: Axis) -> Self {
-        self.axes.push(axis);
+        self.description.axes.push(axis);
         self
     }
 
     /// A named size for `--size`.
     #[must_use]
     pub fn size(mut self, size: Size) -> Self {
-        self.sizes.push(size);
+        self.description.sizes.push(size);
         self
     }
 
@@ -288,7 +285,7 @@ where
             .map(Way::Borrow)
             .or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
         let shared = Arc::new(Shared::new(self.make, reference, self.judge));
-        let name = self.sketch.name.clone();
+        let name = self.sketch.description.name.to_string();
         for Entry { name: way_name, way, about, many } in self.ways {
             let (shared, work) = (Arc::clone(&shared), self.work.clone());
             let implementation = Implementation::cpu(&name, &way_name, &about, move |case, inputs, _| {
@@ -308,12 +305,19 @@ where
             });
             registry.implementation(if many { implementation.many_threads() } else { implementation });
         }
-        registry.workload(Task { sketch: self.sketch, baseline, work: self.work, shared, slip });
+        registry.workload(Task {
+            description: self.sketch.description.baseline(baseline),
+            work: self.work,
+            shared,
+            slip,
+        });
     }
 
     fn slip(&self) -> Option<InputError> {
         let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
-        let mistake = |problem: String, expected: String| Some(InputError::new(&self.sketch.name, problem, expected));
+        let mistake = |problem: String, expected: String| {
+            Some(InputError::new(&*self.sketch.description.name, problem, expected))
+        };
         if let Some(early) = self.early {
             return mistake(
                 format!("{early} comes before any implementation"),

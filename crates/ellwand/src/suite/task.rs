@@ -5,11 +5,11 @@ use std::fmt::{self, Debug, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ellwand_core::case::Fnv;
-use ellwand_core::{Axis, Case, InputError, Size, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
+use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Judge, Make, NO_OUTPUT, Point, Required, Sketch, Way};
+use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 
 const SEED: &str = "seed";
 const ANSWER: &str = "answer";
@@ -165,8 +165,7 @@ fn index_at(text: &str, place: usize) -> Option<usize> {
 
 /// The workload of a suite.
 pub(super) struct Task<I, O> {
-    pub(super) sketch: Sketch,
-    pub(super) baseline: String,
+    pub(super) description: Description,
     pub(super) work: Option<Arc<Required>>,
     pub(super) shared: Arc<Shared<I, O>>,
     pub(super) slip: Option<InputError>,
@@ -177,17 +176,8 @@ where
     I: Clone + Send + Sync + 'static,
     O: PartialEq + Debug + Send + Sync + 'static,
 {
-    fn name(&self) -> &str {
-        &self.sketch.name
-    }
-    fn about(&self) -> &str {
-        &self.sketch.about
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.sketch.axes
-    }
-    fn sizes(&self) -> &[Size] {
-        &self.sketch.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
     fn check(&self, _: &Case) -> Result<(), InputError> {
         self.slip.clone().map_or(Ok(()), Err)
@@ -220,9 +210,6 @@ where
             Ok(expected) => self.shared.judged(&expected, got),
             Err(error) => Verdict::wrong(error.to_string()),
         }
-    }
-    fn baseline(&self) -> &str {
-        &self.baseline
     }
 }
 

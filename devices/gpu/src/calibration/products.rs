@@ -12,8 +12,8 @@
 //! lose nothing: the result equals the reference bit for bit.
 
 use ellwand_core::{
-    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -56,9 +56,7 @@ fn narrow(value: f32) -> u16 {
     (value.to_bits() >> 16) as u16
 }
 
-struct Products {
-    axes: Vec<Axis>,
-}
+struct Products(Description);
 
 fn count(case: &Case, axis: &str) -> usize {
     usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
@@ -77,17 +75,8 @@ fn product(a: &[f64], b: &[f64], step: usize, m: usize, n: usize) -> f64 {
 }
 
 impl Workload for Products {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn about(&self) -> &str {
-        "tiles of 64 x 128, steps of 16 of their sums: the peak of products of bf16 matrices, sums in f32"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Outputs of the reference and of an implementation, and an f64 copy of both for the comparison.
@@ -134,9 +123,6 @@ impl Workload for Products {
     fn tolerance(&self, _: &Case) -> Tolerance {
         // Every step is exact; only the sign of a zero may differ.
         Tolerance::Close { absolute: 0.0, relative: 0.0 }
-    }
-    fn baseline(&self) -> &str {
-        "cuda"
     }
 }
 
@@ -196,7 +182,8 @@ pub(super) fn register(registry: &mut Registry) {
         ),
         Axis::int("tiles", "tiles of 64 x 128 sums: four for each multiprocessor fill a GPU", 1, 1 << 16, 4),
     ];
-    registry.workload(Products { axes });
+    let about = "tiles of 64 x 128, steps of 16 of their sums: the peak of products of bf16 matrices, sums in f32";
+    registry.workload(Products(Description::new(NAME, about).group("calibration").axes(axes).baseline("cuda")));
     type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
     // The faster of the two is the ceiling for other workloads.
     let on_cuda: [(&str, &str, Prepare); 2] = [

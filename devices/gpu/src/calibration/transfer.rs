@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
-    Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError,
+    Prepared, Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,9 +15,7 @@ use crate::{Buffer, Gpu, GpuError, Host, carried_over, gpu};
 
 const NAME: &str = "transfer";
 
-struct Transfer {
-    axes: Vec<Axis>,
-}
+struct Transfer(Description);
 
 fn array_words(case: &Case) -> usize {
     usize::try_from(case.int("bytes").unwrap_or(8)).unwrap_or(8) / 8
@@ -32,17 +30,8 @@ fn pinned(case: &Case) -> bool {
 }
 
 impl Workload for Transfer {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn about(&self) -> &str {
-        "copies an array between the host's memory and a device's: the rate of the link between them"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["calibration"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Inputs, reference output, host side of an implementation, and its output.
@@ -67,10 +56,6 @@ impl Workload for Transfer {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    /// Page-locked memory: pageable memory cannot reach the link's bandwidth.
-    fn baseline(&self) -> &str {
-        "memory"
     }
 }
 
@@ -183,7 +168,10 @@ pub(super) fn register(registry: &mut Registry) {
         )
         .sweep(["pageable", "pinned"]),
     ];
-    registry.workload(Transfer { axes });
+    let about = "copies an array between the host's memory and a device's: the rate of the link between them";
+    // Page-locked memory: pageable memory cannot reach the link's bandwidth.
+    let baseline = "memory";
+    registry.workload(Transfer(Description::new(NAME, about).group("calibration").axes(axes).baseline(baseline)));
     let about = "from memory to memory by the processor: what no link can beat";
     registry.implementation(Implementation::cpu(NAME, "memory", about, memory));
     let about = "one copy of the driver's on the stream";

@@ -32,7 +32,7 @@ mod wgpu;
 
 use ellwand_core::view::{Columns, Fused, Parts, View, Whole};
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, HardSet, InputError, Ports, Reading, Registry, Size, Tensors, Tolerance, Verdict, Work,
+    Case, Description, Dtype, Fit, HardSet, InputError, Ports, Reading, Registry, Tensors, Tolerance, Verdict, Work,
     Workload,
 };
 
@@ -80,6 +80,27 @@ impl Task {
         }
     }
 
+    fn about(self) -> &'static str {
+        match self {
+            Task::Qkv => "queries, keys and values from positions: x W^T + b",
+            Task::Scores => "scores of every query and key: q k / sqrt(head), -inf where masked",
+            Task::Softmax => "weights from scores, row by row",
+            Task::WeightedSum => "sums of the values by weight",
+            Task::Output => "output projection of the heads side by side",
+            Task::Core => "softmax(Q K^T / sqrt(head) + mask) V, between the projections",
+            Task::Whole => "multi-head attention with its projections",
+            Task::Layer => "transformer layer: norm, attention, residual, norm, MLP with GELU (tanh form), residual",
+        }
+    }
+
+    fn baseline(self) -> &'static str {
+        match self {
+            Task::Core | Task::Whole => "naive",
+            Task::Layer => "reference",
+            _ => "scalar",
+        }
+    }
+
     /// Required operations: two per multiply-add; for the softmax alone, five per weight.
     fn flops(self, s: &Shape) -> f64 {
         let (positions, d) = (s.positions() as f64, s.dimension as f64);
@@ -104,34 +125,12 @@ const USUAL_SCORE: f64 = 16.0;
 
 struct Attention {
     task: Task,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 impl Workload for Attention {
-    fn name(&self) -> &str {
-        self.task.name()
-    }
-    fn about(&self) -> &str {
-        match self.task {
-            Task::Qkv => "queries, keys and values from positions: x W^T + b",
-            Task::Scores => "scores of every query and key: q k / sqrt(head), -inf where masked",
-            Task::Softmax => "weights from scores, row by row",
-            Task::WeightedSum => "sums of the values by weight",
-            Task::Output => "output projection of the heads side by side",
-            Task::Core => "softmax(Q K^T / sqrt(head) + mask) V, between the projections",
-            Task::Whole => "multi-head attention with its projections",
-            Task::Layer => "transformer layer: norm, attention, residual, norm, MLP with GELU (tanh form), residual",
-        }
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["transformer"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
     fn check(&self, case: &Case) -> Result<(), InputError> {
         Shape::of(case)?;
@@ -245,13 +244,6 @@ impl Workload for Attention {
         let score = Shape::of(case).and_then(|s| reference::largest_score(self.task, &s, inputs)).unwrap_or(0.0);
         if score > USUAL_SCORE { within(score / USUAL_SCORE) } else { verdict }
     }
-    fn baseline(&self) -> &str {
-        match self.task {
-            Task::Core | Task::Whole => "naive",
-            Task::Layer => "reference",
-            _ => "scalar",
-        }
-    }
 }
 
 /// The table of components, and when the fused implementations are recommended.
@@ -288,7 +280,9 @@ pub(crate) fn register(registry: &mut Registry) {
             axes.extend([shape::keys(), shape::precision()]);
             registry.implementation(cuda_bf16::implementation(task));
         }
-        registry.workload(Attention { task, axes, sizes: shape::sizes() });
+        let description = Description::new(task.name(), task.about()).group("transformer").axes(axes);
+        let description = description.sizes(shape::sizes()).baseline(task.baseline());
+        registry.workload(Attention { task, description });
         for implementation in job::implementations(task) {
             registry.implementation(implementation);
         }

@@ -2,7 +2,7 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, DeviceError, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports,
+    Axis, Case, Description, DeviceError, Domain, Dtype, Fit, HardSet, Implementation, InputError, Poison, Port, Ports,
     PrepareError, Prepared, Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
@@ -19,10 +19,7 @@ use ellwand_simd::precision::{self, Precision, narrowed, widened};
 
 pub(super) const NAME: &str = "matmul";
 
-struct Matmul {
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
-}
+struct Matmul(Description);
 
 /// Rows, columns, length of the sums, and whether B is given as [n, k].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,20 +65,8 @@ pub(crate) fn normal(shape: &[usize], spread: f64, rng: &mut ChaCha8Rng) -> Resu
 }
 
 impl Workload for Matmul {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn about(&self) -> &str {
-        "matrix product C = A B, B as [k, n] or transposed [n, k], sums in f32: the shapes of projections, scores and sums"
-    }
-    fn groups(&self) -> &[&'static str] {
-        &["transformer"]
-    }
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.0
     }
     fn check(&self, case: &Case) -> Result<(), InputError> {
         Shape::of(case)?;
@@ -186,9 +171,6 @@ impl Workload for Matmul {
             Precision::F32 => compare(expected, got, tolerance),
             Precision::Bf16 => layers::judge_in_bf16(tolerance, &self.ports(case), expected, got),
         }
-    }
-    fn baseline(&self) -> &str {
-        "scalar"
     }
 }
 
@@ -359,7 +341,10 @@ pub(super) fn register(registry: &mut Registry) {
         // The query, key and value projection of a model with dimension 768 and sequence length 512.
         size("realistic", &[512], &[2304], &[768]),
     ];
-    registry.workload(Matmul { axes, sizes });
+    let about = "matrix product C = A B, B as [k, n] or transposed [n, k], sums in f32: the shapes of projections, scores \
+                 and sums";
+    let description = Description::new(NAME, about).group("transformer").axes(axes);
+    registry.workload(Matmul(description.sizes(sizes)));
     let row = |name: &str, about: &str, way: fn(Isa) -> Way| {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| {
             let way = way(Isa::of(case)?);

@@ -2,7 +2,7 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 
 use super::op::Op;
@@ -14,15 +14,15 @@ use ellwand_simd::precision::{Precision, narrowed, widened};
 /// The workload of one operation.
 pub(super) struct Layer {
     op: Op,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 impl Layer {
     pub(super) fn new(op: Op) -> Self {
         let mut axes = shape::axes(op);
         axes.extend(op.has_precision().then(shape::precision));
-        Self { op, axes, sizes: shape::sizes() }
+        let description = Description::new(op.name(), op.about()).group("layers").axes(axes);
+        Self { op, description: description.sizes(shape::sizes()).baseline("scalar") }
     }
 }
 
@@ -43,24 +43,8 @@ fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
 }
 
 impl Workload for Layer {
-    fn name(&self) -> &str {
-        self.op.name()
-    }
-
-    fn about(&self) -> &str {
-        self.op.about()
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &["layers"]
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -169,10 +153,6 @@ impl Workload for Layer {
             Precision::F32 => compare(expected, got, tolerance),
             Precision::Bf16 => half::judge(tolerance, &self.ports(case), expected, got),
         }
-    }
-
-    fn baseline(&self) -> &str {
-        "scalar"
     }
 }
 

@@ -12,7 +12,7 @@ mod tests;
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, HardSet, InputError, Port, Ports, Registry, Size, Tensor, Tensors, Tolerance, Verdict,
+    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Registry, Tensor, Tensors, Tolerance, Verdict,
     Work, Workload,
 };
 use rand::SeedableRng;
@@ -37,10 +37,7 @@ const OUTPUTS: [(&str, &str, bool); 4] = [
     ("dv", "gradient of the values", false),
 ];
 
-struct Backward {
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
-}
+struct Backward(Description);
 
 /// Shape of an output: that of the queries or of the keys.
 fn dims(s: &Shape, of_queries: bool) -> [usize; 4] {
@@ -49,24 +46,8 @@ fn dims(s: &Shape, of_queries: bool) -> [usize; 4] {
 }
 
 impl Workload for Backward {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn about(&self) -> &str {
-        "forward and backward pass of the core: context, dq, dk, dv"
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &["transformer"]
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.0
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -167,10 +148,6 @@ impl Workload for Backward {
         }
         Verdict::agree(ellwand_core::Compared::all(values), most)
     }
-
-    fn baseline(&self) -> &str {
-        "stored"
-    }
 }
 
 /// Rounding error that stays in a gradient of queries or keys where D cancels dcontext v^T, as it does for a single key:
@@ -204,7 +181,9 @@ fn bytes(s: &Shape) -> (u64, u64) {
 pub(super) fn register(registry: &mut Registry) {
     let mut axes = shape::axes();
     axes.push(shape::keys());
-    registry.workload(Backward { axes, sizes: shape::sizes() });
+    let about = "forward and backward pass of the core: context, dq, dk, dv";
+    let description = Description::new(NAME, about).group("transformer").axes(axes);
+    registry.workload(Backward(description.sizes(shape::sizes()).baseline("stored")));
     for row in job::implementations() {
         registry.implementation(row);
     }

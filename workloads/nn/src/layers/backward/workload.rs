@@ -1,7 +1,7 @@
 //! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
-    Axis, Case, Compared, Dtype, Fit, HardSet, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value,
+    Case, Compared, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensor, Tensors, Tolerance, Value,
     Verdict, Work, Workload,
 };
 
@@ -16,13 +16,14 @@ use ellwand_simd::pool;
 
 pub(super) struct Backward {
     op: Op,
-    axes: Vec<Axis>,
-    sizes: Vec<Size>,
+    description: Description,
 }
 
 impl Backward {
     pub(super) fn new(op: Op) -> Self {
-        Self { op, axes: shape::axes(op.forward()), sizes: shape::sizes() }
+        let description =
+            Description::new(op.name(), op.about()).group("layers-backward").axes(shape::axes(op.forward()));
+        Self { op, description: description.sizes(shape::sizes()).baseline("scalar") }
     }
 }
 
@@ -31,24 +32,8 @@ impl Backward {
 const SCALES: [(&str, &str); 3] = [("dx", "dx-scale"), ("dgamma", "dgamma-scale"), ("dbeta", "dbeta-scale")];
 
 impl Workload for Backward {
-    fn name(&self) -> &str {
-        self.op.name()
-    }
-
-    fn about(&self) -> &str {
-        self.op.about()
-    }
-
-    fn groups(&self) -> &[&'static str] {
-        &["layers-backward"]
-    }
-
-    fn axes(&self) -> &[Axis] {
-        &self.axes
-    }
-
-    fn sizes(&self) -> &[Size] {
-        &self.sizes
+    fn description(&self) -> &Description {
+        &self.description
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
@@ -160,10 +145,6 @@ impl Workload for Backward {
     fn judge(&self, case: &Case, inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         let judged = Shape::of(case).and_then(|shape| self.judged(&shape, case, inputs, expected, got));
         judged.unwrap_or_else(|error| Verdict::wrong(error.to_string()))
-    }
-
-    fn baseline(&self) -> &str {
-        "scalar"
     }
 }
 
