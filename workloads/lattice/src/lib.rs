@@ -50,7 +50,6 @@ pub use layout::Layout;
 pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
 pub use quality::{Quality, choose_beta, smallest_scale};
 pub use scalar_rival::scalar_rival;
-pub use simd::isa;
 
 /// The implementation to use. All give the same bits; they differ only in speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,6 +57,7 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
     const QUICK_LOOK_UP: bool = false;
+    const FUSES: bool = true;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

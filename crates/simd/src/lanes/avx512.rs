@@ -64,6 +64,7 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
     const QUICK_LOOK_UP: bool = true;
+    const FUSES: bool = true;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

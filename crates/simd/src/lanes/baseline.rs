@@ -33,6 +33,7 @@ impl Simd for Baseline {
     // Sixteen four-lane registers on the usual target.
     const REGISTERS: usize = 8;
     const QUICK_LOOK_UP: bool = false;
+    const FUSES: bool = false;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

@@ -63,6 +63,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     const REGISTERS: usize;
     /// True if [`Simd::look_up`] takes one or two instructions, not one per lane.
     const QUICK_LOOK_UP: bool;
+    /// True if [`Simd::mul_add`] rounds once, which plain code can then do as fast with `f32::mul_add`.
+    const FUSES: bool;
 
     /// The token for the same instructions on f64.
     fn double(self) -> Self::Double;

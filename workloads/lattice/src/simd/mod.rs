@@ -21,13 +21,8 @@ use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::{Codec, Lattice};
 use ellwand_simd::isa::{Isa, Set};
+use ellwand_simd::lanes::dispatch;
 use lanes::Portable;
-
-/// The name of the instruction set that `simd` and `parallel` use on this machine by default.
-#[must_use]
-pub fn isa() -> &'static str {
-    Isa::best().name()
-}
 
 /// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
 macro_rules! by_lattice {
@@ -69,26 +64,6 @@ mod switched {
         // SAFETY: this function is called only if the CPU has these instructions.
         let s = unsafe { avx512::Avx512::assume() };
         by_lattice!(decode::decode, s, codec, request, out)
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    pub(super) fn f32_dot_avx512(a: &[f32], b: &[f32]) -> f32 {
-        dots::f32_dot::<true>(a, b)
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn f32_dot_avx2(a: &[f32], b: &[f32]) -> f32 {
-        dots::f32_dot::<true>(a, b)
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-    pub(super) fn i16_dot_avx512(a: &[i16], b: &[i16]) -> i32 {
-        dots::i16_dot(a, b)
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn i16_dot_avx2(a: &[i16], b: &[i16]) -> i32 {
-        dots::i16_dot(a, b)
     }
 
     #[target_feature(enable = "avx2")]
@@ -138,26 +113,10 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
 
 /// Sum of products in f32; partial sums may be fused and are added in unspecified order.
 pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
-    match isa.set() {
-        // SAFETY: an `Isa` of this set proves that it was detected.
-        #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { switched::f32_dot_avx512(a, b) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { switched::f32_dot_avx2(a, b) },
-        Set::Baseline => dots::f32_dot::<false>(a, b),
-    }
+    dispatch(isa, dots::F32 { a, b })
 }
 
 /// Sum of products of i16, modulo 2^32.
 pub(super) fn i16_dot(isa: Isa, a: &[i16], b: &[i16]) -> i32 {
-    match isa.set() {
-        // SAFETY: an `Isa` of this set proves that it was detected.
-        #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { switched::i16_dot_avx512(a, b) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { switched::i16_dot_avx2(a, b) },
-        Set::Baseline => dots::i16_dot(a, b),
-    }
+    dispatch(isa, dots::I16 { a, b })
 }
