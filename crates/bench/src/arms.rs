@@ -112,6 +112,27 @@ pub fn compare(
     Ok(decision)
 }
 
+/// How many rounds a block has, and when it ends early.
+struct Length {
+    /// True if every run is long enough to be a slot by itself.
+    long: bool,
+    /// Without this number of rounds the block does not count.
+    fewest: u64,
+    /// Rounds of a usual block.
+    usual: u64,
+    rounds: u64,
+    /// After this number of rounds, a block that lasts longer than `longest` ends.
+    enough: u64,
+    longest: Duration,
+}
+
+/// The samples of a block.
+struct Slots {
+    samples: [Vec<Sample>; ARMS.len()],
+    in_rounds: Duration,
+    ageing: Duration,
+}
+
 struct Arms<'a> {
     sides: &'a Sides,
     known: Known,
@@ -203,6 +224,28 @@ impl Arms<'_> {
         self.settle(&mut block, &specs, coin)?;
         let settling = settling.elapsed();
         self.in_time(end)?;
+        let (slots, all) = self.opened(&block)?;
+        let length = self.length(&slots, wanted);
+        let Slots { samples, in_rounds, ageing } = self.rounds(&mut block, coin, &length, end)?;
+        let judged = block.rejudge_all()?;
+        if let Some(gone) = judged.iter().position(Option::is_none) {
+            return Err(now_ended(&block, gone, ARMS[gone]));
+        }
+        if judged.iter().flatten().filter(|judged| judged.unsettled).count() >= 2 {
+            // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
+            self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
+        }
+        block.close();
+        let start = begin.elapsed() - in_rounds - settling - ageing;
+        let [start_s, rounds_s, gone_s] = [start, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
+        self.blocks += 1;
+        self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
+        let spent = Spent { start_s, rounds_s, gone_s, usual: length.usual as f64 };
+        Ok((Taken { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
+    }
+
+    /// The slot shape of each arm and how it opened; remembers what ran, and the first readings.
+    fn opened(&mut self, block: &Block) -> Result<([Slot; ARMS.len()], Vec<Opened>), NoDecision> {
         let mut slots = [Slot::whole(1, 0); ARMS.len()];
         let mut all = Vec::new();
         for (arm, slot) in slots.iter_mut().enumerate() {
@@ -216,6 +259,10 @@ impl Arms<'_> {
             }
             all.push(opened.clone());
         }
+        Ok((slots, all))
+    }
+
+    fn length(&self, slots: &[Slot; ARMS.len()], wanted: Rounds) -> Length {
         let long = slots.iter().all(|slot| slot.cost_ns >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
         // Enough rounds that more than half of the block is timed.
@@ -233,13 +280,19 @@ impl Arms<'_> {
                 ((rounds as u64).max(fewest), fewest, Duration::MAX)
             }
         };
+        Length { long, fewest: fewest.min(rounds), usual, rounds, enough, longest }
+    }
+
+    /// Asks for the slots of a block, in drawn order.
+    fn rounds(&self, block: &mut Block, coin: &mut ChaCha8Rng, length: &Length, end: f64) -> Result<Slots, NoDecision> {
+        let &Length { long, fewest, rounds, enough, longest, .. } = length;
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let aged_before = (YOUNG * rounds as f64).ceil() as u64;
         let mut ageing = Duration::ZERO;
         let start = Instant::now();
         for round in 0..rounds {
             let late = self.begin.elapsed().as_secs_f64() > end;
-            if round >= enough && start.elapsed() - ageing > longest || late && round >= fewest.min(rounds) {
+            if round >= enough && start.elapsed() - ageing > longest || late && round >= fewest {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
@@ -261,7 +314,7 @@ impl Arms<'_> {
                     Some(sample) => {
                         samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
                     }
-                    None => return Err(now_ended(&block, arm, ARMS[arm])),
+                    None => return Err(now_ended(block, arm, ARMS[arm])),
                 }
             }
         }
@@ -269,24 +322,10 @@ impl Arms<'_> {
         // The time ended within a round, so the round does not count.
         let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
         samples.iter_mut().for_each(|samples| samples.truncate(whole));
-        if (whole as u64) < fewest.min(rounds) {
+        if (whole as u64) < fewest {
             return Err(NoDecision::OutOfTime(None));
         }
-        let judged = block.rejudge_all()?;
-        if let Some(gone) = judged.iter().position(Option::is_none) {
-            return Err(now_ended(&block, gone, ARMS[gone]));
-        }
-        if judged.iter().flatten().filter(|judged| judged.unsettled).count() >= 2 {
-            // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
-            self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
-        }
-        block.close();
-        let start = begin.elapsed() - in_rounds - settling - ageing;
-        let [start_s, rounds_s, gone_s] = [start, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
-        self.blocks += 1;
-        self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
-        let spent = Spent { start_s, rounds_s, gone_s, usual: usual as f64 };
-        Ok((Taken { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
+        Ok(Slots { samples, in_rounds, ageing })
     }
 }
 
