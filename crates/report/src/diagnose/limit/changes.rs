@@ -85,119 +85,106 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
     let mut levers = Levers::default();
-    let mut add = |lever, saving, experiment| levers.add(lever, saving, experiment);
     match d.limit {
-        Limit::Memory => {
-            // Without any traffic, only the arithmetic remains.
-            add(
-                Lever::Fusion,
-                memory.min(1.0 - compute),
-                "compute it in the same pass as the step before or after, and compare the two forms",
-            );
-            add(
-                Lever::Precision,
-                if d.level.as_deref() == Some("DRAM") && !m.work.bf16 && !m.work.narrow { memory / 2.0 } else { 0.0 },
-                "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
-            );
-            add(
-                Lever::Threads,
-                more_threads(d, m, ceilings),
-                "run the implementation with several threads at the same case",
-            );
-            add(
-                Lever::Tuning,
-                1.0 - memory,
-                "compare ordinary with non-temporal stores, and look whether bytes move more than once",
-            );
+        Limit::Memory => of_memory(&mut levers, d, m, ceilings),
+        Limit::Compute => of_compute(&mut levers, d, m, ceilings),
+        Limit::Issue | Limit::Dependency | Limit::Instructions => {
+            levers.add(Lever::Threads, spread(m, cores, d, ceilings), SEVERAL_THREADS);
+            levers.add(Lever::Tuning, d.share, fewer_or_faster(d.limit));
         }
-        Limit::Compute => {
-            add(
-                Lever::Threads,
-                more_threads(d, m, ceilings),
-                "run the implementation with several threads at the same case",
-            );
-            add(
-                Lever::Precision,
-                if m.work.double { compute / 2.0 } else { 0.0 },
-                "compute in f32, with twice the lanes, and look at the error with the time",
-            );
-            add(
-                Lever::Tuning,
-                1.0 - compute,
-                "look at the share of instructions that are multiply-adds, with a sampling profiler and `--once`",
-            );
-        }
-        Limit::PageFaults => {
-            add(
-                Lever::BufferReuse,
-                d.share,
-                "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
-            );
-        }
+        Limit::PageFaults => levers.add(
+            Lever::BufferReuse,
+            d.share,
+            "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
+        ),
         Limit::ThreadWake => {
             let one = alone(m, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
             let waking = 1.0 - memory.max(compute);
-            add(Lever::Batching, waking, "give one call more work, so that the threads are woken once for all of it");
-            add(Lever::Threads, one, "run it on one thread at this size");
+            let at_once = "give one call more work, so that the threads are woken once for all of it";
+            levers.add(Lever::Batching, waking, at_once);
+            levers.add(Lever::Threads, one, "run it on one thread at this size");
         }
-        Limit::Contended => {
-            add(
-                Lever::Threads,
-                d.share,
-                "give each thread data of its own and bring the results together at the end; compare with one thread",
-            );
-        }
-        Limit::Overhead => {
-            add(
-                Lever::Batching,
-                1.0 - memory.max(compute),
-                "let one call process more items, and compare the time an item",
-            );
-        }
-        Limit::Latency => {
-            add(
-                Lever::Independence,
-                1.0 - memory,
-                "follow several chains at once, or sort the accesses, and compare the time a load",
-            );
-        }
-        Limit::Issue | Limit::Dependency | Limit::Instructions => {
-            add(
-                Lever::Threads,
-                spread(m, cores, d, ceilings),
-                "run the implementation with several threads at the same case",
-            );
-            let experiment = match d.limit {
-                Limit::Issue => {
-                    "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves"
-                }
-                Limit::Dependency => {
-                    "compute several independent results at once, and replace divisions, roots and unpredictable branches"
-                }
-                _ => {
-                    "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)"
-                }
-            };
-            add(Lever::Tuning, d.share, experiment);
-        }
-        Limit::IdleThreads => {
-            add(
-                Lever::Threads,
-                d.share,
-                "split the work into equal parts for all threads, and look for parts that one thread does alone",
-            );
-        }
+        Limit::Contended => levers.add(
+            Lever::Threads,
+            d.share,
+            "give each thread data of its own and bring the results together at the end; compare with one thread",
+        ),
+        Limit::IdleThreads => levers.add(
+            Lever::Threads,
+            d.share,
+            "split the work into equal parts for all threads, and look for parts that one thread does alone",
+        ),
+        Limit::Overhead => levers.add(
+            Lever::Batching,
+            1.0 - memory.max(compute),
+            "let one call process more items, and compare the time an item",
+        ),
+        Limit::Latency => levers.add(
+            Lever::Independence,
+            1.0 - memory,
+            "follow several chains at once, or sort the accesses, and compare the time a load",
+        ),
         // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
         Limit::AboveCeiling | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
-        Limit::Unexplained => {
-            add(
-                Lever::Tuning,
-                1.0 - d.share,
-                "run it under a sampling profiler with `--once`: look for dependent arithmetic, branches, look-ups and conversions",
-            );
-        }
+        Limit::Unexplained => levers.add(
+            Lever::Tuning,
+            1.0 - d.share,
+            "run it under a sampling profiler with `--once`: look for dependent arithmetic, branches, look-ups and conversions",
+        ),
     }
     levers.best_first()
+}
+
+const SEVERAL_THREADS: &str = "run the implementation with several threads at the same case";
+
+fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) {
+    let [memory, compute] = [Limit::Memory, Limit::Compute].map(|limit| d.seconds(limit) / d.time_s);
+    let wide = d.level.as_deref() == Some("DRAM") && !m.work.bf16 && !m.work.narrow;
+    levers.add(
+        Lever::Fusion,
+        // Without any traffic, only the arithmetic remains.
+        memory.min(1.0 - compute),
+        "compute it in the same pass as the step before or after, and compare the two forms",
+    );
+    levers.add(
+        Lever::Precision,
+        if wide { memory / 2.0 } else { 0.0 },
+        "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
+    );
+    levers.add(Lever::Threads, more_threads(d, m, ceilings), SEVERAL_THREADS);
+    levers.add(
+        Lever::Tuning,
+        1.0 - memory,
+        "compare ordinary with non-temporal stores, and look whether bytes move more than once",
+    );
+}
+
+fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) {
+    let compute = d.seconds(Limit::Compute) / d.time_s;
+    levers.add(Lever::Threads, more_threads(d, m, ceilings), SEVERAL_THREADS);
+    levers.add(
+        Lever::Precision,
+        if m.work.double { compute / 2.0 } else { 0.0 },
+        "compute in f32, with twice the lanes, and look at the error with the time",
+    );
+    levers.add(
+        Lever::Tuning,
+        1.0 - compute,
+        "look at the share of instructions that are multiply-adds, with a sampling profiler and `--once`",
+    );
+}
+
+/// What to try if instructions are the limit.
+fn fewer_or_faster(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Issue => "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves",
+        Limit::Dependency => {
+            "compute several independent results at once, and replace divisions, roots and unpredictable branches"
+        }
+        _ => {
+            "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)"
+        }
+    }
 }
 
 /// The most that using all threads could save: the limits of all threads and their wake-up against those of one thread.
