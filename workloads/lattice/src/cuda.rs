@@ -115,6 +115,87 @@ pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
     n.div_ceil(WARP) * codec.vector_bits() * 4
 }
 
+/// The launches of one run, part by part.
+struct Launches<'a> {
+    gpu: &'a Gpu,
+    codec: &'a Codec,
+    code: &'a Code,
+    /// Vectors of a part.
+    part: usize,
+    n: usize,
+}
+
+/// Address on the device and content of an input.
+type Given = (Arg, Vec<u8>);
+
+const NOTHING: Arg = Arg::At(0);
+
+impl Launches<'_> {
+    /// First vector and number of vectors of each part.
+    fn parts(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (part, n) = (self.part, self.n);
+        (0..n).step_by(part).map(move |from| (from, part.min(n - from)))
+    }
+
+    fn decode(&self, job: &mut Job, host: &workload_run::Job) -> Result<Vec<Given>, PrepareError> {
+        let Launches { gpu, codec, code, n, .. } = *self;
+        let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
+        let (packed, retries) = host.codes();
+        let copies = [packed.to_vec(), retries.to_vec()];
+        let slack = packed_bytes(codec, n) - packed.len();
+        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
+        let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { NOTHING };
+        let given = [packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != NOTHING).collect();
+        let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
+        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
+        // Zero means that every index is valid.
+        let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
+        for (from, n) in self.parts() {
+            let (packed, retries) = (offset(packed, from / 8 * bits), offset(retries, from));
+            let x = offset(x, from * value_bytes);
+            let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
+            args.extend(code.shifted(codec));
+            let line = grid(job, n, code.each()).shared(code.table);
+            job.launch(&SOURCE, &format!("decode_{}", code.suffix), line, args)?;
+        }
+        Ok(given)
+    }
+
+    fn encode(&self, job: &mut Job, host: &workload_run::Job, task: Task) -> Result<Vec<Given>, PrepareError> {
+        let Launches { gpu, codec, code, n, .. } = *self;
+        let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
+        let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(codec, n))?;
+        let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(NOTHING) };
+        let overload = flags(codec.has_overload(), "overload")?;
+        let retries = flags(codec.has_retries(), "retries")?;
+        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        let given = vec![(x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect())];
+        let inverses = job.hold(Buffer::of_f32(gpu, codec.inverse_scales())?);
+        let cap = match codec.params().overload {
+            Overload::Retry { cap, .. } => u32::from(cap),
+            _ => 0,
+        };
+        // The decoded values are known together with the codes: one launch writes both.
+        let (name, decoded) = if task == Task::Quantize {
+            let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+            ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
+        } else {
+            ("encode", None)
+        };
+        for (from, n) in self.parts() {
+            let (x, packed) = (offset(x, from * value_bytes), offset(packed, from / 8 * bits));
+            let (overload, retries) = (offset(overload, from), offset(retries, from));
+            let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
+            args.extend(code.shifted(codec));
+            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, offset(decoded, from * value_bytes)]));
+            let line = grid(job, n, code.each()).shared(code.table + packing_bytes(codec));
+            job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
+        }
+        Ok(given)
+    }
+}
+
 /// Prepares the job. `part` is the most vectors per launch, a multiple of 32.
 pub(super) fn prepare(
     task: Task,
@@ -131,60 +212,11 @@ pub(super) fn prepare(
     let codec = codec.clone();
     let mut job = Job::new(gpu);
     let code = Code::new(&mut job, gpu, &codec, Some(task))?;
-    let nothing = Arg::At(0);
-    let parts = (0..n).step_by(part).map(|from| (from, part.min(n - from)));
-    let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
-    // Address on the device and content of each input.
-    let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
-    if task == Task::Decode {
-        let (packed, retries) = host.codes();
-        let copies = [packed.to_vec(), retries.to_vec()];
-        let slack = packed_bytes(&codec, n) - packed.len();
-        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
-        let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing };
-        given.extend([packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != nothing));
-        let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
-        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
-        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
-        // Zero means that every index is valid.
-        let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
-        for (from, n) in parts {
-            let (packed, retries) = (offset(packed, from / 8 * bits), offset(retries, from));
-            let x = offset(x, from * value_bytes);
-            let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
-            args.extend(code.shifted(&codec));
-            let line = grid(&job, n, code.each()).shared(code.table);
-            job.launch(&SOURCE, &format!("decode_{}", code.suffix), line, args)?;
-        }
-    } else {
-        let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
-        let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(nothing) };
-        let overload = flags(codec.has_overload(), "overload")?;
-        let retries = flags(codec.has_retries(), "retries")?;
-        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
-        given.push((x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect()));
-        let inverses = job.hold(Buffer::of_f32(gpu, codec.inverse_scales())?);
-        let cap = match codec.params().overload {
-            Overload::Retry { cap, .. } => u32::from(cap),
-            _ => 0,
-        };
-        // The decoded values are known together with the codes: one launch writes both.
-        let (name, decoded) = if task == Task::Quantize {
-            let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
-            ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
-        } else {
-            ("encode", None)
-        };
-        for (from, n) in parts {
-            let (x, packed) = (offset(x, from * value_bytes), offset(packed, from / 8 * bits));
-            let (overload, retries) = (offset(overload, from), offset(retries, from));
-            let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
-            args.extend(code.shifted(&codec));
-            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, offset(decoded, from * value_bytes)]));
-            let line = grid(&job, n, code.each()).shared(code.table + packing_bytes(&codec));
-            job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
-        }
-    }
+    let launches = Launches { gpu, codec: &codec, code: &code, part, n };
+    let given = match task {
+        Task::Decode => launches.decode(&mut job, &host)?,
+        Task::Encode | Task::Quantize => launches.encode(&mut job, &host, task)?,
+    };
     let (host, vectors) = (Mutex::new(host), n as u64);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {

@@ -88,7 +88,24 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
         let about = "share of vectors with a non-zero digit at this level (0 is the finest)";
         list.push(Reading::measured(&id, &title, "1", Neither, used, about));
     }
-    list.extend([
+    list.extend(rates(codec, &quality, stored));
+    if let Some((snr, levels)) = rival {
+        let about = "SNR of a saturating uniform scalar quantizer at its best step on the same values, with no fewer bits than the rate";
+        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, about));
+        let about = "rate of that scalar quantizer: log2 of its levels";
+        list.push(Reading::derived("scalar-rate", "scalar rate", "bits/dim", Neither, f64::from(levels).log2(), about));
+    }
+    // The first readings are the last that a narrow table drops.
+    const FIRST: [&str; 8] =
+        ["snr", "scalar-snr", "rate", "scalar-rate", "stored-rate", "compression", "overload-rate", "mse"];
+    list.sort_by_key(|reading| FIRST.iter().position(|id| *id == reading.id).unwrap_or(FIRST.len()));
+    list.retain(|reading| reading.value.is_none_or(f64::is_finite));
+    list
+}
+
+fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
+    use Better::{Higher, Lower, Neither};
+    [
         Reading::derived("payload-rate", "payload", "bits/dim", Lower, quality.payload_rate, "M log2 q"),
         Reading::derived(
             "rate",
@@ -114,14 +131,7 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
             quality.packed_rate,
             "bits for access to any vector: packed codes, 1 bit a vector for overload, 8 for retries",
         ),
-        Reading::derived(
-            "compression",
-            "compression",
-            "x",
-            Higher,
-            32.0 / stored,
-            "32-bit input over stored bits",
-        ),
+        Reading::derived("compression", "compression", "x", Higher, 32.0 / stored, "32-bit input over stored bits"),
         Reading::derived(
             "bound-distance",
             "MSE 2^2R",
@@ -138,17 +148,5 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
             f64::from(codec.params().beta),
             "scale of the finest lattice that was used",
         ),
-    ]);
-    if let Some((snr, levels)) = rival {
-        let about = "SNR of a saturating uniform scalar quantizer at its best step on the same values, with no fewer bits than the rate";
-        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, about));
-        let about = "rate of that scalar quantizer: log2 of its levels";
-        list.push(Reading::derived("scalar-rate", "scalar rate", "bits/dim", Neither, f64::from(levels).log2(), about));
-    }
-    // The first readings are the last that a narrow table drops.
-    const FIRST: [&str; 8] =
-        ["snr", "scalar-snr", "rate", "scalar-rate", "stored-rate", "compression", "overload-rate", "mse"];
-    list.sort_by_key(|reading| FIRST.iter().position(|id| *id == reading.id).unwrap_or(FIRST.len()));
-    list.retain(|reading| reading.value.is_none_or(f64::is_finite));
-    list
+    ]
 }

@@ -33,6 +33,54 @@ impl Layout {
     }
 }
 
+/// Unpacks `n` vectors of at most 32 bits into a word each, and checks their indices; `first` is the number of the first.
+#[inline(always)]
+fn unpack_words(codec: &Codec, from: &[u8], first: usize, n: usize, words: &mut [u32]) -> Result<(), LatticeError> {
+    let (bits, level_bits) = (codec.vector_bits(), codec.level_bits());
+    let limit = codec.level_points();
+    match bits {
+        8 => words.iter_mut().zip(&from[..n]).for_each(|(w, &p)| *w = u32::from(p)),
+        16 => {
+            for (w, p) in words.iter_mut().zip(&from[..2 * n].as_chunks().0[..n]) {
+                *w = u32::from(u16::from_le_bytes(*p));
+            }
+        }
+        32 => {
+            for (w, p) in words.iter_mut().zip(&from[..4 * n].as_chunks().0[..n]) {
+                *w = u32::from_le_bytes(*p);
+            }
+        }
+        _ => {
+            // Eight bytes hold any vector of at most 32 bits wherever it starts, and unlike in a bit reader, the
+            // loads are independent.
+            let mask = (1u64 << bits) - 1;
+            let safe = if from.len() < 8 { 0 } else { ((from.len() - 8) * 8 / bits + 1).min(n) };
+            for (v, word) in words[..safe].iter_mut().enumerate() {
+                let at = v * bits;
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&from[at / 8..at / 8 + 8]);
+                *word = (u64::from_le_bytes(bytes) >> (at % 8) & mask) as u32;
+            }
+            let mut reader = BitReader::starting_at(from, safe * bits);
+            for word in &mut words[safe..n] {
+                *word = reader.get(bits as u32) as u32;
+            }
+        }
+    }
+    if !limit.is_power_of_two() {
+        let mask = (1u64 << level_bits) - 1;
+        for level in 0..codec.levels() {
+            let index = |w: u32| u64::from(w) >> (level as u32 * level_bits) & mask;
+            let largest = words[..n].iter().fold(0, |largest, &w| index(w).max(largest));
+            if u128::from(largest) >= limit {
+                let v = words[..n].iter().position(|&w| index(w) == largest).unwrap_or(0);
+                return Err(wrong(codec, first + v, level, largest));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Unpacks vectors `first..first + n` and checks that every index is valid.
 #[inline(always)]
 pub(super) fn unpack(
@@ -48,47 +96,7 @@ pub(super) fn unpack(
     let complete = limit.is_power_of_two();
     let from = &packed[first * bits / 8..];
     if layout == Layout::Word {
-        match bits {
-            8 => words.iter_mut().zip(&from[..n]).for_each(|(w, &p)| *w = u32::from(p)),
-            16 => {
-                for (w, p) in words.iter_mut().zip(&from[..2 * n].as_chunks().0[..n]) {
-                    *w = u32::from(u16::from_le_bytes(*p));
-                }
-            }
-            32 => {
-                for (w, p) in words.iter_mut().zip(&from[..4 * n].as_chunks().0[..n]) {
-                    *w = u32::from_le_bytes(*p);
-                }
-            }
-            _ => {
-                // Eight bytes hold any vector of at most 32 bits wherever it starts, and unlike in a bit reader, the
-                // loads are independent.
-                let mask = (1u64 << bits) - 1;
-                let safe = if from.len() < 8 { 0 } else { ((from.len() - 8) * 8 / bits + 1).min(n) };
-                for (v, word) in words[..safe].iter_mut().enumerate() {
-                    let at = v * bits;
-                    let mut bytes = [0; 8];
-                    bytes.copy_from_slice(&from[at / 8..at / 8 + 8]);
-                    *word = (u64::from_le_bytes(bytes) >> (at % 8) & mask) as u32;
-                }
-                let mut reader = BitReader::starting_at(from, safe * bits);
-                for word in &mut words[safe..n] {
-                    *word = reader.get(bits as u32) as u32;
-                }
-            }
-        }
-        if !complete {
-            let mask = (1u64 << level_bits) - 1;
-            for level in 0..codec.levels() {
-                let index = |w: u32| u64::from(w) >> (level as u32 * level_bits) & mask;
-                let largest = words[..n].iter().fold(0, |largest, &w| index(w).max(largest));
-                if u128::from(largest) >= limit {
-                    let v = words[..n].iter().position(|&w| index(w) == largest).unwrap_or(0);
-                    return Err(wrong(codec, first + v, level, largest));
-                }
-            }
-        }
-        return Ok(());
+        return unpack_words(codec, from, first, n, words);
     }
     let mut reader = BitReader::new(from);
     let q = u64::from(codec.q());
