@@ -6,7 +6,7 @@ use super::arrays::{Arrays, input_error};
 use super::data::Track;
 use super::local::pairs;
 use super::model::{ClusterlessDecoder, LOG_FLOOR, UNIT, log_norm};
-use super::rows::Marked;
+use super::rows::{Decoding, Marked};
 use ellwand_gpu::products::word;
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source};
 
@@ -77,6 +77,21 @@ fn places(track: &Track<'_>, times: &[f64], model: &ClusterlessDecoder) -> Vec<f
     pairs(&places, dims)
 }
 
+/// Refuses arrays that do not fit the model, and marks that need f64.
+fn check(track: &Track<'_>, decoding: &Decoding<'_>, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
+    track.check("dec_position_time", "dec_position").map_err(input_error)?;
+    if track.dims != model.dims {
+        let problem = format!("it has {} dimensions", track.dims);
+        return Err(InputError::new("dec_position", problem, format!("{}, as position", model.dims)).into());
+    }
+    decoding.check(model).map_err(input_error)?;
+    if let Some(number) = model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
+        let why = format!("the mark kernels of electrode {number} need f64, which the device does not have");
+        return Err(PrepareError::Unsupported(why));
+    }
+    Ok(())
+}
+
 pub(super) fn predict(
     arrays: &Arrays,
     gpu: &Gpu,
@@ -85,18 +100,9 @@ pub(super) fn predict(
     let Some(track) = arrays.dec_track() else {
         return Err(InputError::new("dec_position_time", "it is missing", "where the animal was").into());
     };
-    track.check("dec_position_time", "dec_position").map_err(input_error)?;
-    if track.dims != model.dims {
-        let problem = format!("it has {} dimensions", track.dims);
-        return Err(InputError::new("dec_position", problem, format!("{}, as position", model.dims)).into());
-    }
     let spikes = arrays.decoding_spikes();
     let decoding = arrays.decoding(&spikes);
-    decoding.check(model).map_err(input_error)?;
-    if let Some(number) = model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
-        let why = format!("the mark kernels of electrode {number} need f64, which the device does not have");
-        return Err(PrepareError::Unsupported(why));
-    }
+    check(&track, &decoding, model)?;
     let edges = decoding.time_edges.len();
     let mut times = decoding.time_edges.to_vec();
     let mut heard = Vec::new();

@@ -212,11 +212,9 @@ pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputE
     Ok(())
 }
 
-/// The case of the user's arrays, and the arrays that the task uses.
-pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
-    let mut case = case.clone();
-    let heads = usize::try_from(case.int("heads").unwrap_or(0)).unwrap_or(0);
-    let mut sizes: Vec<(&str, usize)> = Vec::new();
+/// The sizes that the user's arrays imply, by axis.
+fn sizes(task: Task, heads: usize, given: &Tensors, fit: Fit) -> Result<Vec<(&'static str, usize)>, InputError> {
+    let mut sizes = Vec::new();
     let wants = |name: &str, have: &[usize], what: &str| {
         Err(InputError::new(name, format!("its shape is {have:?}"), what.to_owned()).help("none of them may be 0"))
     };
@@ -270,7 +268,14 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
             }
         }
     }
-    for (axis, size) in sizes {
+    Ok(sizes)
+}
+
+/// The case of the user's arrays, and the arrays that the task uses.
+pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+    let mut case = case.clone();
+    let heads = usize::try_from(case.int("heads").unwrap_or(0)).unwrap_or(0);
+    for (axis, size) in sizes(task, heads, &given, fit)? {
         let asked = case.int(axis).unwrap_or(0);
         // 0 stands for as many as of the queries.
         let usual = match axis {

@@ -164,8 +164,11 @@ pub(super) unsafe fn rows(
                     pack_block(at, packed);
                 }
                 let (keys, values) = packed.split_at(keys_len);
+                let first = at * block;
+                let met = Block { first, count: block.min(shape.keys - first), keys, values };
+                let mut work = Work { tiles: &mut *tiles, scores: &mut *scores, top: &mut *top, sum: &mut *sum };
                 // SAFETY: the caller's promise.
-                unsafe { one.meet(at * block, keys, values, tiles, scores, top, sum) };
+                unsafe { one.meet(&met, &mut work) };
             }
             let to = core.out.1.at(b, head, chunk.start);
             // SAFETY: these rows of the output belong to this call alone.
@@ -173,6 +176,22 @@ pub(super) unsafe fn rows(
             dispatch(isa, Finish { rows, stride: core.out.1.row, width: shape.head(), sum });
         }
     }
+}
+
+/// Packed keys and values, from key `first` on.
+struct Block<'a> {
+    first: usize,
+    count: usize,
+    keys: &'a [f32],
+    values: &'a [f32],
+}
+
+/// Buffers, and for each row the score subtracted from its scores and the sum of its weights.
+struct Work<'a> {
+    tiles: &'a mut [f32],
+    scores: &'a mut [f32],
+    top: &'a mut [f32],
+    sum: &'a mut [f32],
 }
 
 /// Some queries of one head.
@@ -186,110 +205,115 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Processes the block of keys that starts at `first`.
+    /// Processes a block of keys.
     ///
     /// # Safety
     /// As for [`single`], for these rows.
-    #[allow(clippy::too_many_arguments, reason = "keys, values, working memory and what is kept of the rows")]
-    unsafe fn meet(
-        &self,
-        first: usize,
-        keys: &[f32],
-        values: &[f32],
-        tiles: &mut [f32],
-        scores: &mut [f32],
-        top: &mut [f32],
-        sum: &mut [f32],
-    ) {
+    unsafe fn meet(&self, block: &Block<'_>, work: &mut Work<'_>) {
+        let shape = self.core.shape;
+        for row in self.rows.clone().step_by(ROWS) {
+            let visible: [usize; ROWS] = std::array::from_fn(|i| {
+                let row = (row + i).min(shape.sequence - 1);
+                shape.visible(self.core.lengths, self.b, row).saturating_sub(block.first).min(block.count)
+            });
+            // SAFETY: the caller's promise.
+            unsafe { self.meet_rows(row, visible, block, work) };
+        }
+    }
+
+    /// The product of `rows` queries from `row` on with the first `used` keys of a block.
+    fn scores<'a>(&self, row: usize, [rows, used]: [usize; 2], block: &Block<'a>, scores: &mut [f32]) -> Strip<'a> {
+        let (shape, (q, layout)) = (self.core.shape, self.core.q);
+        Strip {
+            rows,
+            depth: shape.head(),
+            a: q.wrapping_add(layout.at(self.b, self.head, row)),
+            a_stride: layout.row,
+            packed: block.keys,
+            packed_depth: shape.head(),
+            columns: block.count,
+            used,
+            onto: Onto::Zero,
+            c: scores.as_mut_ptr(),
+            c_stride: self.tiling.stride(&shape),
+            stream: false,
+        }
+    }
+
+    /// Processes a block of keys for the [`ROWS`] queries from `row` on, which see the first `visible` of them.
+    ///
+    /// # Safety
+    /// As for [`Chunk::meet`].
+    #[inline(always)]
+    unsafe fn meet_rows(&self, row: usize, visible: [usize; ROWS], block: &Block<'_>, work: &mut Work<'_>) {
         let Chunk { isa, core, .. } = *self;
         let shape = core.shape;
-        let count = self.tiling.block(&shape).min(shape.keys - first);
+        let rows = ROWS.min(self.rows.end - row);
+        let used = visible[rows - 1];
+        if used == 0 {
+            return;
+        }
         let stride = self.tiling.stride(&shape);
         // Weights are powers of two. The factor applies after the sums: rounding the keys once more would cost a third
         // of a millionth.
         let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
         let mut factors = [0.0; ROWS];
-        for row in self.rows.clone().step_by(ROWS) {
-            let rows = ROWS.min(self.rows.end - row);
-            let visible: [usize; ROWS] = std::array::from_fn(|i| {
-                let row = (row + i).min(shape.sequence - 1);
-                shape.visible(core.lengths, self.b, row).saturating_sub(first).min(count)
-            });
-            let used = visible[rows - 1];
-            if used == 0 {
-                continue;
-            }
-            let q = core.q.1.at(self.b, self.head, row);
-            let out = core.out.1.at(self.b, self.head, row);
-            let at = row - self.rows.start;
-            let weigh = Weigh {
-                q: core.q.0.wrapping_add(q),
-                q_stride: core.q.1.row,
-                head: shape.head(),
-                keys,
-                count,
-                visible,
-                used,
-                weights: &mut *scores,
-                stride,
-                tiles: &mut *tiles,
-                top: &mut top[at..at + rows],
-                sum: &mut sum[at..at + rows],
-                factors: &mut factors,
-                factor,
-            };
-            let weighed = dispatch(isa, weigh);
-            // SAFETY: `rows` rows of q are readable and of out writable, as the caller guarantees; the scores are a
-            // local buffer.
-            unsafe {
-                if weighed == Weighed::Lost {
-                    let one = Strip {
-                        rows,
-                        depth: shape.head(),
-                        a: core.q.0.add(q),
-                        a_stride: core.q.1.row,
-                        packed: keys,
-                        packed_depth: shape.head(),
-                        columns: count,
-                        used,
-                        onto: Onto::Zero,
-                        c: scores.as_mut_ptr(),
-                        c_stride: stride,
-                        stream: false,
-                    };
-                    strip(isa, one);
-                    let soften = Soften {
-                        scores: &mut *scores,
-                        stride,
-                        used,
-                        visible,
-                        top: &mut top[at..at + rows],
-                        sum: &mut sum[at..at + rows],
-                        factors: &mut factors,
-                        factor,
-                    };
-                    dispatch(isa, soften);
-                }
-                let two = Strip {
-                    rows,
-                    depth: used,
-                    a: scores.as_ptr(),
-                    a_stride: stride,
-                    packed: values,
-                    packed_depth: count,
-                    columns: shape.head(),
-                    used: shape.head(),
-                    onto: match first {
-                        0 => Onto::Zero,
-                        _ if weighed == Weighed::Kept => Onto::Old,
-                        _ => Onto::Scaled(&factors),
-                    },
-                    c: core.out.0.add(out),
-                    c_stride: core.out.1.row,
-                    stream: false,
+        let q = core.q.1.at(self.b, self.head, row);
+        let out = core.out.1.at(self.b, self.head, row);
+        let at = row - self.rows.start;
+        let weigh = Weigh {
+            q: core.q.0.wrapping_add(q),
+            q_stride: core.q.1.row,
+            head: shape.head(),
+            keys: block.keys,
+            count: block.count,
+            visible,
+            used,
+            weights: &mut *work.scores,
+            stride,
+            tiles: &mut *work.tiles,
+            top: &mut work.top[at..at + rows],
+            sum: &mut work.sum[at..at + rows],
+            factors: &mut factors,
+            factor,
+        };
+        let weighed = dispatch(isa, weigh);
+        // SAFETY: `rows` rows of q are readable and of out writable, as the caller guarantees; the scores are a
+        // local buffer.
+        unsafe {
+            if weighed == Weighed::Lost {
+                strip(isa, self.scores(row, [rows, used], block, work.scores));
+                let soften = Soften {
+                    scores: &mut *work.scores,
+                    stride,
+                    used,
+                    visible,
+                    top: &mut work.top[at..at + rows],
+                    sum: &mut work.sum[at..at + rows],
+                    factors: &mut factors,
+                    factor,
                 };
-                strip(isa, two);
+                dispatch(isa, soften);
             }
+            let two = Strip {
+                rows,
+                depth: used,
+                a: work.scores.as_ptr(),
+                a_stride: stride,
+                packed: block.values,
+                packed_depth: block.count,
+                columns: shape.head(),
+                used: shape.head(),
+                onto: match block.first {
+                    0 => Onto::Zero,
+                    _ if weighed == Weighed::Kept => Onto::Old,
+                    _ => Onto::Scaled(&factors),
+                },
+                c: core.out.0.add(out),
+                c_stride: core.out.1.row,
+                stream: false,
+            };
+            strip(isa, two);
         }
     }
 }

@@ -57,23 +57,39 @@ pub(crate) trait Kernels: 'static {
     fn bias_gelu(job: &mut Job, arrays: [Arg; 3], rows: [usize; 2], tanh: bool) -> Result<(), GpuError>;
 }
 
+/// The shape of a case that the kernels can compute.
+fn supported(op: Op, case: &Case) -> Result<Shape, PrepareError> {
+    let shape = Shape::of(case)?;
+    let why = if op.of(case) == Op::SoftCrossEntropyLoss {
+        "the kernels for GPUs take labels: targets=labels"
+    } else if shape.precision != Precision::F32 {
+        "the kernels for GPUs take arrays of f32: precision=f32"
+    } else if shape.allocation != Allocation::Reused {
+        "on a GPU arrays are made once: allocation=reused"
+    } else {
+        return Ok(shape);
+    };
+    Err(PrepareError::Unsupported(why.into()))
+}
+
+/// The label of each row, none of which may be the ignored one.
+fn all_labels(case: &Case, inputs: &Tensors) -> Result<Vec<u64>, PrepareError> {
+    let labels = labels::of(case, inputs)?;
+    if labels::counted(&labels) < labels.len() {
+        let why = "the kernels for GPUs skip no rows: labels without the ignore-index";
+        return Err(PrepareError::Unsupported(why.into()));
+    }
+    Ok(labels.iter().map(|&label| label as u64).collect())
+}
+
 fn prepare<K: Kernels>(
     op: Op,
     case: &Case,
     inputs: &Tensors,
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
-    let shape = Shape::of(case)?;
-    if op.of(case) == Op::SoftCrossEntropyLoss {
-        return Err(PrepareError::Unsupported("the kernels for GPUs take labels: targets=labels".into()));
-    }
-    if shape.precision != Precision::F32 {
-        return Err(PrepareError::Unsupported("the kernels for GPUs take arrays of f32: precision=f32".into()));
-    }
+    let shape = supported(op, case)?;
     let gpu = gpu(device)?;
-    if shape.allocation != Allocation::Reused {
-        return Err(PrepareError::Unsupported("on a GPU arrays are made once: allocation=reused".into()));
-    }
     let array = inputs.get("x")?;
     if array.len() != shape.elements() {
         return Err(InputError::new("x", format!("its shape is {:?}", array.shape()), "the shape of the case").into());
@@ -121,13 +137,7 @@ fn prepare<K: Kernels>(
             K::softmax(&mut job, [x, y], [rows, d])?;
         }
         (Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss, _) => {
-            let labels = labels::of(case, inputs)?;
-            if labels::counted(&labels) < labels.len() {
-                let why = "the kernels for GPUs skip no rows: labels without the ignore-index";
-                return Err(PrepareError::Unsupported(why.into()));
-            }
-            let labels: Vec<u64> = labels.iter().map(|&label| label as u64).collect();
-            let labels = job.hold(Buffer::of_u64(gpu, &labels)?);
+            let labels = job.hold(Buffer::of_u64(gpu, &all_labels(case, inputs)?)?);
             let losses = if each {
                 Losses::Each(job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?)
             } else {
