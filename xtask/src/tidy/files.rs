@@ -10,8 +10,15 @@ use super::Sources;
 /// Longest source file in lines; a longer one has more than one idea.
 const LONGEST: usize = 500;
 
-/// Longest function of the command line in lines. Elsewhere a table of rows or a kernel may be longer.
-const LONGEST_FUNCTION: usize = 60;
+/// Longest functions in lines, by folder; the first match counts.
+const LONGEST_FUNCTIONS: [(&str, usize); 6] = [
+    ("crates/ellwand/src/cli/", 60),
+    ("crates/", 80),
+    ("workloads/", 80),
+    ("devices/", 80),
+    ("app/", 80),
+    ("python/", 80),
+];
 
 /// Lists `.rs` files under `src/` that no `mod` names: the compiler never sees them.
 pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
@@ -61,27 +68,40 @@ pub(crate) fn short(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Lists functions of the command line that are too long. Relies on rustfmt: the closing brace has the indentation of
-/// the line with `fn`.
+/// Lists functions of products that are too long; tests may be longer. Relies on rustfmt: the closing brace has the
+/// indentation of the line with `fn`.
 pub(crate) fn short_functions(sources: &Sources) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    for (name, text) in sources.ending(&[".rs"]).filter(|(name, _)| name.starts_with("crates/ellwand/src/cli/")) {
+    for (name, text) in sources.ending(&[".rs"]) {
+        let longest = LONGEST_FUNCTIONS.iter().find(|(folder, _)| name.starts_with(folder));
+        let Some((_, longest)) = longest.filter(|_| !is_test(name)) else { continue };
         let lines: Vec<&str> = text.lines().collect();
         for (first, line) in lines.iter().enumerate() {
             let words = line.trim_start();
-            let begins =
-                ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn "].iter().any(|word| words.starts_with(word));
-            if !begins || line.ends_with(['}', ';']) {
+            if !begins_function(words) || line.ends_with(['}', ';']) {
                 continue;
             }
             let close = format!("{}}}", &line[..line.len() - words.len()]);
             let length = lines[first..].iter().position(|line| *line == close).map_or(0, |last| last + 1);
-            if length > LONGEST_FUNCTION {
+            if length > *longest {
                 broken.push(format!("{name}:{} is a function of {length} lines; split it by idea", first + 1));
             }
         }
     }
     Ok(broken)
+}
+
+fn is_test(file: &str) -> bool {
+    file.contains("/tests/") || file.ends_with("/tests.rs") || file.ends_with("_tests.rs")
+}
+
+/// True for a line such as `pub(super) unsafe fn name(..`.
+fn begins_function(line: &str) -> bool {
+    let before = ["const", "async", "unsafe", "extern", "\"C\""];
+    let visible = line.split_once("fn ").map(|(before, _)| before.trim()).filter(|_| !line.starts_with("//"));
+    visible.is_some_and(|words| {
+        words.split(' ').all(|word| word.is_empty() || word.starts_with("pub") || before.contains(&word))
+    })
 }
 
 #[cfg(test)]
@@ -109,5 +129,26 @@ mod tests {
     fn a_long_file_is_found() {
         let long = "x\n".repeat(LONGEST + 1);
         assert_eq!(short(&sources(&[("a.rs", &long), ("b.md", &long)])).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let of =
+            |lines: usize| format!("impl A {{\n    pub unsafe fn f(\n{}    }}\n}}\n", "        x\n".repeat(lines - 2));
+        let (fits, long) = (of(80), of(81));
+        let found = short_functions(&sources(&[
+            ("crates/a/src/fits.rs", &fits),
+            ("crates/a/src/long.rs", &long),
+            ("crates/ellwand/src/cli/fits.rs", &fits),
+            ("crates/a/tests/long.rs", &long),
+            ("tools/a/src/long.rs", &long),
+        ]));
+        assert_eq!(
+            found.unwrap(),
+            [
+                "crates/a/src/long.rs:2 is a function of 81 lines; split it by idea",
+                "crates/ellwand/src/cli/fits.rs:2 is a function of 80 lines; split it by idea",
+            ]
+        );
     }
 }
