@@ -130,6 +130,9 @@ impl Prepared for Widened {
             None => Ok(Tensors::new().with(OUTPUT, self.output.clone())),
         }
     }
+    fn threads(&self) -> Option<usize> {
+        self.inner.threads()
+    }
     fn what_ran(&self) -> String {
         format!("{}, widened from bf16", self.inner.what_ran())
     }
