@@ -10,7 +10,7 @@ use ellwand_profile::span;
 use super::fused::{self, Core, Tiling};
 use super::ops::Ops;
 use super::shape::{Layout, Shape};
-use super::way::{Steps, Way, ways};
+use super::way::{Way, ways};
 use super::{Task, arrays, bf16, naive, reference::reference};
 use crate::gemm::{Scratch, zeros};
 use ellwand_core::tensor::Buffer;
@@ -100,21 +100,6 @@ impl Job {
         arrays::check(task, &s, inputs)?;
         let lengths = arrays::lengths(&s, inputs).unwrap_or_default().to_vec();
         let array = arrays::output(task, &s);
-        let (d, n, head) = (s.dimension, s.sequence, s.head());
-        let products: &[(usize, usize)] = match (task, way.steps) {
-            (_, Steps::Reference | Steps::Plain) => &[],
-            (Task::Qkv, _) => &[(s.projected(), d)],
-            (Task::Scores, _) => &[(n, head)],
-            (Task::Softmax, _) => &[],
-            (Task::WeightedSum, _) => &[(head, n)],
-            (Task::Output, _) => &[(d, d)],
-            (Task::Core, Steps::Packed) => &[(s.keys, head), (head, s.keys)],
-            (Task::Core, _) => &[],
-            (Task::Whole, Steps::Packed) => &[(n, head), (head, n), (s.projected(), d), (d, d)],
-            (Task::Whole, Steps::Streamed) => &[(2 * s.kv_heads * head, d), (d, d)],
-            (Task::Whole, _) => &[(s.projected(), d), (d, d)],
-            (Task::Layer, _) => &[(s.projected(), d), (d, d), (4 * d, d), (d, 4 * d)],
-        };
         let fused = matches!(task, Task::Core | Task::Whole | Task::Layer);
         let tiles = match way.tiling() {
             Some(tiling) if fused => fused::scratch(way.threads(), &s, tiling),
@@ -128,7 +113,7 @@ impl Job {
             lengths,
             output: Tensor::zeros(Dtype::F32, &array.dims)?,
             buffers: Buffers::new(task, way, &s),
-            ops: Ops::new(Isa::of(case)?, way.parallel, products),
+            ops: Ops::new(Isa::of(case)?, way.parallel, &way.products(task, &s)),
             tiles,
             problem: None,
             threads: pool::threads(),

@@ -2,6 +2,7 @@
 
 use super::Task;
 use super::fused::Tiling;
+use super::shape::Shape;
 use ellwand_simd::pool;
 
 /// A method of computing a task.
@@ -39,21 +40,58 @@ impl Way {
         Self { parallel: true, ..self }
     }
 
+    // These matches name every method, so that a new one does not compile before it answers them all.
+
     pub(super) fn is_reference(&self) -> bool {
-        self.steps == Steps::Reference
+        match self.steps {
+            Steps::Reference => true,
+            Steps::Plain | Steps::Packed | Steps::Tiled(_) | Steps::Streamed => false,
+        }
     }
 
+    /// True for plain loops, false for packed products; the reference has neither.
     pub(super) fn is_plain(&self) -> bool {
-        self.steps == Steps::Plain
+        match self.steps {
+            Steps::Plain => true,
+            Steps::Reference | Steps::Packed | Steps::Tiled(_) | Steps::Streamed => false,
+        }
     }
 
     pub(super) fn is_streamed(&self) -> bool {
-        self.steps == Steps::Streamed
+        match self.steps {
+            Steps::Streamed => true,
+            Steps::Reference | Steps::Plain | Steps::Packed | Steps::Tiled(_) => false,
+        }
     }
 
     /// True if all scores are in memory at once.
     pub(super) fn keeps_scores(&self) -> bool {
-        matches!(self.steps, Steps::Plain | Steps::Packed)
+        match self.steps {
+            Steps::Plain | Steps::Packed => true,
+            Steps::Reference | Steps::Tiled(_) | Steps::Streamed => false,
+        }
+    }
+
+    /// The products whose packed factors need room, as columns and length of the sums.
+    pub(super) fn products(&self, task: Task, s: &Shape) -> Vec<(usize, usize)> {
+        let (d, n, head) = (s.dimension, s.sequence, s.head());
+        let projections = [(s.projected(), d), (d, d)];
+        match self.steps {
+            Steps::Reference | Steps::Plain => Vec::new(),
+            Steps::Packed | Steps::Tiled(_) | Steps::Streamed => match task {
+                Task::Qkv => vec![(s.projected(), d)],
+                Task::Scores => vec![(n, head)],
+                Task::Softmax => Vec::new(),
+                Task::WeightedSum => vec![(head, n)],
+                Task::Output => vec![(d, d)],
+                Task::Core if self.keeps_scores() => vec![(s.keys, head), (head, s.keys)],
+                Task::Core => Vec::new(),
+                Task::Whole if self.keeps_scores() => [&[(n, head), (head, n)][..], &projections].concat(),
+                Task::Whole if self.is_streamed() => vec![(2 * s.kv_heads * head, d), (d, d)],
+                Task::Whole => projections.into(),
+                Task::Layer => [&projections[..], &[(4 * d, d), (d, 4 * d)]].concat(),
+            },
+        }
     }
 
     pub(super) fn tiling(&self) -> Option<Tiling> {

@@ -258,7 +258,7 @@ fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
 
 /// The same for an operation with `bytes` of traffic, row by row or element by element.
 pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
-    let Way::Vector(isa) = way else { return (false, String::new()) };
+    let Some(isa) = way.isa() else { return (false, String::new()) };
     let why_not = match shape.stores {
         Stores::Ordinary => return (false, ", ordinary stores".into()),
         _ if isa == Isa::BASELINE => Some("the baseline has no others"),

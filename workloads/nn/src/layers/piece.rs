@@ -54,6 +54,14 @@ pub(super) enum Way {
 }
 
 impl Way {
+    /// The instruction set, if it uses vectors: stores and conversions depend on it.
+    pub(super) fn isa(self) -> Option<Isa> {
+        match self {
+            Way::Vector(isa) => Some(isa),
+            Way::Reference | Way::Scalar => None,
+        }
+    }
+
     /// Computes a piece; returns the sum of its losses (0 for other operations).
     pub(super) fn run(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         let _span = span(plan.step);

@@ -9,7 +9,6 @@ use crate::layers::loss::in_range;
 use crate::layers::op::{Op, Step};
 use crate::layers::piece::{PAGE, Piece, Plan, Way, span};
 use ellwand_simd::buffer::{Buffer, Pages};
-use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 
@@ -28,7 +27,7 @@ const BLOCK: usize = 4096;
 pub(super) fn piece(way: Way, plan: &Plan<'_>, piece: Piece<'_, u16>) -> f64 {
     let _span = span(plan.step);
     let Piece { x, second, labels, y, .. } = piece;
-    let Way::Vector(isa) = way else { return by_rows(way, plan, x, second, labels, y) };
+    let Some(isa) = way.isa() else { return by_rows(way, plan, x, second, labels, y) };
     let stream = plan.stream;
     match (plan.step, plan.tanh) {
         (Step::Whole(Op::Gelu), false) => dispatch(isa, Flat { a: x, b: x, y, stream, op: Gelu::<false> }),
@@ -255,23 +254,15 @@ impl Kernel for Narrow<'_> {
     }
 }
 
-/// The instruction set of a method, if it uses vectors.
-fn vector(way: Way) -> Option<Isa> {
-    match way {
-        Way::Vector(isa) => Some(isa),
-        Way::Reference | Way::Scalar => None,
-    }
-}
-
 fn widen_all(way: Way, from: &[u16], to: &mut [f32]) {
-    match vector(way) {
+    match way.isa() {
         Some(isa) => dispatch(isa, Widen { from, to }),
         None => to.iter_mut().zip(from).for_each(|(to, from)| *to = widen(*from)),
     }
 }
 
 fn narrow_all(way: Way, from: &[f32], to: &mut [u16], stream: bool) {
-    match vector(way) {
+    match way.isa() {
         Some(isa) => dispatch(isa, Narrow { from, to, stream }),
         None => to.iter_mut().zip(from).for_each(|(to, from)| *to = narrow(*from)),
     }
