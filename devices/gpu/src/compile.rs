@@ -14,7 +14,7 @@ use super::{GpuError, Source, find};
 /// # Errors
 /// Why NVRTC is unavailable.
 pub fn version() -> Result<(i32, i32), GpuError> {
-    find::nvrtc().map_err(GpuError::Absent)?;
+    find::nvrtc()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: two out-parameters; the library is loaded.
     unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result().map_err(call("nvrtcVersion"))?;
@@ -57,7 +57,7 @@ pub struct Resources {
 /// # Errors
 /// The compiler's messages with file and line, or why no compiler is available.
 pub fn compile(source: &Source, arch: &str) -> Result<Compiled, GpuError> {
-    find::nvrtc().map_err(GpuError::Absent)?;
+    find::nvrtc()?;
     let text = CString::new(source.whole())
         .map_err(|_| GpuError::Call { call: "nvrtcCreateProgram", problem: "the source holds a zero byte".into() })?;
     let name = CString::new(source.name).unwrap_or_default();

@@ -33,10 +33,10 @@ use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap
 ///
 /// # Errors
 /// Why no device can be used.
-pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
+pub(super) fn find() -> Result<Vec<(usize, Gpu)>, GpuError> {
     // SAFETY: loads the driver's library, which runs only NVIDIA's initialisers.
     if !unsafe { sys::is_culib_present() } {
-        return Err("libcuda not found".into());
+        return Err(GpuError::Absent("libcuda not found".into()));
     }
     // If the driver lacks a function, the binding panics at the first call of it.
     let found = catch_unwind(|| {
@@ -68,7 +68,8 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
             (true, true) => Err("the CUDA driver is there and knows no device".into()),
         }
     });
-    found.unwrap_or_else(|_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into()))
+    let lacks = |_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into());
+    found.unwrap_or_else(lacks).map_err(GpuError::Absent)
 }
 
 /// CUDA 12.8, the first driver with every function that Ellwand calls (`cuEventElapsedTime_v2` is the newest). A driver
@@ -467,8 +468,8 @@ mod tests {
         match super::find() {
             Ok(devices) => assert!(!devices.is_empty(), "an empty list must be an error with its reason"),
             Err(why) => {
-                assert!(["CUDA", "cuda"].iter().any(|word| why.contains(word)), "{why}");
-                assert_eq!(super::super::find_cuda().err().map(|error| error.to_string()), Some(why));
+                assert!(["CUDA", "cuda"].iter().any(|word| why.to_string().contains(word)), "{why}");
+                assert_eq!(super::super::find_cuda().err().map(|error| error.to_string()), Some(why.to_string()));
             }
         }
     }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use ellwand_core::device::Activity;
 use libloading::{Library, Symbol};
 
-use super::activity;
+use super::{GpuError, activity};
 
 /// Size of a record buffer in bytes, and its alignment.
 const BUFFER: usize = 1 << 20;
@@ -63,11 +63,11 @@ impl Cupti {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    pub(super) fn open(path: &Path) -> Result<Self, GpuError> {
         // SAFETY: runs only NVIDIA's initialisers.
         let library = unsafe { Library::new(path) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
-            format!("{}: {error}{cause}", path.display())
+            GpuError::Absent(format!("{}: {error}{cause}", path.display()))
         })?;
         Ok(Self { library })
     }
@@ -76,21 +76,21 @@ impl Cupti {
     ///
     /// # Safety
     /// `F` must be its documented type.
-    unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
+    unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, GpuError> {
         // SAFETY: the caller guarantees the type.
         unsafe { self.library.get(name.as_bytes()) }
             .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
+            .map_err(GpuError::Absent)
     }
 
-    fn check_status(&self, call: &str, code: c_int) -> Result<(), String> {
-        match code {
-            0 => Ok(()),
+    fn check_status(&self, call: &'static str, code: c_int) -> Result<(), GpuError> {
+        let problem = match code {
+            0 => return Ok(()),
             // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
-            35 => Err(format!(
-                "{call}: this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides"
-            )),
-            other => Err(format!("{call} gives error {other}{}", self.result_text(other))),
-        }
+            35 => "this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides".into(),
+            other => format!("error {other}{}", self.result_text(other)),
+        };
+        Err(GpuError::Call { call, problem })
     }
 
     /// CUPTI's text for an error.
@@ -113,7 +113,7 @@ impl Cupti {
     ///
     /// # Errors
     /// Why recording is unavailable.
-    pub(super) fn begin(&self) -> Result<u64, String> {
+    pub(super) fn begin(&self) -> Result<u64, GpuError> {
         type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
         type Complete = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
         type Register = unsafe extern "C" fn(Request, Complete) -> c_int;
@@ -153,7 +153,7 @@ impl Cupti {
     ///
     /// # Errors
     /// The error that CUPTI returned.
-    pub(super) fn end(&self, base: u64) -> Result<Vec<Activity>, String> {
+    pub(super) fn end(&self, base: u64) -> Result<Vec<Activity>, GpuError> {
         type Kind = unsafe extern "C" fn(c_int) -> c_int;
         type Flush = unsafe extern "C" fn(u32) -> c_int;
         type Next = unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> c_int;
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn a_library_that_is_missing_or_another_is_told_by_name() {
         let missing = Cupti::open(Path::new("libellwand-has-none.so")).err().unwrap();
-        assert!(missing.contains("libellwand-has-none.so"), "{missing}");
+        assert!(missing.to_string().contains("libellwand-has-none.so"), "{missing}");
         let other = Cupti::open(Path::new("libc.so.6")).unwrap();
-        assert!(other.begin().unwrap_err().contains("cuptiActivityRegisterCallbacks"));
-        assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
+        assert!(other.begin().unwrap_err().to_string().contains("cuptiActivityRegisterCallbacks"));
+        assert!(other.end(0).unwrap_err().to_string().contains("cuptiActivityDisable"));
     }
 
     /// A mock CUPTI: one call and the kernel that it launched, with the numbers of `cupti_activity.h`. It refuses the
@@ -309,7 +309,7 @@ mod tests {
         for kind in activity::KINDS {
             // SAFETY: as above.
             unsafe { *refused = kind as c_int };
-            assert!(library.begin().unwrap_err().contains("may not"));
+            assert!(library.begin().unwrap_err().to_string().contains("may not"));
             // SAFETY: as above.
             assert_eq!(unsafe { enabled() }, 0, "{kind} was refused");
         }
@@ -319,9 +319,9 @@ mod tests {
     fn a_user_who_may_not_look_is_told_what_decides_that() {
         let library = Cupti::open(Path::new("libc.so.6")).unwrap();
         assert_eq!(library.check_status("cuptiActivityEnable", 0), Ok(()));
-        let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err();
+        let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err().to_string();
         assert!(refused.contains("may not") && refused.contains("NVreg_RestrictProfilingToAdminUsers"), "{refused}");
         let other = library.check_status("cuptiActivityEnable", 7).unwrap_err();
-        assert_eq!(other, "cuptiActivityEnable gives error 7", "a library without words for it");
+        assert_eq!(other.to_string(), "cuptiActivityEnable: error 7", "a library without words for it");
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use super::GpuError;
+
 /// Folders to search, in order: `$ELLWAND_CUDA_LIBS`, `$CUDA_HOME`, the toolkit's usual locations, and NVIDIA's Python
 /// packages. The system's loader is tried before all of them.
 fn folders() -> Vec<PathBuf> {
@@ -52,26 +54,27 @@ fn library(folder: &Path, stem: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// The folders that were searched.
-pub(super) fn nvrtc() -> Result<(), String> {
+pub(super) fn nvrtc() -> Result<(), GpuError> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(search).clone()
+    FOUND.get_or_init(search).clone().map_err(GpuError::Absent)
 }
 
 /// Path of cuBLAS, or its plain name if the system's loader finds it.
 ///
 /// # Errors
 /// The folders that were searched.
-pub(super) fn cublas() -> Result<PathBuf, String> {
+pub(super) fn cublas() -> Result<PathBuf, GpuError> {
     // Its dependency is in the same folder; once loaded, it is found by its plain name.
-    file("libcublas.so", "NVIDIA's library of products (cuBLAS, libcublas)", &["libcublasLt.so"])
+    let about = "NVIDIA's library of products (cuBLAS, libcublas)";
+    file("libcublas.so", about, &["libcublasLt.so"]).map_err(GpuError::Absent)
 }
 
 /// Path of CUPTI, or its plain name if the system's loader finds it.
 ///
 /// # Errors
 /// The folders that were searched.
-pub(super) fn cupti() -> Result<PathBuf, String> {
-    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[])
+pub(super) fn cupti() -> Result<PathBuf, GpuError> {
+    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[]).map_err(GpuError::Absent)
 }
 
 fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {

@@ -10,6 +10,8 @@ use cudarc::driver::sys;
 use ellwand_core::device::{DeviceStatus, slowed};
 use libloading::{Library, Symbol};
 
+use super::GpuError;
+
 /// File name as the driver installs it.
 const NAME: &str = "libnvidia-ml.so.1";
 
@@ -49,8 +51,8 @@ impl Nvml {
     ///
     /// # Errors
     /// Why the state is unavailable.
-    pub(super) fn open(bus: &CStr) -> Result<Self, String> {
-        Self::from(NAME, bus)
+    pub(super) fn open(bus: &CStr) -> Result<Self, GpuError> {
+        Self::from(NAME, bus).map_err(GpuError::Absent)
     }
 
     fn from(name: &str, bus: &CStr) -> Result<Self, String> {

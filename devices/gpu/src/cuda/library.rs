@@ -11,7 +11,7 @@ impl Cuda {
         if let Some(library) = &self.enter()?.library {
             return Ok(library.kernel());
         }
-        let path = find::cublas().map_err(GpuError::Absent)?;
+        let path = find::cublas()?;
         let workspace = self.alloc(WORKSPACE)?;
         let mut state = self.enter_disturbing()?;
         let opened = Cublas::open(&path).and_then(|library| {

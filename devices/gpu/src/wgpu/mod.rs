@@ -23,8 +23,8 @@ use open::Opened;
 ///
 /// # Errors
 /// Why no adapter is available.
-pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
-    Ok(adapters()?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
+pub(super) fn find() -> Result<Vec<(usize, Gpu)>, GpuError> {
+    Ok(adapters().map_err(GpuError::Absent)?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
 }
 
 fn adapters() -> Result<Vec<Vulkan>, String> {
@@ -188,7 +188,7 @@ pub fn test_device() -> Option<super::GpuDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
         || std::env::var("CI").is_ok_and(|ci| ci == "true");
     // All tests of a program share one device.
-    static FOUND: std::sync::OnceLock<Result<Gpu, String>> = std::sync::OnceLock::new();
+    static FOUND: std::sync::OnceLock<Result<Gpu, GpuError>> = std::sync::OnceLock::new();
     match FOUND.get_or_init(|| find().map(|mut found| found.swap_remove(0).1)) {
         Ok(gpu) => Some(super::GpuDevice::new("wgpu:0".into(), gpu.clone())),
         Err(why) => {
