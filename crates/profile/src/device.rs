@@ -79,6 +79,31 @@ impl fmt::Display for ClockError {
 
 impl std::error::Error for ClockError {}
 
+/// Why [`Profiler::collect`] got nothing from a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimelineError {
+    /// The device's records or its clock cannot be read: the message of its driver or framework.
+    Unreadable(String),
+    /// Its clock cannot be mapped to the host's.
+    Clock {
+        /// Name of the device.
+        device: String,
+        /// Why no line fits its readings.
+        error: ClockError,
+    },
+}
+
+impl fmt::Display for TimelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => f.write_str(why),
+            Self::Clock { device, error } => write!(f, "{device}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TimelineError {}
+
 impl ClockMap {
     /// The line through the pairs by least squares, each weighted by the inverse square of its bracket's width.
     ///
@@ -160,8 +185,8 @@ pub trait DeviceTimeline {
     /// Reads both clocks ([`ClockPair::take`]). [`Profiler::collect`] asks several times.
     ///
     /// # Errors
-    /// Why the clock cannot be read, for people.
-    fn clock_pair(&mut self) -> Result<ClockPair, String>;
+    /// [`TimelineError::Unreadable`] if the clock cannot be read.
+    fn clock_pair(&mut self) -> Result<ClockPair, TimelineError>;
 
     /// Pairs read earlier, such as at the start of the recording: they determine the drift.
     fn earlier_pairs(&self) -> Vec<ClockPair> {
@@ -171,8 +196,8 @@ pub trait DeviceTimeline {
     /// Takes the operations finished since the last call.
     ///
     /// # Errors
-    /// Why they cannot be read, for people.
-    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String>;
+    /// [`TimelineError::Unreadable`] if they cannot be read.
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError>;
 }
 
 /// Readings of the device's clock for each collection; the narrowest brackets weigh most.
@@ -188,15 +213,15 @@ impl Profiler {
     ///
     /// # Errors
     /// If the device cannot be read or its clock cannot be mapped. The recording stays as it was.
-    pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, String> {
+    pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, TimelineError> {
         let Some(recording) = self.recording() else { return Ok(0) };
         let spans = device.take_spans()?;
         let mut pairs = device.earlier_pairs();
         for _ in 0..READINGS {
             pairs.push(device.clock_pair()?);
         }
-        let map = ClockMap::fit(&pairs).map_err(|error| format!("{}: {error}", device.device()))?;
         let name = device.device();
+        let map = ClockMap::fit(&pairs).map_err(|error| TimelineError::Clock { device: name.clone(), error })?;
         let error_ns = map.error_ticks * Recording::clock().ns_per_tick;
         recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
         let mut lanes = Lanes { device: name, begun: recording.begun_at(), map, known: Vec::new() };

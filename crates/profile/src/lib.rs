@@ -90,7 +90,7 @@ pub use clock::{Calibration, ClockKind};
 pub use cost::Cost;
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
-pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
+pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline, TimelineError};
 #[cfg(feature = "macros")]
 pub use ellwand_profile_macros::profile;
 pub use frames::{FrameRow, Frames};

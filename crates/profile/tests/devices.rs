@@ -3,7 +3,7 @@
 use ellwand_profile::clock::{calibration, ticks};
 use ellwand_profile::{
     ClockError, ClockMap, ClockPair, Counters, DeviceSpan, DeviceTimeline, Kind, LaneKind, Link, Mode, Options,
-    Profiler, Value, span,
+    Profiler, TimelineError, Value, span,
 };
 
 /// Device nanoseconds at a host time, for a clock that runs 250 ppm fast.
@@ -41,8 +41,8 @@ impl DeviceTimeline for Fake {
         "fake:0".into()
     }
 
-    fn clock_pair(&mut self) -> Result<ClockPair, String> {
-        let pair = ClockPair::take(|| Ok::<u64, String>(device_ns(ticks(), self.ns_per_tick)))?;
+    fn clock_pair(&mut self) -> Result<ClockPair, TimelineError> {
+        let pair = ClockPair::take(|| Ok::<u64, TimelineError>(device_ns(ticks(), self.ns_per_tick)))?;
         self.pairs.push(pair);
         Ok(pair)
     }
@@ -51,7 +51,7 @@ impl DeviceTimeline for Fake {
         self.pairs.clone()
     }
 
-    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String> {
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError> {
         Ok(std::mem::take(&mut self.spans))
     }
 }
@@ -134,10 +134,10 @@ impl DeviceTimeline for Broken {
     fn device(&self) -> String {
         "broken:1".into()
     }
-    fn clock_pair(&mut self) -> Result<ClockPair, String> {
+    fn clock_pair(&mut self) -> Result<ClockPair, TimelineError> {
         Ok(ClockPair { before: ticks(), device_ns: 7, after: ticks() })
     }
-    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String> {
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError> {
         Ok(Vec::new())
     }
 }
@@ -146,5 +146,6 @@ impl DeviceTimeline for Broken {
 fn a_device_whose_clock_stands_still_is_named() {
     let profiler = Profiler::new(Options::new(Mode::Aggregate));
     let error = profiler.collect(&mut Broken).unwrap_err();
-    assert!(error.starts_with("broken:1: the device's clock cannot be mapped"), "{error}");
+    assert_eq!(error, TimelineError::Clock { device: "broken:1".into(), error: ClockError::TooFewPairs });
+    assert!(error.to_string().starts_with("broken:1: the device's clock cannot be mapped"), "{error}");
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ellwand::profile::clock::ticks;
 use ellwand::profile::host::{self, Place};
 use ellwand::profile::{
-    ClockPair, Counters, DeviceSpan, DeviceTimeline, Guard, Kind, Measures, Mode, Options, Profiler, Site, Trace,
+    ClockPair, Counters, DeviceSpan, DeviceTimeline, Guard, Kind, Measures, Mode, Options, Profiler, Site,
+    TimelineError, Trace,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -272,7 +273,7 @@ impl Recorder {
         });
         let earlier = earlier.into_iter().map(|(before, device_ns, after)| ClockPair { before, device_ns, after });
         let mut timeline = Timeline { device, spans: spans.collect(), clock, earlier: earlier.collect() };
-        profiler.collect(&mut timeline).map_err(|problem| errors::raise(py, problem))
+        profiler.collect(&mut timeline).map_err(|error| errors::raise(py, error.to_string()))
     }
 }
 
@@ -308,16 +309,16 @@ impl DeviceTimeline for Timeline<'_> {
         self.device.clone()
     }
 
-    fn clock_pair(&mut self) -> Result<ClockPair, String> {
+    fn clock_pair(&mut self) -> Result<ClockPair, TimelineError> {
         let read = || self.clock.call0()?.extract::<u64>();
-        ClockPair::take(read).map_err(|error| errors::describe(self.clock.py(), &error))
+        ClockPair::take(read).map_err(|error| TimelineError::Unreadable(errors::describe(self.clock.py(), &error)))
     }
 
     fn earlier_pairs(&self) -> Vec<ClockPair> {
         self.earlier.clone()
     }
 
-    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String> {
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError> {
         Ok(std::mem::take(&mut self.spans))
     }
 }
