@@ -204,7 +204,7 @@ impl Device for Cpu {
 
     fn flush_cache(&self) -> Result<(), InputError> {
         let mut flush = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
-        flush.run(&environment::caches).map_err(|problem| InputError::setting("caches", problem, "warm"))
+        flush.run(&environment::caches).map_err(|error| InputError::setting("caches", error.to_string(), "warm"))
     }
 
     fn as_any(&self) -> &dyn Any {

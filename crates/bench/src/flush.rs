@@ -50,12 +50,23 @@ fn held(caches: &[Cache]) -> u64 {
     cores.saturating_mul(share(caches, cores))
 }
 
+/// Why the caches could not be flushed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FlushError {
+    #[error("no {bytes} bytes of memory are left to read instead of what the caches hold")]
+    Memory { bytes: usize },
+    #[error("no thread could be started to flush caches: {0}")]
+    Thread(std::io::Error),
+    #[error("a thread that flushes caches panicked")]
+    Panicked,
+}
+
 impl Flush {
     /// Flushes all caches. The first call allocates the buffers.
     ///
     /// # Errors
     /// If memory runs out or a thread cannot be started.
-    pub(crate) fn run(&mut self, caches: &dyn Fn() -> Vec<Cache>) -> Result<(), String> {
+    pub(crate) fn run(&mut self, caches: &dyn Fn() -> Vec<Cache>) -> Result<(), FlushError> {
         let cores = cores();
         if self.buffers.iter().map(|buffer| buffer.core).ne(cores.iter().copied()) {
             let words = usize::try_from(share(&caches(), cores.len() as u64)).unwrap_or(usize::MAX) / 8;
@@ -73,10 +84,9 @@ impl Flush {
 }
 
 impl Buffer {
-    fn room(words: usize) -> Result<Vec<u64>, String> {
+    fn room(words: usize) -> Result<Vec<u64>, FlushError> {
         let mut room = Vec::new();
-        let short = |_| format!("no {} bytes of memory are left to read instead of what the caches hold", 8 * words);
-        room.try_reserve_exact(words).map_err(short)?;
+        room.try_reserve_exact(words).map_err(|_| FlushError::Memory { bytes: 8 * words })?;
         Ok(room)
     }
 }
@@ -91,7 +101,7 @@ fn cores() -> Vec<Option<u32>> {
 }
 
 /// Applies `what` to all buffers in parallel, each on its own processor.
-fn on_each(buffers: &mut [Buffer], what: &(dyn Fn(&mut Buffer) + Sync)) -> Result<(), String> {
+fn on_each(buffers: &mut [Buffer], what: &(dyn Fn(&mut Buffer) + Sync)) -> Result<(), FlushError> {
     std::thread::scope(|scope| {
         let started = buffers.iter_mut().map(|buffer| {
             std::thread::Builder::new().name("flush".into()).spawn_scoped(scope, move || {
@@ -105,8 +115,8 @@ fn on_each(buffers: &mut [Buffer], what: &(dyn Fn(&mut Buffer) + Sync)) -> Resul
         let mut done = Ok(());
         for thread in started {
             let joined = match thread {
-                Ok(thread) => thread.join().map_err(|_| "a thread that flushes caches panicked".to_string()),
-                Err(error) => Err(format!("no thread could be started to flush caches: {error}")),
+                Ok(thread) => thread.join().map_err(|_| FlushError::Panicked),
+                Err(error) => Err(FlushError::Thread(error)),
             };
             done = done.and(joined);
         }
@@ -157,6 +167,6 @@ mod tests {
     #[test]
     fn memory_that_is_not_there_is_told() {
         let problem = Flush::default().run(&|| vec![cache("L3", 1 << 60, 1)]).unwrap_err();
-        assert!(problem.contains("bytes of memory"), "{problem}");
+        assert!(problem.to_string().contains("bytes of memory"), "{problem}");
     }
 }
