@@ -30,7 +30,7 @@ mod settling;
 mod shard;
 mod spans;
 
-pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
+pub use basis::{Basis, LONG_RUN_S};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};
@@ -141,18 +141,14 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level that holds `bytes`, divided over all threads (`many`) or used by one: private caches add up.
+    /// The smallest cache level that holds `bytes`, or `DRAM`: divided over all threads (`many`), where private caches add
+    /// up, or used by one.
     pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
         let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
             .find(|cache| bytes <= cache.bytes * copies(cache))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
-    }
-
-    /// The smallest cache level that holds `bytes`, or `DRAM`.
-    pub fn level_of(&self, bytes: u64) -> String {
-        self.level_of_threads(bytes, false)
     }
 }
 

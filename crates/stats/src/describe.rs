@@ -95,19 +95,6 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Shannon entropy, in bits, of a distribution given by counts.
-pub fn entropy_bits(counts: &[u64]) -> f64 {
-    let total: u64 = counts.iter().sum();
-    counts
-        .iter()
-        .filter(|count| **count > 0)
-        .map(|count| {
-            let p = *count as f64 / total as f64;
-            -p * p.log2()
-        })
-        .sum()
-}
-
 /// The geometric mean of ratios; `None` if empty or if a value is not positive.
 pub fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() || ratios.iter().any(|ratio| ratio.is_nan() || *ratio <= 0.0) {
@@ -160,12 +147,6 @@ mod tests {
         // Exact coverage for n = 25 is 95.67 %; four standard errors are 1.3 %.
         let share = covered as f64 / f64::from(trials);
         assert!((0.943..0.970).contains(&share), "{share}");
-    }
-
-    #[test]
-    fn entropy_of_fair_and_certain() {
-        assert_eq!(entropy_bits(&[5, 5, 5, 5]), 2.0);
-        assert_eq!(entropy_bits(&[7, 0]), 0.0);
     }
 
     proptest! {

@@ -116,7 +116,7 @@ pub use blocks::{MeanInterval, block_value, mean_interval};
 pub use change_points::{ChangePoint, change_points};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
 pub use course::{Course, Guess, Leg};
-pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
+pub use describe::{Summary, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
 pub use evidence::{Capital, Evidence, Outlook, Stakes, evidence, fewest_blocks, outlook, weighted_evidence};
 pub use forecast::FORECAST_LIMIT;

@@ -36,7 +36,7 @@ impl Basis {
     ///
     /// Short iterations use elapsed time: the fastest part of a slot misses most disturbances. Long iterations always
     /// meet a context switch, so they use CPU time, provided that every arm runs on the calling thread and CPU time
-    /// accounts for the time that passed ([`cpu_is_time`]); otherwise they use elapsed time too.
+    /// accounts for the time that passed; otherwise they use elapsed time too.
     pub fn of(samples: &[Sample], parallelism: Parallelism) -> Self {
         Self::among(&[[samples]], &[parallelism])
     }
@@ -114,18 +114,13 @@ fn cpu_may_be_judged<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelis
     parallelism.iter().all(|one| *one == Parallelism::Single) && accounts_for_time(blocks)
 }
 
-/// True if the CPU time of the calling thread accounts for the time that passed, except for what the scheduler gave to
-/// other processes.
+/// True if the CPU time of the calling threads accounts for the time that passed, except for what the scheduler gave to
+/// other processes: of each kind of time, the largest share among the arms of a block, averaged over the blocks, is
+/// small.
 ///
 /// It does not if other threads of the process worked, if the thread waited (sleep, lock, I/O, child process), or if
 /// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
 /// Slots without these counts return false too.
-pub fn cpu_is_time(samples: &[Sample]) -> bool {
-    accounts_for_time(&[[samples]])
-}
-
-/// [`cpu_is_time`] for several arms: of each kind of time, the largest share among the arms of a block, averaged over the
-/// blocks, is small.
 fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
     let mut sums = [0.0; 3];
     for arms in blocks {
@@ -228,9 +223,9 @@ mod tests {
     fn one_wait_among_many_slots_is_no_habit() {
         let mut slots = vec![slot(2000, 2000); 100];
         slots[7] = Sample { waits: Some(1), ..slot(2500, 2000) };
-        assert!(cpu_is_time(&slots));
+        assert!(accounts_for_time(&[[&slots[..]]]));
         slots[9] = Sample { waits: Some(1), ..slot(9000, 2000) };
-        assert!(!cpu_is_time(&slots));
+        assert!(!accounts_for_time(&[[&slots[..]]]));
     }
 
     #[test]
