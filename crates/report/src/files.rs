@@ -60,25 +60,6 @@ pub fn standing(dir: &Path, plots: &PlotNames) -> Vec<PathBuf> {
     named.chain(ours.map(|entry| entry.path())).collect()
 }
 
-/// Removes everything that [`standing`] finds in `dir`.
-///
-/// # Errors
-/// If a path cannot be removed; the error names it. The others are still removed.
-pub fn remove_all(dir: &Path, plots: &PlotNames) -> Result<(), ReportError> {
-    let mut result = Ok(());
-    for path in standing(dir, plots) {
-        match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-                result = Err(ReportError::File { path, cause })
-            }
-            _ => {}
-        }
-    }
-    // Fails, as it should, if the directory holds other files.
-    let _ = fs::remove_dir(dir.join("plots"));
-    result
-}
-
 fn make_dir(dir: &Path) -> Result<(), ReportError> {
     fs::create_dir_all(dir).map_err(|cause| ReportError::File { path: dir.to_path_buf(), cause })
 }

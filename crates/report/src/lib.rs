@@ -14,7 +14,7 @@ pub mod units;
 
 pub use diagnose::{Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, Saving, place};
 pub use error::ReportError;
-pub use files::{remove_all, standing, write_all};
+pub use files::{standing, write_all};
 #[cfg(feature = "page")]
 pub use formats::html;
 pub use formats::{FORMATS, Format, format};
