@@ -12,7 +12,9 @@ mod model;
 mod plots;
 pub mod units;
 
-pub use diagnose::{Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, Saving, place};
+pub use diagnose::{
+    Class, Confidence, Diagnosis, DiagnosisRule, Evidence, Finding, Lever, Limit, Part, RULES, Saving, place,
+};
 pub use error::ReportError;
 pub use files::{standing, write_all};
 #[cfg(feature = "page")]

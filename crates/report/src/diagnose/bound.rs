@@ -1,11 +1,11 @@
 //! The rule that names what limits each implementation and the change that would help most.
 
 use super::limit::{ABOVE, BINDS, CLOSE};
-use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
 use crate::model::{Report, Row};
 
 /// One finding per implementation and limit, at the largest case with that limit.
-pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn bound_by(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
         let mut labels: Vec<String> = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
     findings
 }
 
-fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Option<Finding> {
+fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
     // Other rules cover faults, busy machines and times below resolution; an unexplained time gives no finding.

@@ -1,7 +1,7 @@
 //! Rules about the distance to the measured peaks (Williams, Waterman, Patterson 2009).
 
 use super::limit::ABOVE;
-use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
 use crate::model::{Report, Row};
 
 const FAR: f64 = 0.3;
@@ -29,7 +29,7 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
     })
 }
 
-pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let hit = group.worst(ABOVE, |row| {
             let d = row.diagnosis.as_ref()?;
@@ -49,7 +49,7 @@ pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
     judged(report).into_iter().filter_map(one).collect()
 }
 
-pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
         // A limit that explains the time says more than the distance to another one.

@@ -2,7 +2,7 @@
 
 use ellwand_core::{Reading, Work, ceiling};
 
-use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
 use crate::model::{Report, Row};
 
 /// Another implementation is named if it holds at most this share.
@@ -15,7 +15,7 @@ fn held(row: &Row) -> Option<f64> {
 
 /// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
 /// reports the largest such case with the time to write and read the intermediates once.
-pub(super) fn intermediate(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
         let mut hits: Vec<(&Row, &Row)> = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn intermediate(report: &Report, rule: &Rule) -> Vec<Finding> {
 fn finding(
     report: &Report,
     group: &Group<'_>,
-    rule: &Rule,
+    rule: &DiagnosisRule,
     row: &Row,
     other: &Row,
     cases: (usize, usize),

@@ -153,79 +153,83 @@ impl Finding {
 }
 
 /// A rule: a function from the report to findings.
-pub struct Rule {
+pub struct DiagnosisRule {
     /// Stable key of the rule.
     pub id: &'static str,
     /// What it looks for, and its threshold.
     pub about: &'static str,
     /// Finds all cases that match.
-    pub apply: fn(&Report, &Rule) -> Vec<Finding>,
+    pub apply: fn(&Report, &DiagnosisRule) -> Vec<Finding>,
 }
 
 /// All rules. To add one, add a row.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[DiagnosisRule] = &[
+    DiagnosisRule {
         id: "above-ceiling",
         about: "faster than the measured peaks allow (share of the ceiling above 105 %, between two cache levels of that of the faster one): the ceiling or the count of work is at fault",
         apply: ceiling::above,
     },
-    Rule { id: "below-resolution", about: "an iteration is too short to measure", apply: quality::below_resolution },
-    Rule {
+    DiagnosisRule {
+        id: "below-resolution",
+        about: "an iteration is too short to measure",
+        apply: quality::below_resolution,
+    },
+    DiagnosisRule {
         id: "contended",
         about: "elapsed time is at least 1.2 times the CPU time; threads had less than 80 % of their processors while other programs switched them out; where the CPU time is unknown, every second sample lost the processor",
         apply: quality::contended,
     },
-    Rule {
+    DiagnosisRule {
         id: "weak-baseline",
         about: "speed-ups are stated, because somebody asked for it, against an implementation that is at least twice as slow as the next one",
         apply: peers::weak_baseline,
     },
-    Rule {
+    DiagnosisRule {
         id: "page-faults",
         about: "page faults go on in the steady state (at least 0.5 an iteration, and 1 % of the time where the cost of one is known)",
         apply: quality::page_faults,
     },
-    Rule {
+    DiagnosisRule {
         id: "outliers",
         about: "few items make most of a mean, by the thresholds that their workload states",
         apply: quality::outliers,
     },
-    Rule {
+    DiagnosisRule {
         id: "overhead-bound",
         about: "the smallest case costs at least 3 times as much per item as the largest",
         apply: overhead::small_cases,
     },
-    Rule {
+    DiagnosisRule {
         id: "first-run",
         about: "the first run costs at least 10 times the steady state and at least 100 µs",
         apply: overhead::first_run,
     },
-    Rule {
+    DiagnosisRule {
         id: "host-bound",
         about: "the host takes at least as long to launch it as the device to run it",
         apply: overhead::launching,
     },
-    Rule {
+    DiagnosisRule {
         id: "threads-do-not-pay",
         about: "an implementation that ran on several threads is at least 5 % slower than the same way of computing on one thread at the same case",
         apply: peers::threads_do_not_pay,
     },
-    Rule {
+    DiagnosisRule {
         id: "threads-idle",
         about: "at its largest case an implementation with several threads keeps less than 60 % of the processors busy",
         apply: peers::threads_idle,
     },
-    Rule {
+    DiagnosisRule {
         id: "working-memory",
         about: "it keeps at least as many bytes of intermediate results as it must read and write, and another implementation of the case, no slower, at most a tenth of that",
         apply: memory::intermediate,
     },
-    Rule {
+    DiagnosisRule {
         id: "far-from-ceiling",
         about: "below 30 % of the measured peaks at the largest case, and no limit explains the time",
         apply: ceiling::far,
     },
-    Rule {
+    DiagnosisRule {
         id: "bound-by",
         about: "the limit that takes most of the time: a measured cost of at least 40 % (traffic or operations where operations are required: 60 %, or 40 % if the rest is smaller; calls and launches: at most 5 empty ones; waking threads: at most 7 times its cost; latency, where each load needs the one before: 0.4 to 1.7 loads in flight), or instructions, if at least 60 % is left",
         apply: bound::bound_by,
@@ -305,7 +309,7 @@ impl<'a> Group<'a> {
     }
 
     /// A finding on `row` of this group.
-    pub(crate) fn finding(&self, rule: &Rule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
+    pub(crate) fn finding(&self, rule: &DiagnosisRule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
         Finding {
             rule: rule.id.to_string(),
             class,

@@ -1,6 +1,6 @@
 //! Rules about costs that do not grow with the work: calls, dispatch, launches, first-touch faults.
 
-use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
 use crate::model::{Report, Row};
 
 const PER_ITEM: f64 = 3.0;
@@ -13,7 +13,7 @@ fn per_item(row: &Row) -> Option<f64> {
 }
 
 /// Compares the time per item of the smallest and the largest case that differ only in the number of items.
-pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn small_cases(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let timed: Vec<&Row> = group.rows.iter().filter(|row| per_item(row).is_some()).copied().collect();
         let hits: Vec<(&Row, &Row, f64)> = timed.iter().filter_map(|small| pair(small, &timed)).collect();
@@ -58,7 +58,7 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
 /// Finds cases in which launching takes the host longer than the device needs for the work. The device waits while a
 /// slot is queued, so the wall time beyond the device time belongs to the host; if queueing and work overlap, the host
 /// time is even longer.
-pub(super) fn launching(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     // Starting and ending a slot also counts as wall time; for cold slots of one iteration it would dominate.
     let device = |row: &Row| row.median("time").filter(|_| row.device != "cpu" && row.caches.is_warm());
     let host = |row: &Row| Some((row.median("wall-time")? - device(row)?).max(0.0));
@@ -81,7 +81,7 @@ pub(super) fn launching(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn first_run(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let hit = group.worst(FIRST_OVER_STEADY, |row| {
             // A short first run is not worth mentioning, however much shorter later ones are.

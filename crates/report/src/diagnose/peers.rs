@@ -2,7 +2,7 @@
 
 use ellwand_core::Parallelism;
 
-use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
 use crate::model::{ONLY, Report, Row};
 
 const WEAK: f64 = 2.0;
@@ -10,7 +10,7 @@ const BUSY: f64 = 0.6;
 
 /// A slow, simple baseline inflates speed-ups. Suggests the slowest other implementation as a fairer baseline, at the
 /// case with the largest gap.
-pub(super) fn weak_baseline(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Only for a baseline chosen by the user: warnings about the workload's default would appear in every report.
     if report.options.baseline.is_none() {
@@ -102,7 +102,7 @@ fn way(what_ran: &str) -> Vec<&str> {
     what_ran.split(", ").filter(|part| !counts(part)).collect()
 }
 
-pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
         let mut hits: Vec<(&Row, &Row, f64)> = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
 }
 
 /// Uses CPU time over wall time, the number of busy processors.
-pub(super) fn threads_idle(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let row = group.largest().filter(|row| row.parallelism == Parallelism::Many && row.held_up.is_none())?;
         let cores = f64::from(report.runs.get(group.run)?.environment.cores);

@@ -4,7 +4,7 @@ use ellwand_core::CeilingKind;
 use ellwand_core::ceiling::cost;
 use ellwand_core::view::{Outliers, View};
 
-use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
 use crate::model::{Report, Row};
 use crate::units::clean;
 
@@ -14,7 +14,7 @@ const FAULTS: f64 = 0.5;
 /// Costs below this share of the time are not worth mentioning.
 const WORTH: f64 = 0.01;
 
-pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn below_resolution(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let hit = group.worst(0.0, |row| row.resolution_s.filter(|_| row.below_resolution))?;
         let tiny = group.rows.iter().filter(|row| row.below_resolution).count();
@@ -28,7 +28,7 @@ pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         // CPU time shows directly how much was lost. A context switch need not cost anything (a sample of several
         // milliseconds nearly always has one), so switches count only without CPU time.
@@ -66,7 +66,7 @@ pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let ceilings = &report.runs.get(group.run)?.environment.ceilings;
         let share = |row: &Row| {
@@ -92,7 +92,7 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
 }
 
 /// Views of kind `outliers`: a few items dominate a mean, which then says little about the others.
-pub(super) fn outliers(report: &Report, rule: &Rule) -> Vec<Finding> {
+pub(super) fn outliers(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let found = |view: &Outliers, group: Group<'_>| {
         let outside = |row: &Row| view.share.iter().find_map(|(id, next)| Some((row.reading(id)?, id, next)));
         let share = |row: &Row| {
