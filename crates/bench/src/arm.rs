@@ -130,7 +130,7 @@ impl<'a> Arm<'a> {
         taken.map_err(failed)?.map_err(failed)
     }
 
-    fn timed(&mut self, poisoned: bool) -> Result<sample::Taken, Outcome> {
+    fn timed(&mut self, poisoned: bool) -> Result<sample::SlotTiming, Outcome> {
         self.poisoned = poisoned;
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || {

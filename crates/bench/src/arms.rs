@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
 use crate::compare::{
-    AGED_BLOCKS, ARMS, Ask, BASELINE, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent, Taken, Terms,
-    over_blocks,
+    AGED_BLOCKS, ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent,
+    Terms, over_blocks,
 };
 use crate::sample::Slot;
 use crate::settings::SLOT_NS;
@@ -154,7 +154,7 @@ impl Arms<'_> {
     /// Takes the next block that counts. Without settling curves, the first block shows whether both sides have
     /// comparable slot shapes; if not, it is discarded and both get new shapes. The decision depends on the speed ratio
     /// but not on which side is the candidate, so the coin stays fair.
-    fn block(&mut self, coin: &mut ChaCha8Rng, ask: Ask) -> Result<Taken, NoDecision> {
+    fn block(&mut self, coin: &mut ChaCha8Rng, ask: Ask) -> Result<BlockSamples, NoDecision> {
         let end = self.begin.elapsed().as_secs_f64() + ask.left_s;
         let (taken, opened) = self.take(coin, ask.rounds, end)?;
         if self.blocks > 1 || self.settling.iter().any(Option::is_some) {
@@ -209,7 +209,12 @@ impl Arms<'_> {
     }
 
     /// Takes a block; it must end `end` seconds after the comparison began.
-    fn take(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds, end: f64) -> Result<(Taken, Vec<Opened>), NoDecision> {
+    fn take(
+        &mut self,
+        coin: &mut ChaCha8Rng,
+        wanted: Rounds,
+        end: f64,
+    ) -> Result<(BlockSamples, Vec<Opened>), NoDecision> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         // A process that does not get ready in time is ended.
@@ -241,7 +246,7 @@ impl Arms<'_> {
         self.blocks += 1;
         self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
         let spent = Spent { start_s, rounds_s, gone_s, usual: length.usual as f64 };
-        Ok((Taken { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
+        Ok((BlockSamples { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
     }
 
     /// The slot shape of each arm and how it opened; remembers what ran, and the first readings.

@@ -18,7 +18,7 @@ use ellwand_core::verdict::Verdict;
 use rand::seq::SliceRandom;
 
 use crate::check::plain;
-use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Spent, Taken, Terms, over_blocks};
+use crate::compare::{ARMS, Basis, BlockSamples, Choice, Decision, NoDecision, Spent, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 use crate::guard::Guard;
 
@@ -65,7 +65,7 @@ pub fn compare(
         // The shortest runs of a block count as one round.
         let rounds_s = start.elapsed().as_secs_f64();
         let spent = Spent { start_s: 0.0, rounds_s, gone_s: runner.gone_s(), usual: 1.0 };
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     })?;
     if same_output {
         // A decision is not thrown away because its last two runs are somewhat slower than the first two.

@@ -261,7 +261,7 @@ impl From<StatsError> for NoDecision {
 }
 
 /// The samples of one block.
-pub(crate) struct Taken {
+pub(crate) struct BlockSamples {
     /// The samples of each arm, round by round.
     pub(crate) samples: [Vec<Sample>; 3],
     /// How to choose the judged times; the same in every block.

@@ -6,7 +6,7 @@ use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_lower_bou
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::compare::{Basis, Call, Choice, Decision, Rounds, Spent, Taken, Terms, over_blocks};
+use crate::compare::{Basis, BlockSamples, Call, Choice, Decision, Rounds, Spent, Terms, over_blocks};
 
 /// Blocks of 24 rounds that take about as long as starting their processes.
 const SPENT: Spent = Spent { start_s: 0.012, rounds_s: 0.5e-3 * 24.0, gone_s: 0.0, usual: 24.0 };
@@ -68,7 +68,7 @@ fn compare(arms: [Slow; 2], seed: u64) -> Decision {
         };
         let [baseline, candidate] = arms;
         let samples = [baseline, candidate, baseline].map(|slow| slots(slow, rounds, &mut random));
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent: SPENT })
+        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent: SPENT })
     })
     .unwrap()
 }
@@ -131,7 +131,7 @@ fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
     let terms = Terms::new(0.015, 0.01, Some(8), Limits::default(), 5).unwrap();
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
         let samples = [Slow::Never, Slow::Tail, Slow::Never].map(|slow| slots(slow, 24, &mut random));
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent: SPENT })
+        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent: SPENT })
     })
     .unwrap();
     assert_eq!(decision.change.difference, Difference::Same);

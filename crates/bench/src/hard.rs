@@ -16,7 +16,7 @@ pub struct Hard(Vec<(HardSet, Tensors)>);
 
 /// How an implementation did on the hard sets.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct HardResult {
     /// Sets on which it is right, for every case of the set that it supports.
     pub right: usize,
     /// Sets outside its declared range, with that range; or why an answer of another library is not right there.
@@ -52,8 +52,8 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// The first wrong or failed outcome, which names its set.
-    pub fn judged_on(&self, cell: &Cell, hard: &Hard, row: &Implementation) -> Result<Judged, Outcome> {
-        let mut judged = Judged::default();
+    pub fn judged_on(&self, cell: &Cell, hard: &Hard, row: &Implementation) -> Result<HardResult, Outcome> {
+        let mut judged = HardResult::default();
         for (set, expected) in &hard.0 {
             if let Some(limit) = row.limits.iter().find(|limit| limit.set == set.name) {
                 judged.excepted.push((set.name.clone(), limit.range.to_string()));

@@ -15,7 +15,7 @@ pub(crate) const MOST_PARTS: u64 = 5;
 
 /// The timing of one slot.
 #[derive(Debug, Clone, Default)]
-pub struct Taken {
+pub struct SlotTiming {
     /// Time and counters of the whole slot.
     pub timing: Timing,
     /// Time of each part in nanoseconds, if the device can time parts.
@@ -32,7 +32,7 @@ pub fn slot(
     scope: CpuScope,
     prepared: &mut dyn Prepared,
     shape: Slot,
-) -> Result<Taken, DeviceError> {
+) -> Result<SlotTiming, DeviceError> {
     let most = prepared.most_iterations().max(1);
     let mut head = shape.lead;
     // Head iterations that cannot be loaded together with those of the slot run first.
@@ -56,12 +56,12 @@ pub fn slot(
         }
     };
     let (timing, parts_ns) = device.time_parts(scope, shape.parts.max(1), &mut part);
-    synced.map(|()| Taken { timing, parts_ns })
+    synced.map(|()| SlotTiming { timing, parts_ns })
 }
 
 /// Makes a sample of a timed slot.
-pub fn sample(shape: Slot, taken: &Taken) -> Sample {
-    let Taken { timing, parts_ns } = taken;
+pub fn sample(shape: Slot, taken: &SlotTiming) -> Sample {
+    let SlotTiming { timing, parts_ns } = taken;
     let fastest_ns = parts_ns.iter().min().filter(|_| parts_ns.len() > 1).copied();
     Sample {
         iterations: shape.iterations,

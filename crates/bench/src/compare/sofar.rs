@@ -9,7 +9,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    Ask, BASELINE, BlockValue, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Taken, Terms, call,
+    Ask, BASELINE, BlockSamples, BlockValue, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent,
+    Terms, call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -44,7 +45,7 @@ struct Sofar {
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(f64, f64),
-    take: &mut dyn FnMut(&mut ChaCha8Rng, Ask) -> Result<Taken, NoDecision>,
+    take: &mut dyn FnMut(&mut ChaCha8Rng, Ask) -> Result<BlockSamples, NoDecision>,
 ) -> Result<Decision, NoDecision> {
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
     let mut sofar = Sofar {
@@ -109,8 +110,8 @@ impl Sofar {
         self.decide(end)
     }
 
-    fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
-        let Taken { samples, basis, spent } = taken;
+    fn add(&mut self, taken: &BlockSamples) -> Result<(), NoDecision> {
+        let BlockSamples { samples, basis, spent } = taken;
         let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         let [start_s, rounds_s] = [self.spent.start_s + spent.start_s, self.spent.rounds_s + spent.rounds_s];
         if block == 0 {

@@ -34,7 +34,7 @@ fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f
     let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
     let samples = [samples(baseline), samples(candidate), samples(control)];
     over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
-        Ok(Taken {
+        Ok(BlockSamples {
             samples: samples.clone(),
             basis: Choice::Fixed(basis, Basis::Cpu),
             spent: Spent { usual: 2.0, ..Spent::default() },
@@ -70,7 +70,7 @@ fn the_runs_of_commands_in_a_block_are_one_round_of_the_forecast() {
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
         gone_s += 2.0;
         let spent = Spent { start_s: 0.0, rounds_s: 2.0, gone_s, usual: 1.0 };
-        Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+        Ok(BlockSamples { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     });
     assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 8)));
 }
@@ -84,7 +84,7 @@ fn the_forecast_of_large_cases_leaves_out_what_the_first_block_learns() {
         // 24 rounds are usual, and slow blocks end after six.
         let spent = Spent { start_s, rounds_s: 0.4, gone_s: gone_s + start_s + 0.4, usual: 24.0 };
         (gone_s, start_s) = (spent.gone_s, 0.8);
-        Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+        Ok(BlockSamples { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     });
     assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 8)));
 }
@@ -124,7 +124,7 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
         let mut heard = Vec::new();
         over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
             heard.push(ask.rounds);
-            Ok(Taken {
+            Ok(BlockSamples {
                 samples: samples.clone(),
                 basis: Choice::Fixed(Basis::Fastest, Basis::Cpu),
                 spent: Spent { usual: 2.0, ..Spent::default() },
@@ -156,7 +156,7 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
             };
             let samples = [samples(&slots(0.0, 5)), samples(&slots(off, 7)), samples(&slots(0.0, 11))];
             let spent = Spent { start_s: 1e-3 * start, rounds_s: 1e-3 * 12.0, gone_s: 0.0, usual: 12.0 };
-            Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
+            Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
         })
         .unwrap();
         heard
@@ -205,7 +205,7 @@ fn timed(budget_s: f64, rounds: f64, processes: f64, round_s: f64) -> (Result<De
         };
         let samples = [slots(5, 0.0), slots(7, processes * spread(block)), slots(11, 0.0)].map(|slots| samples(&slots));
         let spent = Spent { start_s: 0.02, rounds_s: block_s - 0.02, gone_s, usual: 12.0 };
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
+        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
     });
     (decided, gone_s)
 }

@@ -12,7 +12,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use self::noise::{Cost, Noise, Recorded, SHAPES, Shape};
-use crate::compare::{Basis, Call, Choice, NoDecision, Rounds, Spent, Taken, Terms, over_blocks};
+use crate::compare::{Basis, BlockSamples, Call, Choice, NoDecision, Rounds, Spent, Terms, over_blocks};
 use crate::worker::Limits;
 
 /// The usual budget of a case.
@@ -56,7 +56,7 @@ fn decide(noise: &Noise, theta: f64, seed: u64, budget_s: f64) -> Decided {
         seconds += cost.start_s + rounds * cost.round_s;
         timed += rounds * cost.timed_s;
         let spent = Spent { start_s: cost.start_s, rounds_s: rounds * cost.round_s, gone_s: seconds, usual };
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent })
+        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent })
     });
     let (call, blocks) = match decision {
         Ok(decision) => (decision.call, decision.blocks.len()),

@@ -7,7 +7,7 @@ mod series;
 
 pub use floor::{Floor, MULTIPLY, floor};
 pub use kernels::{BRANCHES, CHAIN, DRAM, L2, L3, MODES, PLAIN, SLOWED, TAIL, TWIN};
-pub use series::{End, Taken, series};
+pub use series::{DecisionEvent, End, series};
 
 use std::collections::BTreeMap;
 

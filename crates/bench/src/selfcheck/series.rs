@@ -23,7 +23,7 @@ pub enum End {
 
 /// Progress event after one decision.
 #[derive(Debug)]
-pub struct Taken<'a> {
+pub struct DecisionEvent<'a> {
     /// Index of the trial.
     pub trial: usize,
     /// The decision; `None` if an arm failed or the time ran out before the fewest blocks.
@@ -44,7 +44,7 @@ pub fn series(
     terms: &mut dyn FnMut() -> Terms,
     interrupt: &AtomicBool,
     enough: &mut dyn FnMut() -> bool,
-    on_decision: &mut dyn FnMut(Taken<'_>),
+    on_decision: &mut dyn FnMut(DecisionEvent<'_>),
 ) -> Result<(Vec<Row>, End), NoDecision> {
     let mut sofar: Vec<Sofar> = trials.iter().map(|_| Sofar::default()).collect();
     let mut end = End::Whole;
@@ -64,13 +64,13 @@ pub fn series(
             Ok(mut decision) => {
                 let spent = spent_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
                 sofar.cpu_s.extend(spent.map(|ns| ns as f64 * 1e-9));
-                on_decision(Taken { trial, decision: Some(&decision), done: sofar.done() + 1 });
+                on_decision(DecisionEvent { trial, decision: Some(&decision), done: sofar.done() + 1 });
                 // Hundreds of decisions are kept, and nothing reads their raw samples.
                 decision.samples = Default::default();
                 sofar.decisions.push(decision);
             }
             Err(NoDecision::Ended { .. } | NoDecision::OutOfTime(_)) => {
-                on_decision(Taken { trial, decision: None, done: sofar.done() + 1 });
+                on_decision(DecisionEvent { trial, decision: None, done: sofar.done() + 1 });
                 sofar.failed += 1;
             }
             Err(NoDecision::Interrupted) => {

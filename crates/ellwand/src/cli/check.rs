@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use ellwand_bench::hard::Judged;
+use ellwand_bench::hard::HardResult;
 use ellwand_bench::{Cell, Instrument, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
@@ -153,7 +153,7 @@ fn judge_cell(
 }
 
 /// The verdict on ordinary inputs, with the result on the hard sets.
-fn and_hard(verdict: Verdict, judged: &Judged) -> Verdict {
+fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
     let mut detail = verdict.detail;
     match judged.right {
         0 => {}

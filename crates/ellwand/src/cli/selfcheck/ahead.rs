@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use ellwand_bench::compare::Call;
-use ellwand_bench::selfcheck::{Taken, Trial, is_equal};
+use ellwand_bench::selfcheck::{DecisionEvent, Trial, is_equal};
 use ellwand_core::stats::Difference;
 
 use super::table::planted;
@@ -38,7 +38,7 @@ impl<'a> Ahead<'a> {
     }
 
     /// Counts a decision, `gone` after the begin.
-    pub(super) fn taken(&mut self, taken: &Taken<'_>, gone: Duration) {
+    pub(super) fn taken(&mut self, taken: &DecisionEvent<'_>, gone: Duration) {
         let trial = &self.trials[taken.trial];
         let sofar = &mut self.taken[taken.trial];
         *sofar = (taken.done, sofar.1 + taken.decision.map_or(0.0, |decision| decision.elapsed_s));
