@@ -85,6 +85,9 @@ fn percent(share: f64) -> String {
 
 type Cell = Box<dyn Fn(&Row) -> String>;
 
+/// Share of an operation's time from which the profiler's own cost has a column; below, its line in the breakdown is enough.
+const NOTICEABLE: f64 = 0.02;
+
 fn of(name: &'static str, cell: impl Fn(&Row) -> String + 'static) -> (&'static str, Cell) {
     (name, Box::new(cell))
 }
@@ -136,7 +139,7 @@ fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
     if any(|row| row.counters.bytes > 0) {
         columns.push(of("GB/s", |row| row.gb_per_s().map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"))));
     }
-    if any(|row| row.overhead_ns.is_some()) {
+    if any(|row| row.overhead_ns.is_some_and(|ns| ns >= NOTICEABLE * row.total_ns)) {
         columns.push(of("own cost", move |row| optional(row.overhead_ns)));
     }
     columns
