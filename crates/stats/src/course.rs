@@ -125,7 +125,7 @@ impl Course<'_> {
         let (beyond, distance) = self.distance(guess);
         let won = |rounds: f64| {
             let relative = distance / self.variances.of_block(rounds).sqrt();
-            let spare = if guess == Guess::Lucky { 0.0 } else { CHANCE };
+            let spare = if guess == Guess::Lucky { -CHANCE } else { CHANCE };
             self.outlook.with(expected_rates(relative)).ln_capital(look - self.blocks) >= self.needed.ln() + spare
         };
         while beyond && !won(rounds) {
