@@ -69,7 +69,8 @@ pub(crate) fn over_blocks(
             Err(NoDecision::OutOfTime(_)) => return sofar.end(End::Budget),
             taken => sofar.add(&taken?)?,
         }
-        if sofar.blocks.len() == FIRST {
+        // As late as may be: one slow start among the first blocks would end the comparison too soon.
+        if sofar.is_before_first_look() {
             sofar.terms = sofar.terms.clone().planned_for(sofar.pace().most_blocks())?;
         }
         let looks = sofar.terms.rule.spending().looks();
@@ -96,6 +97,11 @@ pub(crate) fn over_blocks(
 }
 
 impl Sofar {
+    /// True if the next block ends with the first look.
+    fn is_before_first_look(&self) -> bool {
+        self.terms.rule.spending().looks().first() == Some(&(self.blocks.len() + 1))
+    }
+
     fn pace(&self) -> Pace<'_> {
         let first_s = self.first_s;
         Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s }
