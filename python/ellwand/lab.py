@@ -6,7 +6,9 @@ calling process, one after the other.
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import gc
 import importlib.util
 import math
 import sys
@@ -297,6 +299,7 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     usage = _of_jax(sorted(devices, key=str), run) if devices else None
     if usage is not None:
         return usage
+    _give_back()
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
             refs.write("5")
@@ -304,7 +307,17 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     except OSError as error:
         raise EllwandError(f"peak memory is unavailable: this system has no /proc/self/clear_refs ({error})") from error
     run()
+    # What left the process meanwhile (mapped files that the kernel took back, memory of other threads) was no part of the peak.
+    before = min(before, _resident("VmRSS:"))
     return _usage(before, _resident("VmHWM:"), "the resident set of the process")
+
+
+def _give_back() -> None:
+    """Returns freed memory to the system: a call that is served from it would show no growth."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
 
 
 def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:
