@@ -30,7 +30,7 @@ pub(crate) enum Proof {
     /// Histories in PostgreSQL, on a server that the tests start on loopback; without PostgreSQL it fails.
     Postgres,
     /// Exports of profiles reach a collector of OpenTelemetry, Prometheus's client and speedscope's app, also from a web
-    /// service.
+    /// service; spans reach Intel's collector of ITT.
     Services,
     /// What threads of the profiler see of each other, in every order that the memory model allows.
     Loom,

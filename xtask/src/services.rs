@@ -1,5 +1,6 @@
 //! Exports of profiles, read by the programs that they are for: a collector of OpenTelemetry, the clients of Prometheus and
-//! Perfetto, and the app of speedscope. The example of a web service is built and tested here: it is a separate workspace.
+//! Perfetto, the app of speedscope, and Intel's reference collector of ITT. The example of a web service is built and tested
+//! here: it is a separate workspace.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -71,6 +72,7 @@ pub(crate) fn check(packages: &[&str]) -> Result<()> {
         run(command.env("ELLWAND_PYTHON", &python))
     };
     cargo(&[&["test", "--quiet"], packages, &["--test", "write", "--test", "speedscope"]].concat())?;
+    cargo(&["test", "--quiet", "-p", "ellwand-profile", "--features", "itt", "--test", "itt"])?;
     let of_service = ["--manifest-path", "examples/service/Cargo.toml"];
     let built = [&of_service[..], &["--locked", "--target-dir", "target/service"]].concat();
     cargo(&[&["fmt", "--check"], &of_service[..]].concat())?;

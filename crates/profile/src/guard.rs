@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::counters::{Amount, Counters};
 use crate::detail::Value;
+#[cfg(feature = "itt")]
+use crate::itt;
 use crate::local;
 use crate::names;
 use crate::node::Node;
@@ -92,6 +94,9 @@ pub struct Guard {
     pub(crate) node: Option<&'static Node>,
     /// Ticks at the start, of a span in a node.
     pub(crate) start: u64,
+    /// True if a task of ITT ends with it.
+    #[cfg(feature = "itt")]
+    has_task: bool,
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -99,7 +104,7 @@ impl Guard {
     /// Starts a span at `site` if it is recorded. [`span!`](crate::span!) calls this.
     #[inline]
     pub fn enter(site: &'static Site) -> Self {
-        Self::enter_through(site, &GENERATION)
+        Self::enter_through(site, &GENERATION).with_task(site)
     }
 
     /// [`Guard::enter`] with another gate, for the measurement of a disabled span while others record.
@@ -117,15 +122,33 @@ impl Guard {
             0 => Self::off(),
             generation => local::begin_measured(site, generation),
         }
+        .with_task(site)
     }
 
     /// Starts a span with a name known at run time.
     #[track_caller]
     pub(crate) fn enter_named(name: &str) -> Self {
-        match GENERATION.load(Relaxed) {
-            0 => Self::off(),
-            generation => local::begin(names::site(name, Location::caller()), generation),
+        let is_off = GENERATION.load(Relaxed) == 0;
+        #[cfg(feature = "itt")]
+        let is_off = is_off && !itt::is_attached();
+        if is_off {
+            return Self::off();
         }
+        Self::enter(names::site(name, Location::caller()))
+    }
+
+    /// Also a task of the collector of ITT, if one runs.
+    #[cfg(feature = "itt")]
+    #[inline]
+    fn with_task(mut self, site: &'static Site) -> Self {
+        self.has_task = itt::begin(site);
+        self
+    }
+
+    #[cfg(not(feature = "itt"))]
+    #[inline]
+    fn with_task(self, _: &'static Site) -> Self {
+        self
     }
 
     #[inline]
@@ -136,7 +159,29 @@ impl Guard {
     #[inline]
     pub(crate) fn new(way: Way, epoch: u32, index: u32) -> Self {
         let key = u64::from(epoch) << 32 | u64::from(index);
-        Self { way, key, parent: 0, slot: None, node: None, start: 0, of_this_thread: PhantomData }
+        Self::whole(way, key, 0, None, None, 0)
+    }
+
+    #[inline]
+    fn whole(
+        way: Way,
+        key: u64,
+        parent: u64,
+        slot: Option<&'static Slot>,
+        node: Option<&'static Node>,
+        start: u64,
+    ) -> Self {
+        Self {
+            way,
+            key,
+            parent,
+            slot,
+            node,
+            start,
+            #[cfg(feature = "itt")]
+            has_task: false,
+            of_this_thread: PhantomData,
+        }
     }
 
     #[inline]
@@ -157,14 +202,14 @@ impl Guard {
     /// A span in a slot.
     #[inline]
     pub(crate) fn of_slot(slot: &'static Slot, key: u64, parent: u64) -> Self {
-        Self { way: Way::Slot, key, parent, slot: Some(slot), node: None, start: 0, of_this_thread: PhantomData }
+        Self::whole(Way::Slot, key, parent, Some(slot), None, 0)
     }
 
     /// A span in a node.
     #[inline]
     pub(crate) fn of_node(node: &'static Node, epoch: u32, start: u64) -> Self {
         let key = u64::from(epoch) << 32;
-        Self { way: Way::Node, key, parent: 0, slot: None, node: Some(node), start, of_this_thread: PhantomData }
+        Self::whole(Way::Node, key, 0, None, Some(node), start)
     }
 
     /// True if the span is recorded, one by one or in an aggregate.
@@ -239,6 +284,10 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if self.way != Way::Off {
             local::end(self);
+        }
+        #[cfg(feature = "itt")]
+        if self.has_task {
+            itt::end();
         }
     }
 }

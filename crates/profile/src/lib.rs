@@ -44,6 +44,9 @@ mod guard;
 mod heap;
 pub mod host;
 mod inner;
+#[cfg(feature = "itt")]
+#[allow(unsafe_code)]
+mod itt;
 mod json;
 mod kind;
 mod lane;

@@ -22,6 +22,8 @@ pub struct Site {
     pub line: u32,
     /// Number in the table of sites, 0 if not registered yet.
     id: AtomicU32,
+    #[cfg(feature = "itt")]
+    pub(crate) handle: crate::itt::Handle,
 }
 
 /// Every site that was entered during a recording; the number of a site is its index plus one.
@@ -30,7 +32,16 @@ static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 impl Site {
     /// A site of CPU work that is not registered yet.
     pub const fn new(name: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, kind: Kind::Cpu, measures: Measures::NONE, file, line, id: AtomicU32::new(0) }
+        Self {
+            name,
+            kind: Kind::Cpu,
+            measures: Measures::NONE,
+            file,
+            line,
+            id: AtomicU32::new(0),
+            #[cfg(feature = "itt")]
+            handle: crate::itt::Handle::new(),
+        }
     }
 
     /// The site with another kind.
