@@ -310,16 +310,15 @@ impl Owned {
                     measured.memory.map(Fact::Memory),
                     measured.rss_bytes.map(Fact::Resident),
                 ];
-                if let Some((row, _)) = self.row(slot) {
-                    facts.into_iter().flatten().for_each(|fact| self.lane.add_fact(row, fact));
-                }
+                self.fill_row(slot, |lane, row, _| facts.into_iter().flatten().for_each(|fact| lane.add_fact(row, fact)));
             }
             Target::Skipped => {}
         }
     }
 
-    /// The row of a span and its number, created if necessary.
-    fn row(&mut self, slot: &Slot) -> Option<(u32, &'static Row)> {
+    /// Lets `fill` write to the row of a span, whose number it gets; created if necessary. A new row is filled before the
+    /// slot names it: another thread may be reading.
+    fn fill_row(&mut self, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row)) {
         let position = &mut self.position;
         let known = slot.row();
         let number = if known != 0 { known - 1 } else { position.next_row };
@@ -327,27 +326,23 @@ impl Owned {
             // A chunk shortened by the budget is the last one.
             let more = if position.row_room.is_multiple_of(CHUNK as u32) { self.lane.more_rows() } else { None };
             let Some(chunk) = more else {
-                self.lane.lose_detail();
-                return None;
+                return self.lane.lose_detail();
             };
             position.row_room += chunk.len() as u32;
             position.rows.push(chunk);
         }
-        let row: &'static Row = position.rows.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        let chunk = position.rows.get(number as usize / CHUNK);
+        let Some(row) = chunk.and_then(|chunk| chunk.get(number as usize % CHUNK)) else { return };
+        fill(&self.lane, number, row);
         if known == 0 {
             position.next_row += 1;
             slot.set_row(number + 1);
         }
-        Some((number, row))
     }
 
     pub(crate) fn count(&mut self, guard: &Guard, counters: Counters) {
         match self.target(guard) {
-            Some(Target::Slot { slot, .. }) => {
-                if let Some((_, row)) = self.row(slot) {
-                    row.add(counters);
-                }
-            }
+            Some(Target::Slot { slot, .. }) => self.fill_row(slot, |_, _, row| row.add(counters)),
             Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.counters = detail.counters.plus(counters)),
             Some(Target::Node { node, .. }) => node.add(&Detail { counters, ..Detail::default() }),
             Some(Target::Skipped) | None => {}
@@ -358,9 +353,7 @@ impl Owned {
     pub(crate) fn argue(&mut self, guard: &Guard, name: &'static str, value: Value) {
         match self.target(guard) {
             Some(Target::Slot { slot, .. }) => {
-                if let Some((row, _)) = self.row(slot) {
-                    self.lane.add_fact(row, Fact::Arg(name, value));
-                }
+                self.fill_row(slot, |lane, row, _| lane.add_fact(row, Fact::Arg(name, value)));
             }
             Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.args.push((name.to_string(), value))),
             _ => {}
@@ -369,11 +362,7 @@ impl Owned {
 
     pub(crate) fn set_cause(&mut self, guard: &Guard, link: u32) {
         match self.target(guard) {
-            Some(Target::Slot { slot, parent: NONE, .. }) => {
-                if let Some((_, row)) = self.row(slot) {
-                    row.set_cause(link);
-                }
-            }
+            Some(Target::Slot { slot, parent: NONE, .. }) => self.fill_row(slot, |_, _, row| row.set_cause(link)),
             Some(Target::Ring { slot, parent: NONE, .. }) => slot.detail(|detail| detail.cause = link),
             _ => {}
         }
@@ -419,6 +408,30 @@ fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u
         at = parent(number);
     }
     false
+}
+
+#[cfg(all(test, not(loom)))]
+mod order {
+    use super::*;
+    use crate::options::Options;
+
+    /// Otherwise a thread that reads meanwhile sees a span with counters of 0 (`loom_a_row_is_published_with_its_number`).
+    #[test]
+    fn a_new_row_is_filled_before_its_slot_names_it() {
+        let recording = Recording::start(Options::default(), false).expect("any number of recordings may run");
+        let (lane, position) = recording.join(None).expect("there is room for a lane");
+        let mut owned = Owned::new(lane, position, recording.clone());
+        let slot = Slot::default();
+        for known in [0, 1] {
+            owned.fill_row(&slot, |_, _, row| {
+                assert_eq!(slot.row(), known);
+                row.add(Counters::default().bytes(8_u64));
+            });
+        }
+        assert_eq!(owned.position.rows[0][slot.row() as usize - 1].read().bytes, 16);
+        recording.discard();
+        owned.release();
+    }
 }
 
 #[cfg(all(test, loom))]

@@ -226,13 +226,22 @@ fn every_thread_has_its_own_lane() {
     assert!(trace.bottlenecks(100).iter().all(|one| one.operation != ROOM_NAME));
 }
 
+/// Ends the threads of a test, also if it fails.
+struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// Sessions start and end under threads that never stop; every trace must be consistent.
 #[test]
 fn sessions_come_and_go_under_running_threads() {
     let _turn = turn();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let stop = &stop;
+    let stop = &std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = Stop(stop);
         for _ in 0..3 {
             scope.spawn(move || {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -267,7 +276,6 @@ fn sessions_come_and_go_under_running_threads() {
             trace.summary();
             trace.summary_by_site();
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 
