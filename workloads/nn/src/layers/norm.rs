@@ -101,15 +101,21 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         // The second pass reads rows from where the first left them.
         let near = if RESIDUAL { self.scratch.as_ptr() } else { self.x[from..].as_ptr() };
         let mut moments = [Moments::default(); ROWS];
+        let (mut means, mut far) = ([0.0; ROWS], [false; ROWS]);
         for (r, moments) in moments.iter_mut().enumerate() {
             // Division makes the deviation of a constant row far from 0 exactly 0.
             let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
-            *moments = if near_enough(rest, square) {
-                settle(shift[r], rest, square, self.eps)
-            } else {
+            *moments = settle(shift[r], rest, square, self.eps);
+            (means[r], far[r]) = (shift[r] + rest, !near_enough(rest, square));
+        }
+        // After the loop: a call inside would make the compiler keep the sums of all rows in memory, a fifth of the time
+        // of rows of 64.
+        if far.contains(&true) {
+            for r in (0..ROWS).filter(|r| far[*r]) {
                 // SAFETY: a row of the block that `near` points to.
-                moments_about(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
-            };
+                let row = unsafe { std::slice::from_raw_parts(near.add(r * d), d) };
+                moments[r] = moments_about(s, row, means[r], self.eps);
+            }
         }
 
         let y = self.y.as_mut_ptr().wrapping_add(from);
@@ -246,7 +252,7 @@ pub(super) fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
     Moments { shift, scale, offset: -rest * scale }
 }
 
-/// Moments about `shift`, which is the mean up to rounding. Rarely needed, so not inlined into the loop.
+/// Moments about `shift`, which is the mean up to rounding. Rarely needed.
 #[cold]
 #[inline(always)]
 pub(super) fn moments_about<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
