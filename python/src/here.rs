@@ -1,5 +1,6 @@
 //! Measuring in this process: for functions that no other process can find, such as those typed at a prompt.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -42,18 +43,17 @@ fn measure(
     INTERRUPTED.store(false, Relaxed);
     let interrupt = &INTERRUPTED;
     let mut raised = None;
-    let measured = py.detach(|| -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
+    let measured = py.detach(|| -> Result<(), Box<dyn Error + Send + Sync>> {
         let selection = Selection { workloads: vec![workload.clone()], ..Selection::default() };
-        let plan = Plan::expand(&registry, &selection).map_err(|error| text(&error))?;
-        let mut record = Writer::create(&path, &first_line(&workload, seed, settings.clone())).map_err(|e| text(&e))?;
+        let plan = Plan::expand(&registry, &selection)?;
+        let mut record = Writer::create(&path, &first_line(&workload, seed, settings.clone()))?;
         let resolutions = resolutions(&registry, &settings);
         let instrument =
             Instrument { registry: &registry, settings, seed, probes: PROBES, interrupt, given: None, resolutions };
         for cell in &plan.cells {
             let mut look = |_: Event<'_>| look_for_signals(interrupt, &mut raised);
             let Ok(measurements) = instrument.measure(cell, &mut look) else { return Ok(()) };
-            measurements.iter().try_for_each(|row| record.measurement(row)).map_err(|error| text(&error))?;
+            measurements.iter().try_for_each(|row| record.measurement(row))?;
         }
         Ok(())
     });

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::{cuda, python, readme, root, services, tidy, triton, weights};
+use crate::{gpu, python, readme, root, services, tidy, weights};
 
 /// A proof that needs a tool besides Rust; it runs on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
 
 fn prove(proof: Proof) -> Result<()> {
     match proof {
-        Proof::Cuda => cuda::check(&[]),
-        Proof::Triton => triton::check(),
+        Proof::Cuda => gpu::lab(&["cuda"], &[]),
+        Proof::Triton => gpu::lab(&["triton"], &[]),
         Proof::Python => python::check(),
         Proof::Services => services::check(&["-p", "ellwand-trace"]),
         Proof::Postgres => {
@@ -74,10 +74,11 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Emulation => {
             needs_compiler()?;
             emulated("emulation", &PACKAGES_WITH_KERNELS)?;
-            cargo(&["test", "--quiet", "-p", "ellwand-gpu-lab"], &[("ELLWAND_REQUIRE", "emulation")])?;
+            let emulator = ["test", "--quiet", "-p", "ellwand-gpu-lab", "--lib", "--test", "kernels"];
+            cargo(&emulator, &[("ELLWAND_REQUIRE", "emulation")])?;
             // Runs the program on the emulated driver.
             let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
-            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &nvrtc()?)])
+            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &gpu::nvrtc(&[])?)])
         }
         Proof::Races => {
             needs_compiler()?;
@@ -160,15 +161,6 @@ fn clippy_with(asked: &[Proof]) -> Result<()> {
     cargo(&[&["clippy"], &packages[..], &features(asked), &deny].concat(), &[])
 }
 
-/// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
-fn nvrtc() -> Result<String> {
-    let libraries = cuda::libraries()?;
-    libraries
-        .into_os_string()
-        .into_string()
-        .map_err(|_| anyhow!("the folder of the compiler has a name that is not UTF-8"))
-}
-
 /// Runs every CUDA kernel of these packages on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
 fn emulated(how: &str, packages: &[&str]) -> Result<()> {
     let required = [("ELLWAND_REQUIRE", how)];
@@ -227,7 +219,8 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         match proof {
             proof if BY_TESTS.contains(&proof) => println!("\n== {name}: among the tests"),
             // The packages and features of the tests, which are built.
-            Proof::Cuda => step(name, &mut || cuda::check(&features(asked))),
+            Proof::Cuda => step(name, &mut || gpu::lab(&[&[name], &features(asked)[..]].concat(), &features(asked))),
+            Proof::Triton => step(name, &mut || gpu::lab(&[name], &features(asked))),
             Proof::Races => step(name, &mut || emulated("races", &[&["--workspace"][..], &features(asked)].concat())),
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
@@ -264,7 +257,7 @@ fn tests(asked: &[Proof]) -> Result<()> {
     let libraries;
     if emulation {
         needs_compiler()?;
-        libraries = nvrtc()?;
+        libraries = gpu::nvrtc(&features(asked))?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
     }
     let required = PROOFS.iter().filter(|(_, proof)| BY_TESTS.contains(proof) && asked.contains(proof));

@@ -3,17 +3,14 @@
 
 mod attack;
 mod check;
-mod cuda;
 mod figures;
 mod gpu;
 mod picture;
 mod python;
 mod readme;
 mod revisions;
-mod sass;
 mod services;
 mod tidy;
-mod triton;
 mod weights;
 
 use std::path::PathBuf;
@@ -38,8 +35,8 @@ cargo xtask TASK
                        does not run it), loom (what threads of the profiler see of each other, in every order), python
                         (installs PyTorch and JAX)
   check --only X,Y     these proofs alone
-  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
-                 kernels are compiled beforehand for sm_90a, or for the architectures given
+  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
+                 (`cargo run -p ellwand-gpu-lab` lists this and single proofs about kernels)
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
@@ -59,8 +56,7 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false, &[]),
         ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
-        ["gpu"] => gpu::prepare(gpu::HERE),
-        ["gpu", architectures] => gpu::prepare(architectures),
+        ["gpu", ref architectures @ ..] => gpu::lab(&[&["prepare"], architectures].concat(), &[]),
         ["figures", folder] => figures::figures(folder),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
@@ -95,8 +91,23 @@ fn root() -> Result<PathBuf> {
     Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
 }
 
+/// Ellwand's folder in the user's cache, outside the clone.
+fn cache() -> Result<PathBuf> {
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
+            .join(".cache"),
+    };
+    Ok(cache.join("ellwand"))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
+}
+
 /// Builds a target and returns the executable of the one called `name`.
-fn build(args: &[&str], name: &str, test: bool) -> Result<PathBuf> {
+fn build(args: &[&str], name: &str) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let said = Command::new(cargo)
         .args(args)
@@ -111,7 +122,6 @@ fn build(args: &[&str], name: &str, test: bool) -> Result<PathBuf> {
     for message in Message::parse_stream(&said.stdout[..]) {
         if let Message::CompilerArtifact(artifact) = message?
             && artifact.target.name == name
-            && artifact.profile.test == test
             && let Some(executable) = artifact.executable
         {
             found = Some(executable.into_std_path_buf());

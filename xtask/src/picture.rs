@@ -25,7 +25,7 @@ const FONT: u32 = 13;
 /// Prints the table of the record to a pseudo-terminal (`script` of util-linux) and draws it.
 pub(crate) fn picture() -> Result<()> {
     let root = root()?;
-    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand", false)?;
+    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand")?;
     let file = root.join("target").join("picture.jsonl");
     let unpack = format!("gunzip -c '{RECORD}' > '{}'", file.display());
     let unpacked = Command::new("bash").args(["-ec", &unpack]).current_dir(&root).status().context("bash")?;

@@ -5,8 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::cuda::run;
-use crate::root;
+use crate::{root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
 const PACKAGES: [&str; 7] = ["jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest"];

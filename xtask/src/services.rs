@@ -9,8 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::check::answers;
-use crate::cuda::{cache, run};
-use crate::root;
+use crate::{cache, root, run};
 
 /// Python packages with the readers. Rotel is a collector; its package holds the program.
 const READERS: [&str; 4] =

@@ -7,7 +7,7 @@ use crate::document::Document;
 /// What a page shows besides the profile itself.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Extras<'a> {
-    /// Findings in the order in which the page lists them, as `ellwand_trace::Finding` serialises: `rule`, `title`,
+    /// Findings in the order in which the page lists them, as `ellwand_trace::ProfileFinding` serialises: `rule`, `title`,
     /// `evidence` (`name`, `value`, `unit`), `threshold`, `confidence`, `saving_upper_bound`, `next_experiment`,
     /// `operations`, `ranges` (pairs of nanoseconds).
     pub findings: &'a [Value],

@@ -36,7 +36,7 @@ pub enum ReportError {
     #[error(transparent)]
     Page(#[from] ellwand_page::PageError),
     /// A plot could not be drawn or encoded.
-    #[error("plot {name}: {problem}; use --no-plot to do without plots")]
+    #[error("plot {name}: {problem}")]
     Plot {
         /// Name of the plot.
         name: String,

@@ -58,7 +58,7 @@ fn rounds_of_different_commands_are_not_paired() {
     let resumed = of(&[&run, &base, &run, &own]);
     let speedup = &row(&resumed, "simd").speedup;
     assert_eq!((speedup.ratio, speedup.low, speedup.high, speedup.pairs), (None, None, None, 0));
-    let why = "reference and simd were measured by different commands of this record (--resume)";
+    let why = "reference and simd were measured by different commands of this record (`run --resume`)";
     assert!(speedup.unavailable.as_deref().unwrap().starts_with(why), "{speedup:?}");
     assert_eq!(row(&resumed, "reference").speedup.ratio, Some(1.0));
     for format in

@@ -7,12 +7,12 @@ mod read;
 mod routing;
 mod write;
 
-pub use diff::{Diff, DiffError, DiffOptions, Node, Ratio, Side as DiffSide, diff, verdict_word};
-pub use findings::{Ceilings, Confidence, Evidence, Facts, Finding, RULES, Rule, findings};
+pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff, verdict_word};
+pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings};
 pub use read::{
     EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, Source, read, read_from,
 };
-pub use routing::{Crossover, Route, Routing, RoutingError, Side, Timing, Timings, timings};
+pub use routing::{Crossover, Processor, Route, Routing, RoutingError, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};
 
 /// The programs of the page on profiling are compiled as tests of documentation.

@@ -35,7 +35,7 @@ pub struct Timings {
 /// Where to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub enum Processor {
     /// On the CPU.
     Cpu,
     /// On the GPU.
@@ -52,7 +52,7 @@ pub struct Route {
     /// Median time on the GPU in nanoseconds.
     pub gpu_ns: f64,
     /// The faster side.
-    pub side: Side,
+    pub side: Processor,
 }
 
 /// The size from which on the GPU is faster.
@@ -117,7 +117,12 @@ impl Routing {
             .iter()
             .map(|(size, cpu, gpu)| {
                 let (cpu_ns, gpu_ns) = (median(cpu), median(gpu));
-                Route { size: *size, cpu_ns, gpu_ns, side: if gpu_ns < cpu_ns { Side::Gpu } else { Side::Cpu } }
+                Route {
+                    size: *size,
+                    cpu_ns,
+                    gpu_ns,
+                    side: if gpu_ns < cpu_ns { Processor::Gpu } else { Processor::Cpu },
+                }
             })
             .collect();
         let points: Vec<(f64, f64)> =
@@ -130,16 +135,16 @@ impl Routing {
     }
 
     /// The side to use at a size.
-    pub fn side(&self, size: u64) -> Side {
+    pub fn side(&self, size: u64) -> Processor {
         match &self.crossover {
             Some(crossover) => {
                 if size as f64 >= crossover.size {
-                    Side::Gpu
+                    Processor::Gpu
                 } else {
-                    Side::Cpu
+                    Processor::Cpu
                 }
             }
-            None => self.routes.last().map_or(Side::Cpu, |route| route.side),
+            None => self.routes.last().map_or(Processor::Cpu, |route| route.side),
         }
     }
 

@@ -8,12 +8,12 @@ use ellwand_profile::{
 };
 use ellwand_stats::Difference;
 use ellwand_trace::{
-    Ceilings, DiffError, DiffOptions, Finding, RULES, Routing, RoutingError, Side, Timing, diff, findings, timings,
-    verdict_word,
+    Ceilings, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing, diff, findings,
+    timings, verdict_word,
 };
 use proptest::prelude::*;
 
-fn rules(findings: &[Finding]) -> Vec<&'static str> {
+fn rules(findings: &[ProfileFinding]) -> Vec<&'static str> {
     findings.iter().map(|finding| finding.rule).collect()
 }
 
@@ -177,7 +177,7 @@ fn a_quiet_profile_has_no_findings() {
 }
 
 /// 99 calls with an argument; what the rule `noisy` reports of them. A call of 10 ns takes `slow(at)` longer.
-fn calls(name: &str, size: impl Fn(u64) -> i64, slow: impl Fn(u64) -> u64) -> Vec<Finding> {
+fn calls(name: &str, size: impl Fn(u64) -> i64, slow: impl Fn(u64) -> u64) -> Vec<ProfileFinding> {
     let detail = |at| Detail { args: vec![(name.to_string(), Value::Int(size(at)))], ..Detail::default() };
     let (mut spans, mut details) = (Vec::new(), Vec::new());
     for at in 0..99 {
@@ -209,7 +209,7 @@ fn calls_with_inputs_of_different_sizes_are_not_called_noisy() {
 }
 
 /// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.
-fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<Finding> {
+fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
     let counters = Counters { bytes, items: 0, flops: 0.0 };
     let thread = |name: &str| TraceLane {
         details: vec![Detail { counters, ..Detail::default() }],
@@ -252,7 +252,10 @@ fn a_routing_table_knows_its_crossover_and_survives_its_file() {
     // 1 n = 1000 + 0.1 n at n = 1111.
     assert!((crossover.size - 1111.0).abs() < 60.0, "{crossover:?}");
     assert!(crossover.low.unwrap() <= crossover.size && crossover.size <= crossover.high.unwrap(), "{crossover:?}");
-    assert_eq!([1, 1_000, 1_300, 1 << 40].map(|size| routing.side(size)), [Side::Cpu, Side::Cpu, Side::Gpu, Side::Gpu]);
+    assert_eq!(
+        [1, 1_000, 1_300, 1 << 40].map(|size| routing.side(size)),
+        [Processor::Cpu, Processor::Cpu, Processor::Gpu, Processor::Gpu]
+    );
     assert_eq!(Routing::from_json(&routing.to_json()).unwrap(), routing);
     insta::assert_snapshot!(routing.to_json());
     assert!(matches!(Routing::from_json("{\"version\":9}"), Err(RoutingError::Version(9))));
@@ -266,7 +269,7 @@ fn a_routing_table_knows_its_crossover_and_survives_its_file() {
 fn a_side_that_always_wins_needs_no_crossover() {
     let slow: Vec<Timing> = (1..5).map(|size| Timing { size, ns: 100.0 }).collect();
     let fast: Vec<Timing> = (1..5).map(|size| Timing { size, ns: 1.0 }).collect();
-    for (cpu, gpu, side) in [(&slow, &fast, Side::Gpu), (&fast, &slow, Side::Cpu)] {
+    for (cpu, gpu, side) in [(&slow, &fast, Processor::Gpu), (&fast, &slow, Processor::Cpu)] {
         let routing = Routing::of("x", cpu, gpu).unwrap();
         assert_eq!((routing.crossover.is_none(), routing.side(1), routing.side(9)), (true, side, side));
     }

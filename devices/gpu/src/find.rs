@@ -55,8 +55,8 @@ fn library(folder: &Path, stem: &str) -> Option<PathBuf> {
 /// # Errors
 /// The folders that were searched.
 pub(super) fn nvrtc() -> Result<(), GpuError> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(search).clone().map_err(GpuError::Absent)
+    static FOUND: OnceLock<Result<(), GpuError>> = OnceLock::new();
+    FOUND.get_or_init(search).clone()
 }
 
 /// Path of cuBLAS, or its plain name if the system's loader finds it.
@@ -66,7 +66,7 @@ pub(super) fn nvrtc() -> Result<(), GpuError> {
 pub(super) fn cublas() -> Result<PathBuf, GpuError> {
     // Its dependency is in the same folder; once loaded, it is found by its plain name.
     let about = "NVIDIA's library of products (cuBLAS, libcublas)";
-    file("libcublas.so", about, &["libcublasLt.so"]).map_err(GpuError::Absent)
+    file("libcublas.so", about, &["libcublasLt.so"])
 }
 
 /// Path of CUPTI, or its plain name if the system's loader finds it.
@@ -74,10 +74,10 @@ pub(super) fn cublas() -> Result<PathBuf, GpuError> {
 /// # Errors
 /// The folders that were searched.
 pub(super) fn cupti() -> Result<PathBuf, GpuError> {
-    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[]).map_err(GpuError::Absent)
+    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[])
 }
 
-fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
+fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, GpuError> {
     for name in ["13", "12", ""].map(|version| format!("{stem}.{version}").trim_end_matches('.').to_string()) {
         // SAFETY: loads NVIDIA's library, which runs only NVIDIA's initialisers; the caller opens it again by its name.
         if let Ok(library) = unsafe { libloading::Library::new(&name) } {
@@ -92,21 +92,26 @@ fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
     let apart = tried.iter().filter_map(|folder| Some(folder.parent()?.join("extras/CUPTI/lib64")));
     let Some(folder) = tried.iter().cloned().chain(apart).chain(python_folder()).find(lies) else {
         let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(format!(
+        return Err(GpuError::Absent(format!(
             "{about} was not found: neither by the system's loader, nor in {}, nor among the packages of python3; set \
              ELLWAND_CUDA_LIBS to the folder that holds it",
             if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
-        ));
+        )));
     };
     for stem in beneath {
         if let Some(beneath) = library(&folder, stem) {
             load_for_good(&beneath)?;
         }
     }
-    library(&folder, stem).ok_or_else(|| format!("{} holds no {stem}", folder.display()))
+    held(&folder, stem)
 }
 
-fn search() -> Result<(), String> {
+/// The library of that stem, which the folder must hold.
+fn held(folder: &Path, stem: &str) -> Result<PathBuf, GpuError> {
+    library(folder, stem).ok_or_else(|| GpuError::Absent(format!("{} holds no {stem}", folder.display())))
+}
+
+fn search() -> Result<(), GpuError> {
     // SAFETY: loads NVRTC, which runs only NVIDIA's initialisers.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
@@ -118,36 +123,37 @@ fn search() -> Result<(), String> {
     }
     let Some(folder) = found else {
         let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(format!(
+        return Err(GpuError::Absent(format!(
             "the CUDA compiler library (libnvrtc) was not found: neither by the system's loader, nor in {}, nor among the \
              packages of python3; set ELLWAND_CUDA_LIBS to the folder that holds it",
             if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
-        ));
+        )));
     };
     // Load the built-in functions first: NVRTC loads them by plain name at its first compilation.
     for stem in ["libnvrtc-builtins.so", "libnvrtc.so"] {
-        let path = library(&folder, stem).ok_or_else(|| format!("{} holds no {stem}", folder.display()))?;
-        load_for_good(&path)?;
+        load_for_good(&held(&folder, stem)?)?;
     }
     // SAFETY: as above; glibc now resolves the plain name to the library that was loaded by path.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
     }
-    Err(format!("{} was loaded, but is no NVRTC of CUDA 12 or 13", folder.display()))
+    Err(GpuError::Absent(format!("{} was loaded, but is no NVRTC of CUDA 12 or 13", folder.display())))
 }
 
 #[cfg(unix)]
-fn load_for_good(path: &Path) -> Result<(), String> {
+fn load_for_good(path: &Path) -> Result<(), GpuError> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
     // SAFETY: a library of the CUDA toolkit; it runs only NVIDIA's initialisers.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     // Never unload it: others hold pointers into it.
-    library.map(std::mem::forget).map_err(|error| format!("{} cannot be loaded: {error}", path.display()))
+    let absent = |error| GpuError::Absent(format!("{} cannot be loaded: {error}", path.display()));
+    library.map(std::mem::forget).map_err(absent)
 }
 
 #[cfg(not(unix))]
-fn load_for_good(path: &Path) -> Result<(), String> {
-    Err(format!("{} cannot be loaded by its path on this system; add its folder to PATH", path.display()))
+fn load_for_good(path: &Path) -> Result<(), GpuError> {
+    let problem = "cannot be loaded by its path on this system; add its folder to PATH";
+    Err(GpuError::Absent(format!("{} {problem}", path.display())))
 }
 
 #[cfg(test)]

@@ -52,19 +52,20 @@ impl Nvml {
     /// # Errors
     /// Why the state is unavailable.
     pub(super) fn open(bus: &CStr) -> Result<Self, GpuError> {
-        Self::from(NAME, bus).map_err(GpuError::Absent)
+        Self::from(NAME, bus)
     }
 
-    fn from(name: &str, bus: &CStr) -> Result<Self, String> {
+    fn from(name: &str, bus: &CStr) -> Result<Self, GpuError> {
         type Init = unsafe extern "C" fn() -> c_int;
         type Find = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
         // SAFETY: runs only NVIDIA's initialisers.
         let library = unsafe { Library::new(name) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
-            format!("{name}: {error}{cause}")
+            GpuError::Absent(format!("{name}: {error}{cause}"))
         })?;
-        let lacks =
-            |function: &str| format!("{name} has no function {function}: it is not NVIDIA's, or older than 2013");
+        let lacks = |function: &str| {
+            GpuError::Absent(format!("{name} has no function {function}: it is not NVIDIA's, or older than 2013"))
+        };
         let mut device = std::ptr::null_mut();
         {
             // SAFETY: the documented signature.
@@ -114,8 +115,8 @@ impl Nvml {
     }
 }
 
-fn check_status(call: &str, code: c_int) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(format!("{call} gives error {code}")) }
+fn check_status(call: &str, code: c_int) -> Result<(), GpuError> {
+    if code == 0 { Ok(()) } else { Err(GpuError::Absent(format!("{call} gives error {code}"))) }
 }
 
 #[cfg(test)]
@@ -133,10 +134,10 @@ mod tests {
 
     #[test]
     fn a_library_that_is_missing_or_another_is_told_by_name() {
-        let missing = Nvml::from("libellwand-has-none.so", c"0000:01:00.0").err().unwrap();
+        let missing = Nvml::from("libellwand-has-none.so", c"0000:01:00.0").err().unwrap().to_string();
         assert!(missing.contains("libellwand-has-none.so"), "{missing}");
         // A library that loads but has none of the functions.
-        let other = Nvml::from("libc.so.6", c"0000:01:00.0").err().unwrap();
+        let other = Nvml::from("libc.so.6", c"0000:01:00.0").err().unwrap().to_string();
         assert!(other.contains("nvmlInit_v2"), "{other}");
     }
 }

@@ -43,14 +43,18 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
 }
 
 /// Folders of libraries. Their messages also reach Python and programs without a command line, so they name an axis or
-/// option without dashes (`InputError::setting`); the command line adds these. Reports quote commands to type.
-const LIBRARIES: [&str; 11] = [
+/// option without dashes (`InputError::setting`); the command line adds these.
+const LIBRARIES: [&str; 15] = [
     "crates/bench/src/",
     "crates/calibration/src/",
     "crates/core/src/",
+    "crates/ellwand/src/arrays/",
+    "crates/ellwand/src/lab.rs",
+    "crates/ellwand/src/suite/",
     "crates/history/src/",
     "crates/page/src/",
     "crates/profile/src/",
+    "crates/report/src/",
     "crates/simd/src/",
     "crates/stats/src/",
     "crates/trace/src/",

@@ -14,18 +14,19 @@ pub use npy::write;
 /// Largest file that is read, in bytes: everything is held in memory at once.
 const LARGEST_FILE: u64 = 64 << 30;
 
-/// Reads the arrays bound by `--input` arguments: `NAME=FILE` binds one array, `FILE.npz` or `FILE.safetensors` binds
+/// Reads the arrays that bindings name: `NAME=FILE` binds one array, `FILE.npz` or `FILE.safetensors` binds
 /// every array by its name in the file, `NAME=FILE.npz:ARRAY` (or `.safetensors:ARRAY`) binds one array of a file.
 ///
 /// # Errors
-/// When a file cannot be read, is not what its name says, or two arguments bind the same name.
+/// When a file cannot be read, is not what its name says, or two bindings give the same name.
 pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
     let mut arrays = Tensors::new();
     for binding in bindings {
-        for (name, tensor) in read_one(binding)? {
+        let arrays_of = read_one(binding).map_err(|error| InputError { is_setting: true, ..error })?;
+        for (name, tensor) in arrays_of {
             if arrays.find(&name).is_some() {
-                return Err(InputError::new(
-                    format!("--input {binding}"),
+                return Err(InputError::setting(
+                    format!("input {binding}"),
                     format!("the array {name} is given twice"),
                     "each name once",
                 ));
@@ -42,14 +43,14 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
         None => (None, binding),
     };
     let (path, member) = split_member(file);
-    let argument = format!("--input {binding}");
+    let argument = format!("input {binding}");
     let bytes = bytes_of(&argument, path)?;
     let within = |problem: String, expected: &str| InputError::new(&argument, problem, expected);
     let all = match extension(path).as_str() {
         "npy" => {
             let name = name.ok_or_else(|| {
                 within("a .npy file holds one array without a name".into(), "NAME=FILE.npy")
-                    .help(format!("for example --input x={path}"))
+                    .help(format!("for example x={path}"))
             })?;
             return Ok(vec![(name.to_string(), npy::parse(&argument, &bytes)?)]);
         }
@@ -78,13 +79,13 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
                     ),
                     "one of them by name",
                 )
-                .help(format!("write --input {name}={path}:{}", names.first().unwrap_or(&"ARRAY"))))
+                .help(format!("write {name}={path}:{}", names.first().unwrap_or(&"ARRAY"))))
             }
         },
     }
 }
 
-/// The files that `--input` arguments name.
+/// The files that bindings name.
 pub(crate) fn files(bindings: &[String]) -> Vec<std::path::PathBuf> {
     let file =
         |binding: &String| split_member(binding.split_once('=').map_or(binding.as_str(), |(_, file)| file)).0.into();

@@ -26,8 +26,8 @@ fn floats(values: &[f32]) -> Vec<u8> {
 }
 
 fn refused(file: &[u8]) -> String {
-    let message = npy::parse("--input x=f.npy", file).unwrap_err().to_string();
-    assert!(message.starts_with("--input x=f.npy: "), "{message}");
+    let message = npy::parse("input x=f.npy", file).unwrap_err().to_string();
+    assert!(message.starts_with("input x=f.npy: "), "{message}");
     assert!(message.contains("expected"), "{message}");
     message
 }

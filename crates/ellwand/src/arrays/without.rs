@@ -8,7 +8,7 @@ use ellwand_core::tensor::{Tensor, Tensors};
 
 const WITHOUT: &str = "this program was built without array files";
 
-/// Reads no file: only a command line without `--input` passes.
+/// Reads no file: only an empty list passes.
 ///
 /// # Errors
 /// When a file is named.
@@ -16,7 +16,7 @@ pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
     match bindings.first() {
         None => Ok(Tensors::new()),
         Some(binding) => {
-            Err(InputError::new(format!("--input {binding}"), WITHOUT, "the feature `arrays` of the crate ellwand"))
+            Err(InputError::setting(format!("input {binding}"), WITHOUT, "the feature `arrays` of the crate ellwand"))
         }
     }
 }

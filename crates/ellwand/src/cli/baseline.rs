@@ -24,7 +24,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     let name = bench.map_or_else(file, ToString::to_string);
     let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
     let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
-        .map_err(|why| refused(format!("this is no git repository ({why})"), "a directory inside a git work tree"))?;
+        .map_err(|why| refused(format!("this is no git repository ({why:#})"), "a directory inside a git work tree"))?;
     let root = PathBuf::from(root);
     // The end of options: a revision is never taken for a flag.
     let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
@@ -109,7 +109,7 @@ impl<'a> WorkTree<'a> {
         std::fs::create_dir_all(home).with_context(|| format!("{} cannot be written", home.display()))?;
         link_neighbours(root, home);
         git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
-            .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
+            .with_context(|| format!("the work tree of {commit} cannot be made"))?;
         Ok(tree)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use ellwand_core::record::Environment;
 use ellwand_core::{Ceiling, CeilingKind, InputError};
 use ellwand_profile::{Trace, Value as Fact, table, write_file};
-use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Finding, Imported};
+use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Imported, ProfileFinding};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -35,7 +35,7 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
 }
 
 /// Findings of a profile, also on the limits of this machine if it was recorded here and `machine` measured them.
-pub(super) fn findings(trace: &Trace) -> Vec<Finding> {
+pub(super) fn findings(trace: &Trace) -> Vec<ProfileFinding> {
     let here = ellwand_bench::environment::facts();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kept = if is_of(trace, &here, host.trim()) { super::ceilings::kept(&here) } else { None };
@@ -81,7 +81,7 @@ fn show(args: &ShowArgs) -> Outcome {
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
 }
 
-fn text(trace: &Trace, findings: &[Finding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
+fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
     let threads = trace.lanes.len();
     writeln!(
         out,
@@ -110,7 +110,7 @@ fn text(trace: &Trace, findings: &[Finding], args: &ShowArgs, out: &mut dyn Writ
 }
 
 /// What the file of a profile says of it as a whole, with findings.
-fn model(trace: &Trace, findings: &[Finding]) -> Result<Value, Failure> {
+fn model(trace: &Trace, findings: &[ProfileFinding]) -> Result<Value, Failure> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
     let mut document: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::Context;
 use ellwand_core::record::Revision;
 
 /// The last commit of the repository around the current directory; `None` outside of one, or without git.
@@ -17,11 +18,8 @@ pub(super) fn here() -> Option<Revision> {
 }
 
 /// What git prints; on failure, its message.
-pub(super) fn git(at: &Path, args: &[&str]) -> Result<String, String> {
-    let output = Command::new("git").arg("-C").arg(at).args(args).output().map_err(|error| format!("git: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_string())
-    }
+pub(super) fn git(at: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").arg("-C").arg(at).args(args).output().context("git")?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }

@@ -76,7 +76,7 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             ],
             saving_upper_bound: Some(1.0 - value),
             next_experiment: format!(
-                "{explanation}; run it under {} with `--once`",
+                "{explanation}; run it under {} with `run --once`",
                 if on_device { "Nsight Compute" } else { "a sampling profiler" }
             ),
             confidence: Confidence::Medium,

@@ -53,7 +53,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
                 ),
             ],
             next_experiment: format!(
-                "state the speed-up against {} (`--baseline {}`)",
+                "state the speed-up against {} (`report --baseline {}`)",
                 sober.implementation, sober.implementation
             ),
             confidence: Confidence::High,

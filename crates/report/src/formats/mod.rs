@@ -45,7 +45,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "table",
         extension: "txt",
-        about: "tables for a terminal with the most important findings; --full for all columns, cases, readings and findings",
+        about: "tables for a terminal with the most important findings; `report --full` prints all columns, cases, readings and findings",
         write: table::write,
     },
     Format {

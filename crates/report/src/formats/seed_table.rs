@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         grid::write(&columns, color, |_| Tone::Plain, out)?;
     }
     if rows.is_empty() {
-        writeln!(out, "no measured row; --format table gives the reasons")?;
+        writeln!(out, "no measured row; the format table gives the reasons")?;
     } else {
         writeln!(out, "{}", paint(&wrap(LEGEND, width, 2), Tone::Faint, color))?;
     }

@@ -119,7 +119,7 @@ fn legend(report: &Report) -> String {
         parts.push("≤, ≥, ~: bounds, or neither, since other programs held rows up".into());
     }
     if !report.options.full {
-        parts.push("--full: all columns, cases, readings and findings".into());
+        parts.push("`report --full`: all columns, cases, readings and findings".into());
     }
     parts.join("; ")
 }
@@ -293,7 +293,7 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     }
     let more = report.findings.len() - chosen.len();
     if more > 0 {
-        let line = format!("{more} more with --full; thresholds and next steps are in the Markdown report");
+        let line = format!("{more} more with `report --full`; thresholds and next steps are in the Markdown report");
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn commands_are_quoted_for_a_shell() {
-        assert_eq!(quote("--batch=1,10"), "--batch=1,10");
+        assert_eq!(quote("-i=simd,cuda"), "-i=simd,cuda");
         assert_eq!(quote("my file"), "'my file'");
         assert_eq!(quote("it's"), r"'it'\''s'");
         assert_eq!(quote(""), "''");

@@ -153,7 +153,7 @@ pub(super) fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f6
 fn separate_commands(own: &Measurement, base: &Measurement) -> Option<String> {
     (own.session != base.session).then(|| {
         format!(
-            "{} and {} were measured by different commands of this record (--resume) and share no round",
+            "{} and {} were measured by different commands of this record (`run --resume`) and share no round",
             crate::units::clean(&base.implementation),
             crate::units::clean(&own.implementation)
         )

@@ -107,6 +107,6 @@ mod tests {
             ),
             "{bare}"
         );
-        assert!(line(None, 0).contains("selfcheck --quick"));
+        assert!(line(None, 0).contains("`ellwand selfcheck --quick`"));
     }
 }

@@ -77,9 +77,7 @@ pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
 fn drawn(figure: chart::Figure, fonts: &font::Fonts) -> Result<Plot, ReportError> {
     let scene = figure.scene(fonts);
     #[cfg(feature = "png")]
-    let png = Some(
-        png::png(&scene, fonts, ZOOM).map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
-    );
+    let png = Some(png::png(&figure.name, &scene, fonts, ZOOM)?);
     #[cfg(not(feature = "png"))]
     let png = None;
     Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })

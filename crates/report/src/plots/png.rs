@@ -5,11 +5,14 @@ use ttf_parser::OutlineBuilder;
 
 use super::font::{Fonts, advance, scale};
 use super::scene::{Anchor, Color, Scene, Shape};
+use crate::ReportError;
 
-/// Encodes the scene at `zoom` pixels per unit.
-pub(super) fn png(scene: &Scene, fonts: &Fonts, zoom: f32) -> Result<Vec<u8>, String> {
+/// Encodes the scene of the plot `name` at `zoom` pixels per unit.
+pub(super) fn png(name: &str, scene: &Scene, fonts: &Fonts, zoom: f32) -> Result<Vec<u8>, ReportError> {
+    let failed = |problem: String| ReportError::Plot { name: name.into(), problem };
     let size = |length: f32| (length * zoom).round() as u32;
-    let mut map = Pixmap::new(size(scene.width), size(scene.height)).ok_or("the picture is too large")?;
+    let mut map =
+        Pixmap::new(size(scene.width), size(scene.height)).ok_or_else(|| failed("the picture is too large".into()))?;
     map.fill(tiny_skia::Color::WHITE);
     let view = Transform::from_scale(zoom, zoom);
     for shape in &scene.shapes {
@@ -47,7 +50,7 @@ pub(super) fn png(scene: &Scene, fonts: &Fonts, zoom: f32) -> Result<Vec<u8>, St
             }
         }
     }
-    map.encode_png().map_err(|error| error.to_string())
+    map.encode_png().map_err(|error| failed(error.to_string()))
 }
 
 fn polyline(points: &[(f32, f32)], close: bool) -> Option<Path> {

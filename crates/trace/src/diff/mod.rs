@@ -41,7 +41,7 @@ impl Default for DiffOptions {
 
 /// One side of a difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Side {
+pub struct DiffSide {
     /// Name of the profile.
     pub name: String,
     /// Repetitions of the root; 1 if the whole profiles are compared.
@@ -74,9 +74,9 @@ pub struct Diff {
     /// The repeated operation that was compared; `None` for the whole profiles.
     pub root: Option<String>,
     /// The profile compared with.
-    pub baseline: Side,
+    pub baseline: DiffSide,
     /// The profile in question.
-    pub candidate: Side,
+    pub candidate: DiffSide,
     /// Candidate over baseline, for a repetition of the root.
     pub ratio: Option<Ratio>,
     /// Change of the mean, in nanoseconds.
@@ -157,7 +157,7 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
     let ratio = Ratio::of(&a.repetitions, &b.repetitions, options.alpha);
     let p = ratio.map(|ratio| ratio.p);
     let verdict = ratio.map_or(UNKNOWN, |ratio| ratio.verdict(options, p.unwrap_or(1.0)));
-    let side = |trace: &Trace, tree: &Tree| Side {
+    let side = |trace: &Trace, tree: &Tree| DiffSide {
         name: trace.name.clone(),
         repetitions: tree.count,
         mean_ns: tree.repetitions.mean,

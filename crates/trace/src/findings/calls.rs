@@ -6,9 +6,9 @@ use ellwand_profile::Span;
 
 use super::facts::on_host;
 use super::inputs::Inputs;
-use super::{Confidence, Facts, Finding, Rule, evidence};
+use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
-pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     for (_, name, spans) in facts.sites().filter(|(.., spans)| spans.len() >= 5) {
         let Some(first) = spans.iter().map(|(_, span)| *span).min_by_key(|span| span.start) else { continue };
@@ -33,12 +33,12 @@ pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<Finding> {
 }
 
 /// A slow inner call makes all calls around it slow: of findings within one another, the innermost explains the others.
-fn outermost(found: Vec<Finding>) -> Vec<Finding> {
-    let contains = |outer: &Finding, inner: &Finding| match (outer.ranges.first(), inner.ranges.first()) {
+fn outermost(found: Vec<ProfileFinding>) -> Vec<ProfileFinding> {
+    let contains = |outer: &ProfileFinding, inner: &ProfileFinding| match (outer.ranges.first(), inner.ranges.first()) {
         (Some(a), Some(b)) => a != b && a.0 <= b.0 && b.1 <= a.1,
         _ => false,
     };
-    let explained = |one: &Finding| {
+    let explained = |one: &ProfileFinding| {
         let saving = one.saving_upper_bound.unwrap_or(0.0);
         found.iter().any(|other| contains(one, other) && other.saving_upper_bound.unwrap_or(0.0) >= 0.8 * saving)
     };
@@ -65,7 +65,7 @@ impl Group<'_> {
     }
 }
 
-pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     let inputs = Inputs::of(facts.trace);
     for (_, name, spans) in facts.numbered_sites().filter(|(.., spans)| spans.len() >= 20) {
@@ -112,7 +112,7 @@ pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     found
 }
 
-pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     for (_, name, spans) in facts.sites() {
         let mut lanes: BTreeMap<*const ellwand_profile::TraceLane, (f64, &str, Vec<&Span>)> = BTreeMap::new();

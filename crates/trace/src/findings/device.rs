@@ -2,7 +2,7 @@
 
 use ellwand_profile::{Kind, Part};
 
-use super::{Confidence, Evidence, Facts, Finding, Rule, evidence};
+use super::{Confidence, Facts, ProfileFinding, Rule, Trigger, evidence};
 
 const COPIES: [Kind; 3] = [Kind::HostToDevice, Kind::DeviceToHost, Kind::DeviceToDevice];
 
@@ -17,11 +17,11 @@ fn median(facts: &Facts, kind: Kind) -> Option<f64> {
     ellwand_stats::median(&all)
 }
 
-fn parts(facts: &Facts, parts: &[Part]) -> Vec<Evidence> {
+fn parts(facts: &Facts, parts: &[Part]) -> Vec<Trigger> {
     parts.iter().map(|part| evidence(part.word(), facts.share(*part), "share")).collect()
 }
 
-pub(super) fn launch_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn launch_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let share = facts.share(Part::Launch);
     let (Some(kernel), Some(launch)) = (median(facts, Kind::Kernel), median(facts, Kind::Launch)) else {
         return Vec::new();
@@ -33,10 +33,10 @@ pub(super) fn launch_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     numbers.push(evidence("median kernel", kernel, "ns"));
     numbers.push(evidence("median launch", launch, "ns"));
     let finding = rule.finding("Launching costs as much as computing", Confidence::High, numbers);
-    vec![Finding { saving_upper_bound: Some(share), ..facts.located(finding, &[Kind::Launch]) }]
+    vec![ProfileFinding { saving_upper_bound: Some(share), ..facts.located(finding, &[Kind::Launch]) }]
 }
 
-pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let share = facts.share(Part::Transfer);
     if share < 0.2 {
         return Vec::new();
@@ -52,10 +52,10 @@ pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
         numbers.push(evidence("rate of copies", moved / ns * 1e9, "B/s"));
     }
     let finding = rule.finding("Copies to and from the device take the time", Confidence::High, numbers);
-    vec![Finding { saving_upper_bound: Some(share), ..facts.located(finding, &COPIES) }]
+    vec![ProfileFinding { saving_upper_bound: Some(share), ..facts.located(finding, &COPIES) }]
 }
 
-pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let (mut waits, mut calls) = (0.0, 0_u64);
     for row in facts.of_kind(&[Kind::Sync]) {
         waits += row.self_ns;
@@ -75,5 +75,5 @@ pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     ];
     let finding = rule.finding("Host and device take turns", Confidence::Medium, numbers);
     // If they overlapped perfectly, the shorter of the two would vanish.
-    vec![Finding { saving_upper_bound: Some(host.min(device)), ..facts.located(finding, &[Kind::Sync]) }]
+    vec![ProfileFinding { saving_upper_bound: Some(host.min(device)), ..facts.located(finding, &[Kind::Sync]) }]
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ellwand_profile::{Breakdown, Kind, LaneKind, Part, Row, Span, Summary, Trace, TraceLane};
 
-use super::Finding;
+use super::ProfileFinding;
 
 /// Ranges named as evidence per finding.
 const MOST_RANGES: usize = 16;
@@ -90,7 +90,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Adds the operations of these kinds and their longest spans as places.
-    pub(super) fn located(&self, mut finding: Finding, kinds: &[Kind]) -> Finding {
+    pub(super) fn located(&self, mut finding: ProfileFinding, kinds: &[Kind]) -> ProfileFinding {
         finding.operations = self.of_kind(kinds).take(5).map(|row| row.name().to_string()).collect();
         let is = |site: u32| {
             self.trace.sites.get((site as usize).wrapping_sub(1)).is_some_and(|site| kinds.contains(&site.kind))

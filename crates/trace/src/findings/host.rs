@@ -2,9 +2,9 @@
 
 use ellwand_profile::{By, Kind, Part};
 
-use super::{Confidence, Facts, Finding, Rule, evidence};
+use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
-pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let (lost, details) = (facts.trace.dropped(), facts.trace.dropped_details());
     if lost == 0 && details == 0 {
         return Vec::new();
@@ -14,7 +14,7 @@ pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     vec![rule.finding("The profile is incomplete", Confidence::High, numbers)]
 }
 
-pub(super) fn own_cost(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn own_cost(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let share = facts.share(Part::Instrumentation);
     if share < 0.05 {
         return Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn own_cost(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     vec![finding]
 }
 
-pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let share = facts.share(Part::Wait);
     if share < 0.2 {
         return Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<Finding> {
     vec![finding]
 }
 
-pub(super) fn allocation_churn(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn allocation_churn(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let share = facts.share(Part::Allocation);
     let churns = |memory: &ellwand_profile::MemoryUse| {
         memory.allocations >= 1000 && memory.allocated_bytes / 10 >= memory.peak_bytes.max(1)

@@ -18,7 +18,8 @@ use serde::Serialize;
 
 pub use facts::{Ceilings, Facts};
 
-/// How sure a rule is that its reading of the numbers is right.
+/// How sure a rule is that its reading of the numbers is right. Findings on records have the same levels; no crate below
+/// both can hold them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
@@ -43,7 +44,7 @@ impl Confidence {
 
 /// A number that triggered a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Evidence {
+pub struct Trigger {
     /// What it is.
     pub name: String,
     /// Its value, in the unit below.
@@ -52,7 +53,7 @@ pub struct Evidence {
     pub unit: &'static str,
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, value, unit } = self;
         let name = printable(name);
@@ -71,13 +72,13 @@ impl fmt::Display for Evidence {
 
 /// One statement with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct ProfileFinding {
     /// Key of the rule.
     pub rule: &'static str,
     /// The statement, in one sentence.
     pub title: String,
     /// The numbers that the statement rests on.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<Trigger>,
     /// The rule's threshold in words.
     pub threshold: &'static str,
     /// The share of the elapsed time that could be saved at most (Amdahl), where the numbers bound it.
@@ -92,7 +93,7 @@ pub struct Finding {
     pub ranges: Vec<(f64, f64)>,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ProfileFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let numbers: Vec<String> = self.evidence.iter().map(ToString::to_string).collect();
         let saving = self.saving_upper_bound.map(|share| format!("; saves at most {:.1} %", share * 100.0));
@@ -112,7 +113,7 @@ pub struct Rule {
     /// What to try then.
     pub next: &'static str,
     /// Returns the findings of the rule.
-    pub apply: fn(&Facts, &Rule) -> Vec<Finding>,
+    pub apply: fn(&Facts, &Rule) -> Vec<ProfileFinding>,
 }
 
 /// Every rule. To add one, add a row.
@@ -198,22 +199,22 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// The findings of all rules, the largest possible saving first.
-pub fn findings(trace: &Trace, ceilings: Option<Ceilings>) -> Vec<Finding> {
+pub fn findings(trace: &Trace, ceilings: Option<Ceilings>) -> Vec<ProfileFinding> {
     let facts = Facts::of(trace, ceilings);
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.apply)(&facts, rule)).collect();
-    let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
+    let mut findings: Vec<ProfileFinding> = RULES.iter().flat_map(|rule| (rule.apply)(&facts, rule)).collect();
+    let saving = |finding: &ProfileFinding| finding.saving_upper_bound.unwrap_or(0.0);
     findings.sort_by(|a, b| saving(b).total_cmp(&saving(a)));
     findings
 }
 
-fn evidence(name: impl Into<String>, value: f64, unit: &'static str) -> Evidence {
-    Evidence { name: name.into(), value, unit }
+fn evidence(name: impl Into<String>, value: f64, unit: &'static str) -> Trigger {
+    Trigger { name: name.into(), value, unit }
 }
 
 impl Rule {
     /// A finding of this rule without places.
-    fn finding(&self, title: impl Into<String>, confidence: Confidence, evidence: Vec<Evidence>) -> Finding {
-        Finding {
+    fn finding(&self, title: impl Into<String>, confidence: Confidence, evidence: Vec<Trigger>) -> ProfileFinding {
+        ProfileFinding {
             rule: self.id,
             title: title.into(),
             evidence,

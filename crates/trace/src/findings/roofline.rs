@@ -2,7 +2,7 @@
 
 use ellwand_profile::{Row, Span};
 
-use super::{Confidence, Facts, Finding, Rule, evidence};
+use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
 /// Share of a limit from which on it bounds an operation, as in the speed-of-light rule of Nsight Compute.
 const BOUND: f64 = 0.6;
@@ -39,7 +39,7 @@ fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
     })
 }
 
-fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<Finding> {
+fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     for row in facts.operations.rows.iter().filter(|row| row.total_ns >= 0.05 * facts.wall_ns()) {
         let ns = busy_ns(facts, row);
@@ -73,10 +73,10 @@ fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<Finding> {
     found
 }
 
-pub(super) fn bandwidth_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn bandwidth_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     bound(facts, rule, 0)
 }
 
-pub(super) fn compute_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn compute_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     bound(facts, rule, 1)
 }

@@ -1,9 +1,9 @@
 //! The rule on operations that ran on the GPU at sizes where the CPU is faster.
 
-use super::{Confidence, Facts, Finding, Rule, evidence};
+use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 use crate::routing::{Routing, timings};
 
-pub(super) fn too_small(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+pub(super) fn too_small(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     for timings in timings(facts.trace) {
         let Ok(routing) = Routing::of(&timings.operation, &timings.cpu, &timings.gpu) else { continue };

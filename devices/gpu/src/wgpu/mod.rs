@@ -24,10 +24,10 @@ use open::Opened;
 /// # Errors
 /// Why no adapter is available.
 pub(super) fn find() -> Result<Vec<(usize, Gpu)>, GpuError> {
-    Ok(adapters().map_err(GpuError::Absent)?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
+    Ok(adapters()?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
 }
 
-fn adapters() -> Result<Vec<Vulkan>, String> {
+fn adapters() -> Result<Vec<Vulkan>, GpuError> {
     let found = std::panic::catch_unwind(|| {
         let only_vulkan = wgpu::InstanceDescriptor {
             backends: wgpu::Backends::VULKAN,
@@ -37,13 +37,13 @@ fn adapters() -> Result<Vec<Vulkan>, String> {
         let instance = wgpu::Instance::new(only_vulkan);
         finished(instance.enumerate_adapters(wgpu::Backends::VULKAN)).unwrap_or_default()
     });
-    let adapters = found.map_err(|_| "Vulkan was found, and asking it for adapters failed".to_string())?;
+    let absent = |why: &str| GpuError::Absent(why.into());
+    let adapters = found.map_err(|_| absent("Vulkan was found, and asking it for adapters failed"))?;
     if adapters.is_empty() {
-        return Err(
+        return Err(absent(
             "no Vulkan adapter was found: either the library libvulkan or a driver for it is missing (on Debian \
-                    and Ubuntu the packages libvulkan1 and mesa-vulkan-drivers bring one that needs no GPU)"
-                .into(),
-        );
+                    and Ubuntu the packages libvulkan1 and mesa-vulkan-drivers bring one that needs no GPU)",
+        ));
     }
     let backend = |adapter: wgpu::Adapter| {
         let (info, limits) = (adapter.get_info(), adapter.limits());

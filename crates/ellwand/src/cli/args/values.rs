@@ -89,29 +89,29 @@ pub(super) fn directory() -> ValueParser {
 }
 
 /// Per cent as a share: `0.5`, `0.5 %`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected per cent from 0 to 100, such as 0.5".into()),
+        _ => Err("expected per cent from 0 to 100, such as 0.5"),
     }
 }
 
 /// A part of a tolerance: a finite number of at least 0.
-pub(super) fn tolerance(text: &str) -> Result<f64, String> {
+pub(super) fn tolerance(text: &str) -> Result<f64, &'static str> {
     let found = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-    found.ok_or_else(|| "expected a number of at least 0, such as 1e-4".into())
+    found.ok_or("expected a number of at least 0, such as 1e-4")
 }
 
 /// A duration as seconds: `20s`, `500ms`, `2m`, `1h`, or a number of seconds.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, &'static str> {
     let found = duration(text).filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    found.ok_or_else(|| "expected a time from 100ms to 24h, such as 20s or 5m".into())
+    found.ok_or("expected a time from 100ms to 24h, such as 20s or 5m")
 }
 
 /// A duration that may be zero, as seconds.
-pub(super) fn age(text: &str) -> Result<f64, String> {
+pub(super) fn age(text: &str) -> Result<f64, &'static str> {
     let found = duration(text).filter(|seconds| (0.0..=3600.0).contains(seconds));
-    found.ok_or_else(|| "expected a time from 0s to 1h, such as 1s or 500ms".into())
+    found.ok_or("expected a time from 0s to 1h, such as 1s or 500ms")
 }
 
 fn duration(text: &str) -> Option<f64> {

@@ -129,7 +129,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
         Limit::Unexplained => levers.add(
             Lever::Tuning,
             1.0 - d.share,
-            "run it under a sampling profiler with `--once`: look for dependent arithmetic, branches, look-ups and conversions",
+            "run it under a sampling profiler with `run --once`: look for dependent arithmetic, branches, look-ups and conversions",
         ),
     }
     levers.best_first()
@@ -170,7 +170,7 @@ fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[C
     levers.add(
         Lever::Tuning,
         1.0 - compute,
-        "look at the share of instructions that are multiply-adds, with a sampling profiler and `--once`",
+        "look at the share of instructions that are multiply-adds, with a sampling profiler and `run --once`",
     );
 }
 
@@ -182,7 +182,7 @@ fn fewer_or_faster(limit: Limit) -> &'static str {
             "compute several independent results at once, and replace divisions, roots and unpredictable branches"
         }
         _ => {
-            "count its instructions and cycles (`perf stat` with `--once`) and find the loop that takes them (`perf record`)"
+            "count its instructions and cycles (`perf stat` with `run --once`) and find the loop that takes them (`perf record`)"
         }
     }
 }

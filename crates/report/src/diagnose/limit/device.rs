@@ -131,7 +131,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
             add(
                 Lever::Tuning,
                 beside(compute),
-                "look at the share of instructions that are multiply-adds in the machine code, and at what warps wait for, under Nsight Compute with `--once`",
+                "look at the share of instructions that are multiply-adds in the machine code, and at what warps wait for, under Nsight Compute with `run --once`",
             );
         }
         Limit::Launch => {
@@ -159,7 +159,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
             let next = if few {
                 "few warps are resident (theoretical occupancy): give a block fewer registers or less shared memory, or each thread more independent loads"
             } else {
-                "run it under Nsight Compute with `--once`: look at what warps wait for, at scattered accesses and conflicts of banks, and whether blocks fill the device"
+                "run it under Nsight Compute with `run --once`: look at what warps wait for, at scattered accesses and conflicts of banks, and whether blocks fill the device"
             };
             add(Lever::Tuning, 1.0 - d.share, next);
         }

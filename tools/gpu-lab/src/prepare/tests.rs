@@ -27,11 +27,7 @@ impl Folder {
     fn new(name: &str, does: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("ellwand-gpu-{}-{name}", std::process::id()));
         fs::create_dir_all(folder.join("bin")).unwrap();
-        for (file, text) in [
-            ("run.sh", super::SCRIPT.to_string()),
-            ("bin/ellwand", PROGRAM.replace("DOES", does)),
-            ("bin/kernel-tests", "#!/bin/sh\n".into()),
-        ] {
+        for (file, text) in [("run.sh", super::SCRIPT.to_string()), ("bin/ellwand", PROGRAM.replace("DOES", does))] {
             fs::write(folder.join(file), text).unwrap();
             fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -169,17 +165,22 @@ fn who_ends_the_script_ends_what_runs_and_finds_what_was_measured() {
 #[test]
 fn tests_are_unpacked_elsewhere_where_the_folder_cannot_be_written_to() {
     let folder = Folder::new("packed", "");
-    fs::write(folder.0.join("bin/kernel-tests"), "#!/bin/sh\necho judged \"$@\"\n").unwrap();
-    assert!(Command::new("gzip").arg(folder.0.join("bin/kernel-tests")).status().unwrap().success());
+    for (name, code) in [("one", 0), ("two", 3)] {
+        let tests = folder.0.join(format!("bin/tests-{name}"));
+        fs::write(&tests, format!("#!/bin/sh\necho {name} judged \"$@\"\n[ $1 != cublas ] || exit {code}\n")).unwrap();
+        assert!(Command::new("gzip").arg(&tests).status().unwrap().success());
+    }
     // Even root must not overwrite an existing file.
-    fs::write(folder.0.join("bin/kernel-tests"), "cut off").unwrap();
+    fs::write(folder.0.join("bin/tests-one"), "cut off").unwrap();
     ended(&folder.script(120, &["verify"]).output().unwrap());
     assert_eq!(folder.part("conformance").0, "ok");
-    assert_eq!(folder.text("results/conformance-cublas.txt"), "judged cublas\n");
+    assert_eq!(folder.text("results/conformance-cublas.txt"), "one judged cublas\ntwo judged cublas\n");
+    assert!(folder.part("conformance-cublas").1.starts_with("exit code 3"));
     assert!(!folder.0.join("results/cache").exists());
-    // If unpacking is possible, the file is unpacked next to the archive, whatever its mode.
-    fs::remove_file(folder.0.join("bin/kernel-tests")).unwrap();
-    fs::set_permissions(folder.0.join("bin/kernel-tests.gz"), fs::Permissions::from_mode(0o644)).unwrap();
+    // If unpacking is possible, the files are unpacked next to the archives, whatever their mode.
+    fs::remove_file(folder.0.join("bin/tests-one")).unwrap();
+    fs::set_permissions(folder.0.join("bin/tests-one.gz"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_dir_all(folder.0.join("results")).unwrap();
     ended(&folder.script(120, &["verify"]).output().unwrap());
-    assert!(folder.text("bin/kernel-tests").ends_with("echo judged \"$@\"\n"));
+    assert!(folder.text("bin/tests-one").contains("echo one judged \"$@\"\n"));
 }

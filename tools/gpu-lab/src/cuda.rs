@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{build, root, sass};
+use crate::{build, root, run, sass};
 
 /// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
 /// newer compiler.
@@ -51,7 +51,7 @@ pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
     if let Some(found) = inside(&environment, folder) {
         return Ok(found);
     }
-    println!("fetching {name} into {} ({size}, once)", environment.display());
+    eprintln!("fetching {name} into {} ({size}, once)", environment.display());
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", name];
     run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     run(Command::new(environment.join("bin/python")).args(pip))?;
@@ -64,15 +64,10 @@ fn inside(environment: &std::path::Path, folder: &str) -> Option<PathBuf> {
     within.into_iter().find(|found| found.is_dir())
 }
 
-pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
-}
-
-/// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the `features` of the
-/// tests, the compiler's driver is the one that they built.
-pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str], features: &[&str]) -> Result<String> {
-    let driver = build(&[&["build", "--workspace", "--example", "cubins"], features].concat(), "cubins", false)?;
+/// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the features of the
+/// tests among the `options`, the compiler's driver is the one that they built.
+pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str], options: &[&str]) -> Result<String> {
+    let driver = build(&[&["build", "--workspace", "--example", "cubins"], options].concat(), "cubins", false)?;
     let made = Command::new(driver)
         .arg(folder)
         .args(architectures)
@@ -86,9 +81,9 @@ pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str], features
 }
 
 /// Fails if a source does not compile, spills, or uses more registers than the table allows.
-pub(crate) fn check(features: &[&str]) -> Result<()> {
+pub(crate) fn check(options: &[&str]) -> Result<()> {
     let folder = root()?.join("target/cubins");
-    let now = compile(&folder, &ARCHITECTURES, features)?;
+    let now = compile(&folder, &ARCHITECTURES, options)?;
     sass::check(&folder)?;
     hold_against(GOLDEN, "cuda", &now)
 }

@@ -31,18 +31,25 @@ if [ -n "$archive" ]; then
     fi
 fi
 cd "$here" || exit 1
-# The tests are packed, since they are as large as everything else together; this folder may be read-only.
-kernel_tests=bin/kernel-tests
-unpack() {
-    # A file that has lost its mode in transit, or is truncated, is not a program.
-    gzip -dk bin/kernel-tests.gz 2> /dev/null < /dev/null && chmod +x "$kernel_tests"
+# The tests of each package are packed, since they are as large as everything else together; this folder may be
+# read-only.
+unpack() { # FOLDER
+    local packed tests
+    for packed in bin/tests-*.gz; do
+        tests=$1/$(basename "$packed" .gz)
+        # A file that has lost its mode in transit, or is truncated, is not a program, and is never overwritten.
+        [ -x "$tests" ] || { (set -C; gzip -dc "$packed" > "$tests") 2> /dev/null && chmod +x "$tests"; } || return
+    done
 }
 [ -x bin/ellwand ] || chmod +x bin/ellwand
-if [ ! -x "$kernel_tests" ] && ! unpack; then
-    kernel_tests=$out/cache/kernel-tests
-    mkdir -p "$out/cache"
-    gzip -dc bin/kernel-tests.gz > "$kernel_tests" && chmod +x "$kernel_tests"
+unpacked=$here/bin
+if ! unpack "$unpacked"; then
+    unpacked=$out/cache/tests
+    mkdir -p "$unpacked"
+    unpack "$unpacked"
 fi
+# Runs the tests of all packages with the same arguments; fails if one does.
+kernel_tests=(bash -c 'code=0; for tests in "$0"/tests-*; do case $tests in *.gz) ;; *) "$tests" "$@" || code=$? ;; esac; done; exit "$code"' "$unpacked")
 export ELLWAND_CUBINS=$here/cubins XDG_CACHE_HOME=$out/cache NO_COLOR=1
 # By default JAX reserves most of the memory.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
@@ -259,36 +266,40 @@ tests() {
     local name=$1 seconds=$2 test number=0
     shift 2
     rm -f "$out/$name.txt"
-    part "$name" "$seconds" "$kernel_tests" "$@"
+    part "$name" "$seconds" "${kernel_tests[@]}" "$@"
     [ "$outcome" = failed ] || [ "$outcome" = timeout ] || return
     # Not if there was no time for any of them, or nothing can run any more.
     [ -f "$out/$name.txt" ] && [ -z "$absent" ] || return
-    bounded 10 "$out/$name.list" "$kernel_tests" --list "$@"
+    bounded 10 "$out/$name.list" "${kernel_tests[@]}" --list "$@"
     while read -r test; do
         grep -aqF "test $test ... ok" "$out/$name.txt" && continue
         [ "$number" -lt 8 ] && [ $((deadline - SECONDS)) -ge 15 ] || break
         number=$((number + 1))
-        part "$name-$number-${test##*::}" 10 "$kernel_tests" --exact "$test"
+        part "$name-$number-${test##*::}" 10 "${kernel_tests[@]}" --exact "$test"
     done < <(sed -n 's/: test$//p' "$out/$name.list")
     rm -f "$out/$name.list"
     outcome=failed
 }
 
+# Tests of the calibration's kernels, whose names do not say cuda.
+calibration=(an_empty_kernel streams_touch chains_are transfers_give)
+
 verify() {
     export ELLWAND_REQUIRE=cuda
     # Kernels for Hopper run separately: here they run for the first time, and one that hangs must not affect the
     # others.
-    tests conformance 80 cuda --skip cuda_bf16
+    tests conformance 80 cuda "${calibration[@]}" --skip cuda_bf16
     tests conformance-bf16 30 cuda_bf16
     [ "$outcome" = ok ] || bf16=cuda
-    tests conformance-products 20 products::tests
+    tests conformance-products 20 tiles_of_products
     # So do cuBLAS's products.
     tests conformance-cublas 30 cublas
     # Checks memory accesses and shared memory. Kernels for Hopper are separate: their products read memory in a way
     # that memcheck may wrongly report (NVIDIA/compute-sanitizer-samples#19).
-    part sanitizer-memory 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
-    part sanitizer-races 60 "$sanitizer" --tool racecheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
-    part sanitizer-memory-bf16 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests tests::cuda_bf16
+    local watch=("$sanitizer" --target-processes all --error-exitcode 9 --tool)
+    part sanitizer-memory 60 "${watch[@]}" memcheck "${kernel_tests[@]}" tests::cuda "${calibration[@]}" --skip cuda_bf16
+    part sanitizer-races 60 "${watch[@]}" racecheck "${kernel_tests[@]}" tests::cuda "${calibration[@]}" --skip cuda_bf16
+    part sanitizer-memory-bf16 60 "${watch[@]}" memcheck "${kernel_tests[@]}" cuda_bf16::tests tests::cuda_bf16
     unset ELLWAND_REQUIRE
     # One part per group, so that a hang affects only its group.
     for workloads in calibration lattice kde transformer; do

@@ -1,0 +1,88 @@
+//! Packs a folder to carry to a machine with a GPU and without a Rust toolchain; its script checks, then measures.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{build, cuda, root, run};
+
+/// Largest size of the folder in bytes.
+const MOST_BYTES: u64 = 30_000_000;
+
+/// The kernel tests: package, arguments of cargo, name of the target.
+const TESTS: [(&str, &[&str], &str); 4] = [
+    ("ellwand-nn", &["--lib"], "ellwand_nn"),
+    ("ellwand-lattice", &["--lib"], "ellwand_lattice"),
+    ("ellwand-kde", &["--lib"], "ellwand_kde"),
+    ("ellwand-gpu", &["--test", "calibration"], "calibration"),
+];
+
+const SCRIPT: &str = include_str!("prepare/run.sh");
+
+/// Default architectures to compile for: that of the GPU at hand.
+pub(crate) const HERE: &str = "sm_90a";
+
+/// Writes `target/gpu`, with machine code for these architectures, separated by commas. On any other, the machine's
+/// NVRTC compiles the sources.
+pub(crate) fn prepare(architectures: &str) -> Result<()> {
+    let architectures: Vec<&str> = architectures.split(',').collect();
+    if let Some(unknown) = architectures.iter().find(|name| !cuda::ARCHITECTURES.contains(name)) {
+        bail!(
+            "'{unknown}' is no architecture; expected some of {}, separated by commas",
+            cuda::ARCHITECTURES.join(", ")
+        );
+    }
+    let folder = root()?.join("target/gpu");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("bin"))?;
+    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand", false)?;
+    fs::copy(&program, folder.join("bin/ellwand"))?;
+    for (package, kind, name) in TESTS {
+        let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name, true)?;
+        let packed = folder.join(format!("bin/tests-{name}"));
+        fs::copy(&tests, &packed)?;
+        // The script unpacks them on the target machine.
+        run(Command::new("gzip").arg("-9").arg(&packed))?;
+    }
+    fs::create_dir_all(folder.join("cubins"))?;
+    // Without machine code, the compiler on the other machine is needed.
+    match cuda::compile(&folder.join("cubins"), &architectures, &[]) {
+        Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
+        Err(error) => println!("no kernels compiled beforehand: {error:#}"),
+    }
+    fs::copy(root()?.join("peers/gpu/run.py"), folder.join("peers.py"))?;
+    let script = folder.join("run.sh");
+    fs::write(&script, SCRIPT)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
+    let bytes = weight(&folder)?;
+    if bytes > MOST_BYTES {
+        bail!("{} weighs {bytes} bytes, more than {MOST_BYTES}: fewer architectures make it lighter", folder.display());
+    }
+    println!(
+        "{} weighs {:.1} MB; carry it to the machine and start run.sh there",
+        folder.display(),
+        bytes as f64 / 1e6
+    );
+    Ok(())
+}
+
+fn weight(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        bytes += if meta.is_dir() { weight(&entry.path())? } else { meta.len() };
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;
