@@ -141,8 +141,7 @@ impl Writer {
     /// # Errors
     /// If the line cannot be written (disk full); earlier lines stay intact.
     pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
-        let line = record::line(measurement)?;
-        self.line(&line)
+        self.line(&record::line(measurement)?)
     }
 
     /// Appends a comparison and flushes it.
@@ -150,8 +149,7 @@ impl Writer {
     /// # Errors
     /// If the line cannot be written (disk full); earlier lines stay intact.
     pub fn comparison(&mut self, comparison: &Comparison) -> Result<(), WriterError> {
-        let line = record::line(comparison)?;
-        self.line(&line)
+        self.line(&record::line(comparison)?)
     }
 
     /// Notes that another command continues this record, by writing its run line before the lines it adds.
@@ -159,8 +157,7 @@ impl Writer {
     /// # Errors
     /// If the line cannot be written.
     pub fn resumed(&mut self, run: &Run) -> Result<(), WriterError> {
-        let line = record::line(run)?;
-        self.line(&line)
+        self.line(&record::line(run)?)
     }
 
     /// Appends the components of an implementation and flushes them.
@@ -168,8 +165,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::measurement`].
     pub fn spans(&mut self, spans: &Spans) -> Result<(), WriterError> {
-        let line = record::line(spans)?;
-        self.line(&line)
+        self.line(&record::line(spans)?)
     }
 
     /// Path of the record.

@@ -88,3 +88,66 @@ pub(crate) fn params_text(params: &BTreeMap<String, String>) -> String {
 pub(crate) fn params(text: &str) -> BTreeMap<String, String> {
     serde_json::from_str(text).unwrap_or_default()
 }
+
+/// Defines what reads a row of a database, whose columns are in the order of the queries in `schema`.
+macro_rules! readers {
+    ($row:ty, $error:ty, $get:ident) => {
+        fn series_of(row: &$row) -> Result<Series, $error> {
+            Ok(Series {
+                workload: row.$get(0)?,
+                case: row.$get(1)?,
+                params: params(&row.$get::<_, String>(2)?),
+                implementation: row.$get(3)?,
+                device: row.$get(4)?,
+                caches: row.$get(5)?,
+            })
+        }
+
+        fn cell_of(row: &$row) -> Result<CellRow, $error> {
+            Ok(CellRow {
+                series: series_of(row)?,
+                baseline: row.$get(6)?,
+                session: row.$get(7)?,
+                status: row.$get(8)?,
+                seconds: row.$get(9)?,
+                low: row.$get(10)?,
+                high: row.$get(11)?,
+                blocks: from_bytes(&row.$get::<_, Vec<u8>>(12)?),
+            })
+        }
+
+        fn run_of(row: &$row) -> Result<RunRow, $error> {
+            Ok(RunRow {
+                id: row.$get(0)?,
+                started_ms: row.$get(1)?,
+                commit: row.$get(2)?,
+                committed_ms: row.$get(3)?,
+                changed: row.$get::<_, i64>(4)? != 0,
+                machine: row.$get(5)?,
+                cpu: row.$get(6)?,
+                cores: row.$get(7)?,
+                ellwand: row.$get(8)?,
+                command: row.$get(9)?,
+                cells: row.$get(10)?,
+            })
+        }
+
+        fn point_of(row: &$row) -> Result<PointRow, $error> {
+            Ok(PointRow {
+                run: row.$get(0)?,
+                started_ms: row.$get(1)?,
+                commit: row.$get(2)?,
+                committed_ms: row.$get(3)?,
+                changed: row.$get::<_, i64>(4)? != 0,
+                machine: row.$get(5)?,
+                session: row.$get(6)?,
+                baseline: row.$get(7)?,
+                seconds: row.$get(8)?,
+                low: row.$get(9)?,
+                high: row.$get(10)?,
+                blocks: from_bytes(&row.$get::<_, Vec<u8>>(11)?),
+            })
+        }
+    };
+}
+pub(crate) use readers;

@@ -10,7 +10,7 @@ use postgres::{Client, NoTls, Row};
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, readers, to_bytes};
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
@@ -163,62 +163,7 @@ fn insert(client: &mut Client, run: &RunRow, cells: &[CellRow]) -> Result<bool, 
     Ok(true)
 }
 
-fn series_of(row: &Row) -> Result<Series, postgres::Error> {
-    Ok(Series {
-        workload: row.try_get(0)?,
-        case: row.try_get(1)?,
-        params: params(row.try_get(2)?),
-        implementation: row.try_get(3)?,
-        device: row.try_get(4)?,
-        caches: row.try_get(5)?,
-    })
-}
-
-fn cell_of(row: &Row) -> Result<CellRow, postgres::Error> {
-    Ok(CellRow {
-        series: series_of(row)?,
-        baseline: row.try_get(6)?,
-        session: row.try_get(7)?,
-        status: row.try_get(8)?,
-        seconds: row.try_get(9)?,
-        low: row.try_get(10)?,
-        high: row.try_get(11)?,
-        blocks: from_bytes(row.try_get(12)?),
-    })
-}
-
-fn run_of(row: &Row) -> Result<RunRow, postgres::Error> {
-    Ok(RunRow {
-        id: row.try_get(0)?,
-        started_ms: row.try_get(1)?,
-        commit: row.try_get(2)?,
-        committed_ms: row.try_get(3)?,
-        changed: row.try_get::<_, i64>(4)? != 0,
-        machine: row.try_get(5)?,
-        cpu: row.try_get(6)?,
-        cores: row.try_get(7)?,
-        ellwand: row.try_get(8)?,
-        command: row.try_get(9)?,
-        cells: row.try_get(10)?,
-    })
-}
-
-fn point_of(row: &Row) -> Result<PointRow, postgres::Error> {
-    Ok(PointRow {
-        run: row.try_get(0)?,
-        started_ms: row.try_get(1)?,
-        commit: row.try_get(2)?,
-        committed_ms: row.try_get(3)?,
-        changed: row.try_get::<_, i64>(4)? != 0,
-        machine: row.try_get(5)?,
-        session: row.try_get(6)?,
-        baseline: row.try_get(7)?,
-        seconds: row.try_get(8)?,
-        low: row.try_get(9)?,
-        high: row.try_get(10)?,
-        blocks: from_bytes(row.try_get(11)?),
-    })
-}
+readers!(Row, postgres::Error, try_get);
 
 impl Index for Postgres {
     fn place(&self) -> String {

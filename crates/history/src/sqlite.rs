@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, to_bytes};
+use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, readers, to_bytes};
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
@@ -140,62 +140,7 @@ fn insert_run(work: &Transaction<'_>, run: &RunRow, file: Option<&Stamp>) -> rus
     Ok(added > 0)
 }
 
-fn series_of(row: &Row<'_>) -> rusqlite::Result<Series> {
-    Ok(Series {
-        workload: row.get(0)?,
-        case: row.get(1)?,
-        params: params(&row.get::<_, String>(2)?),
-        implementation: row.get(3)?,
-        device: row.get(4)?,
-        caches: row.get(5)?,
-    })
-}
-
-fn cell_of(row: &Row<'_>) -> rusqlite::Result<CellRow> {
-    Ok(CellRow {
-        series: series_of(row)?,
-        baseline: row.get(6)?,
-        session: row.get(7)?,
-        status: row.get(8)?,
-        seconds: row.get(9)?,
-        low: row.get(10)?,
-        high: row.get(11)?,
-        blocks: from_bytes(row.get_ref(12)?.as_blob()?),
-    })
-}
-
-fn run_of(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    Ok(RunRow {
-        id: row.get(0)?,
-        started_ms: row.get(1)?,
-        commit: row.get(2)?,
-        committed_ms: row.get(3)?,
-        changed: row.get(4)?,
-        machine: row.get(5)?,
-        cpu: row.get(6)?,
-        cores: row.get(7)?,
-        ellwand: row.get(8)?,
-        command: row.get(9)?,
-        cells: row.get(10)?,
-    })
-}
-
-fn point_of(row: &Row<'_>) -> rusqlite::Result<PointRow> {
-    Ok(PointRow {
-        run: row.get(0)?,
-        started_ms: row.get(1)?,
-        commit: row.get(2)?,
-        committed_ms: row.get(3)?,
-        changed: row.get(4)?,
-        machine: row.get(5)?,
-        session: row.get(6)?,
-        baseline: row.get(7)?,
-        seconds: row.get(8)?,
-        low: row.get(9)?,
-        high: row.get(10)?,
-        blocks: from_bytes(row.get_ref(11)?.as_blob()?),
-    })
-}
+readers!(Row<'_>, rusqlite::Error, get);
 
 impl Index for Sqlite {
     fn place(&self) -> String {

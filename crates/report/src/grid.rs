@@ -31,8 +31,13 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    pub(crate) fn new(head: impl Into<String>, right: bool, rank: u8, cells: Vec<String>) -> Self {
-        Self { head: head.into(), right, rank, cells }
+    pub(crate) fn new(head: impl Into<String>, right: bool, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
+        Self { head: head.into(), right, rank, cells: cells.into_iter().collect() }
+    }
+
+    /// The number of each row's run, if the report has several.
+    pub(crate) fn runs(several: bool, rank: u8, runs: impl Iterator<Item = usize>) -> Option<Self> {
+        several.then(|| Self::new("run", true, rank, runs.map(|run| (run + 1).to_string())))
     }
 
     fn width(&self) -> usize {

@@ -29,17 +29,11 @@ class NumpyArrays:
 
     what = f"numpy {np.__version__}"
 
-    def floor(self, x: Any) -> Any:
-        return np.floor(x)
-
-    def rint(self, x: Any) -> Any:
-        return np.rint(x)
-
-    def where(self, condition: Any, a: Any, b: Any) -> Any:
-        return np.where(condition, a, b)
-
-    def clip(self, x: Any, least: float, most: float) -> Any:
-        return np.clip(x, least, most)
+    floor = staticmethod(np.floor)
+    rint = staticmethod(np.rint)
+    where = staticmethod(np.where)
+    clip = staticmethod(np.clip)
+    join = staticmethod(np.concatenate)
 
     def array(self, values: Any, dtype: str) -> Any:
         return np.array(values, dtype)
@@ -47,14 +41,8 @@ class NumpyArrays:
     def cast(self, x: Any, dtype: str) -> Any:
         return x.astype(dtype)
 
-    def argmax(self, x: Any) -> Any:
-        return x.argmax(-1)
-
     def zeros(self, count: int) -> Any:
         return np.zeros(count, np.int64)
-
-    def join(self, parts: list[Any]) -> Any:
-        return np.concatenate(parts)
 
     def stack(self, parts: list[Any]) -> Any:
         return np.stack(parts, 1)
@@ -114,7 +102,7 @@ class Codec:
         """Rounds; if the sum is odd, re-rounds the first coordinate with the largest residual."""
         point = (2 * x + unit) // (2 * unit)
         residual = x - point * unit
-        worst = self.axis[None, :] == self.xp.argmax(abs(residual))[:, None]
+        worst = self.axis[None, :] == abs(residual).argmax(-1)[:, None]
         odd = point.sum(-1) % 2 == 1
         return point + self.xp.cast(worst & odd[:, None], "int64") * (1 - 2 * self.xp.cast(residual < 0, "int64"))
 

@@ -15,18 +15,12 @@ class TorchArrays:
 
     what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
 
-    def floor(self, x: Any) -> Any:
-        return torch.floor(x)
-
-    def rint(self, x: Any) -> Any:
-        # Halves to even.
-        return torch.round(x)
-
-    def where(self, condition: Any, a: Any, b: Any) -> Any:
-        return torch.where(condition, a, b)
-
-    def clip(self, x: Any, least: float, most: float) -> Any:
-        return torch.clamp(x, least, most)
+    floor = staticmethod(torch.floor)
+    # Halves to even.
+    rint = staticmethod(torch.round)
+    where = staticmethod(torch.where)
+    clip = staticmethod(torch.clamp)
+    join = staticmethod(torch.cat)
 
     def array(self, values: Any, dtype: str) -> Any:
         return torch.from_numpy(np.array(values, dtype))
@@ -34,14 +28,8 @@ class TorchArrays:
     def cast(self, x: Any, dtype: str) -> Any:
         return x.to(getattr(torch, dtype))
 
-    def argmax(self, x: Any) -> Any:
-        return x.argmax(-1)
-
     def zeros(self, count: int) -> Any:
         return torch.zeros(count, dtype=torch.int64)
-
-    def join(self, parts: list[Any]) -> Any:
-        return torch.cat(parts)
 
     def stack(self, parts: list[Any]) -> Any:
         return torch.stack(parts, 1)

@@ -134,6 +134,15 @@ impl Arrays {
         self.dec_track.as_ref().map(|(time, position)| Track { time, position, dims: self.dims })
     }
 
+    /// The decoding track, of a local task.
+    pub(super) fn checked_track(&self) -> Result<Track<'_>, InputError> {
+        let track = self.dec_track();
+        let track =
+            track.ok_or_else(|| InputError::new("dec_position_time", "it is missing", "where the animal was"))?;
+        track.check("dec_position_time", "dec_position").map_err(input_error)?;
+        Ok(track)
+    }
+
     pub(super) fn encoding(&self) -> Vec<Spikes<'_>> {
         self.encoding.spikes(&self.n_features)
     }

@@ -1,8 +1,8 @@
 //! Prediction at the animal's position as CUDA kernels (`local.cu`).
 
-use ellwand_core::{Dtype, InputError, PrepareError};
+use ellwand_core::{Dtype, PrepareError};
 
-use super::arrays::{Arrays, input_error};
+use super::arrays::Arrays;
 use super::cuda::{Recording, Uploads, by_dims, units};
 use super::cuda_small;
 use super::model::{ClusterlessDecoder, log_norm};
@@ -40,14 +40,7 @@ fn work(edges: usize, model: &ClusterlessDecoder, decodings: &[usize]) -> Vec<u3
 }
 
 pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
-    let Some(track) = arrays.dec_track() else {
-        return Err(InputError::new("dec_position_time", "it is missing", "where the animal was").into());
-    };
-    track.check("dec_position_time", "dec_position").map_err(input_error)?;
-    if track.dims != model.dims {
-        let problem = format!("it has {} dimensions", track.dims);
-        return Err(InputError::new("dec_position", problem, format!("{}, as position", model.dims)).into());
-    }
+    let track = arrays.checked_track()?;
     let (dims, samples) = (model.dims, model.track_time.len());
     let spikes = arrays.decoding_spikes();
     let time_edges = arrays.decoding(&spikes).time_edges;

@@ -34,6 +34,7 @@
 //! ```
 
 mod arrays;
+mod buffers;
 mod cuda;
 mod cuda_local;
 mod cuda_small;

@@ -1,10 +1,11 @@
 //! Prediction: the log likelihood of each time bin at each position bin.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ellwand_profile::span;
 
+use super::buffers::Buffers;
 use super::data::Spikes;
 use super::error::{KdeError, length};
 use super::model::{ClusterlessDecoder, LOG_FLOOR, Wide};
@@ -20,34 +21,34 @@ use ellwand_simd::pool;
 #[derive(Default)]
 pub struct Workspace {
     marked: Vec<Marked>,
-    single: Tiles<tiles::Buffers, f32>,
-    double: Tiles<wide::Buffers, f64>,
+    single: Tiles<f32>,
+    double: Tiles<f64>,
     silent: Vec<u32>,
 }
 
 /// Buffers that depend on the number type: those of the fused kernel for each thread, or those of the other methods.
-struct Tiles<B, T> {
-    fused: Vec<Mutex<B>>,
+struct Tiles<T: Real> {
+    fused: Vec<Mutex<Buffers<T>>>,
     plain: Option<plain::Buffers<T>>,
     shape: Option<Tiling>,
 }
 
-impl<B, T> Default for Tiles<B, T> {
+impl<T: Real> Default for Tiles<T> {
     fn default() -> Self {
         Self { fused: Vec::new(), plain: None, shape: None }
     }
 }
 
-impl<B, T: Real> Tiles<B, T> {
+impl<T: Real> Tiles<T> {
     /// Allocates what predictions with these options need, unless already present.
-    fn reserve(&mut self, tiling: Tiling, options: &Options, buffers: impl Fn() -> B) {
+    fn reserve(&mut self, tiling: Tiling, options: &Options, dims: usize) {
         let fused = match options.method {
             Method::Simd(_) | Method::Parallel(_) => true,
             Method::Reference | Method::Scalar | Method::Gemm(_) => false,
         };
         let fresh = self.shape != Some(tiling);
         if fused && (fresh || self.fused.len() != options.threads()) {
-            self.fused = (0..options.threads()).map(|_| Mutex::new(buffers())).collect();
+            self.fused = (0..options.threads()).map(|_| Mutex::new(Buffers::new(tiling, dims))).collect();
         }
         if !fused && (fresh || self.plain.is_none()) {
             self.plain = Some(plain::Buffers::new(tiling));
@@ -56,28 +57,32 @@ impl<B, T: Real> Tiles<B, T> {
     }
 
     /// Resets the counts of all threads.
-    fn forget_pairs(&mut self, of: impl Fn(&mut B) -> &mut u64) {
+    fn forget_pairs(&mut self) {
         for buffers in &mut self.fused {
-            *of(buffers.get_mut().unwrap_or_else(PoisonError::into_inner)) = 0;
+            buffers.get_mut().unwrap_or_else(PoisonError::into_inner).pairs = 0;
         }
         self.plain.iter_mut().for_each(|plain| plain.pairs = 0);
     }
 
-    fn pairs(&self, of: impl Fn(&B) -> u64) -> u64 {
-        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
-        self.fused.iter().map(locked).sum::<u64>() + self.plain.as_ref().map_or(0, |plain| plain.pairs)
+    fn locked(&self) -> impl Iterator<Item = MutexGuard<'_, Buffers<T>>> {
+        self.fused.iter().map(|buffers| buffers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn bytes(&self, of: impl Fn(&B) -> usize) -> usize {
-        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
-        self.fused.iter().map(locked).sum::<usize>() + self.plain.as_ref().map_or(0, plain::Buffers::bytes)
+    fn pairs(&self) -> u64 {
+        self.locked().map(|buffers| buffers.pairs).sum::<u64>() + self.plain.as_ref().map_or(0, |plain| plain.pairs)
+    }
+
+    fn bytes(&self) -> usize {
+        self.locked().map(|buffers| buffers.bytes()).sum::<usize>()
+            + self.plain.as_ref().map_or(0, plain::Buffers::bytes)
     }
 
     /// Runs `part` over the parts, on as many threads as there are buffers.
-    fn over(&self, parts: &[(Range<usize>, Range<usize>)], part: impl Fn(Range<usize>, Range<usize>, &mut B) + Sync)
-    where
-        B: Send,
-    {
+    fn over(
+        &self,
+        parts: &[(Range<usize>, Range<usize>)],
+        part: impl Fn(Range<usize>, Range<usize>, &mut Buffers<T>) + Sync,
+    ) {
         if let [(rows, bins)] = parts {
             let mut buffers = self.fused[0].lock().unwrap_or_else(PoisonError::into_inner);
             return part(rows.clone(), bins.clone(), &mut buffers);
@@ -94,16 +99,15 @@ impl Workspace {
     /// Size of the workspace in bytes.
     pub fn bytes(&self) -> u64 {
         let marked: usize = self.marked.iter().map(Marked::bytes).sum();
-        let tiles = self.single.bytes(tiles::Buffers::bytes) + self.double.bytes(wide::Buffers::bytes);
-        (marked + tiles + 4 * self.silent.capacity()) as u64
+        (marked + self.single.bytes() + self.double.bytes() + 4 * self.silent.capacity()) as u64
     }
 
     /// (Encoding spike, decoding spike, bin) triples that the last prediction in a precision summed, i.e. did not skip.
     /// Excludes values outside the range of f32, which are computed by the reference's formula.
     pub(super) fn pairs(&self, precision: Precision) -> u64 {
         match precision {
-            Precision::F32 => self.single.pairs(|buffers| buffers.pairs),
-            Precision::F64 => self.double.pairs(|buffers| buffers.pairs),
+            Precision::F32 => self.single.pairs(),
+            Precision::F64 => self.double.pairs(),
         }
     }
 
@@ -172,8 +176,7 @@ impl ClusterlessDecoder {
         out: &mut [f32],
     ) -> Result<(), KdeError> {
         if options.precision == Precision::F64 {
-            let (problem, expected) = ("predict gives f32, the options say f64", "predict_f64, or Precision::F32");
-            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+            return Err(other_precision("predict gives f32, the options say f64", "predict_f64, or Precision::F32"));
         }
         if options.method == Method::Reference {
             let exact = self.predict_exactly(decoding)?;
@@ -213,8 +216,7 @@ impl ClusterlessDecoder {
         out: &mut [f64],
     ) -> Result<(), KdeError> {
         if options.precision == Precision::F32 {
-            let (problem, expected) = ("predict_f64 gives f64, the options say f32", "predict, or Precision::F64");
-            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+            return Err(other_precision("predict_f64 gives f64, the options say f32", "predict, or Precision::F64"));
         }
         if options.method == Method::Reference {
             let exact = self.predict_exactly(decoding)?;
@@ -245,8 +247,7 @@ impl ClusterlessDecoder {
 
     /// The arrays for f64 kernels, if the model was fitted in f64.
     pub(super) fn wide(&self) -> Result<&Wide, KdeError> {
-        let (problem, expected) = ("the model was fitted in f32", "one fitted with Precision::F64");
-        let error = || KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() };
+        let error = || other_precision("the model was fitted in f32", "one fitted with Precision::F64");
         self.wide.as_ref().ok_or_else(error)
     }
 
@@ -263,8 +264,8 @@ impl ClusterlessDecoder {
         let rows = decoding.time_edges.len();
         length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
         let tiling = self.reserve(decoding, options, workspace)?;
-        workspace.single.forget_pairs(|buffers| &mut buffers.pairs);
-        workspace.double.forget_pairs(|buffers| &mut buffers.pairs);
+        workspace.single.forget_pairs();
+        workspace.double.forget_pairs();
         let _span = span!("decoding spikes");
         for (number, marked) in workspace.marked.iter_mut().enumerate() {
             match options.precision {
@@ -284,15 +285,14 @@ impl ClusterlessDecoder {
         options: &Options,
         workspace: &mut Workspace,
     ) -> Result<Tiling, KdeError> {
-        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
-        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding, options.precision))?;
+        let (tiling, _) = self.tiling(decoding, options)?;
         workspace.marked.resize_with(self.electrodes.len(), Marked::default);
         for (marked, spikes) in workspace.marked.iter_mut().zip(decoding.electrodes) {
             marked.reserve(spikes, options.precision);
         }
         match options.precision {
-            Precision::F32 => workspace.single.reserve(tiling, options, || tiles::Buffers::new(tiling, self.dims)),
-            Precision::F64 => workspace.double.reserve(tiling, options, || wide::Buffers::new(tiling)),
+            Precision::F32 => workspace.single.reserve(tiling, options, self.dims),
+            Precision::F64 => workspace.double.reserve(tiling, options, self.dims),
         }
         Ok(tiling)
     }
@@ -375,23 +375,28 @@ impl ClusterlessDecoder {
     /// # Errors
     /// If the memory budget does not hold one tile.
     pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
-        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
-        let fixed = self.fixed_memory(decoding, options.precision);
-        let tiling = options.tiling(most, self.bins, self.dims, fixed)?;
+        let (tiling, fixed) = self.tiling(decoding, options)?;
         Ok(options.threads() as u64 * thread_bytes(tiling, self.dims, options) + fixed)
     }
 
-    /// Memory independent of block and tile: spikes as f32 (f64 reads them as given) and counts by row.
-    fn fixed_memory(&self, decoding: &Decoding<'_>, precision: Precision) -> u64 {
-        let wide = precision == Precision::F64;
+    /// The tiling of a prediction, and its memory independent of block and tile: spikes as f32 (f64 reads them as given)
+    /// and counts by row.
+    fn tiling(&self, decoding: &Decoding<'_>, options: &Options) -> Result<(Tiling, u64), KdeError> {
+        let wide = options.precision == Precision::F64;
         let values = |s: &Spikes<'_>| s.times.len() * if wide { 1 } else { s.n_features + 1 };
         let spikes: usize = decoding.electrodes.iter().map(values).sum();
-        4 * (spikes + decoding.time_edges.len()) as u64
+        let fixed = 4 * (spikes + decoding.time_edges.len()) as u64;
+        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
+        Ok((options.tiling(most, self.bins, self.dims, fixed)?, fixed))
     }
 }
 
+fn other_precision(problem: &str, expected: &str) -> KdeError {
+    KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() }
+}
+
 /// A set of buffers that no thread is using.
-fn free<B>(buffers: &[Mutex<B>]) -> std::sync::MutexGuard<'_, B> {
+fn free<B>(buffers: &[Mutex<B>]) -> MutexGuard<'_, B> {
     loop {
         for buffer in buffers {
             if let Ok(buffer) = buffer.try_lock() {

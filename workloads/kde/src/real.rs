@@ -10,10 +10,12 @@ use ellwand_simd::lanes::{Double, Kernel, Simd, dispatch, exp2_down, exp2_down_f
 
 /// A number type to compute with.
 pub(super) trait Real:
-    Copy + Default + PartialOrd + AddAssign + Add<Output = Self> + Mul<Output = Self> + Sub<Output = Self>
+    Copy + Default + Send + PartialOrd + AddAssign + Add<Output = Self> + Mul<Output = Self> + Sub<Output = Self>
 {
     /// The most negative finite number.
     const MIN: Self;
+    /// True if fused kernels take coordinates relative to the middle of a panel, to resolve small distances.
+    const RELATIVE: bool;
 
     /// Converts to the nearest number of this type.
     fn of(x: f64) -> Self;
@@ -58,6 +60,7 @@ macro_rules! gemm {
 
 impl Real for f32 {
     const MIN: f32 = f32::MIN;
+    const RELATIVE: bool = true;
 
     fn of(x: f64) -> f32 {
         x as f32
@@ -110,6 +113,7 @@ impl Real for f32 {
 
 impl Real for f64 {
     const MIN: f64 = f64::MIN;
+    const RELATIVE: bool = false;
 
     fn of(x: f64) -> f64 {
         x

@@ -7,13 +7,14 @@
 
 use std::ops::Range;
 
+use super::buffers::Buffers;
 use super::error::{KdeError, finite, length};
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Method, Options, Precision};
 use super::reach::{Reach, reaches};
 use super::rows::Marked;
 use super::sink::Sink;
-use super::tiles::{Buffers, Part, mark_row, shifts};
+use super::tiles::{Part, mark_row, shifts};
 use super::{exact, options::Tiling};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down, ln};
@@ -46,7 +47,7 @@ pub struct Stream {
     sums: Vec<f32>,
     weights: Vec<f32>,
     marked: Vec<Marked>,
-    buffers: Buffers,
+    buffers: Buffers<f32>,
     tiling: Tiling,
     row: Vec<f64>,
 }

@@ -13,68 +13,16 @@
 
 use std::ops::Range;
 
-use ellwand_core::tensor::Buffer;
 use ellwand_profile::span;
 
+use super::buffers::{Buffers, by_features};
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Precision, STRIP, Tiling};
 use super::product::narrow::{multiply_rows, row_step};
-use super::reach::{Reach, reaches, union};
+use super::reach::{reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
 use ellwand_simd::lanes::{Kernel, Simd, exp2_down, ln};
-
-/// Working memory of one thread.
-pub(super) struct Buffers {
-    /// Mark kernels W, `[block, CHUNK]`.
-    marks: Buffer<f32>,
-    /// Position kernels P, `[panels of a strip, CHUNK, panel]`.
-    places: Buffer<f32>,
-    /// Sums, `[panels of a tile, block, panel]`.
-    sums: Buffer<f32>,
-    /// Largest mark exponent of each spike of the block.
-    shifts: Vec<f32>,
-    /// Value added to the logarithm at each bin of the tile.
-    constants: Vec<f32>,
-    /// Samples and bins relative to the middle of a panel.
-    middle: Vec<f32>,
-    touched: Vec<bool>,
-    reach: Vec<Reach>,
-    scratch: Vec<(f64, f64)>,
-    /// (Encoding spike, decoding spike, bin) triples summed since this was last reset.
-    pub(super) pairs: u64,
-}
-
-fn zeros(len: usize) -> Buffer<f32> {
-    Buffer::filled(len, 0.0)
-}
-
-impl Buffers {
-    pub(super) fn new(tiling: Tiling, dims: usize) -> Self {
-        Self {
-            marks: zeros(tiling.block * CHUNK),
-            places: zeros(STRIP * CHUNK),
-            sums: zeros(tiling.block * tiling.tile),
-            shifts: vec![0.0; tiling.block],
-            constants: vec![0.0; tiling.tile],
-            middle: vec![0.0; dims * (CHUNK + STRIP)],
-            touched: vec![false; tiling.tile],
-            reach: Vec::new(),
-            scratch: Vec::new(),
-            pairs: 0,
-        }
-    }
-}
-
-impl Buffers {
-    /// Size of the buffers in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let buffers = self.marks.len() + self.places.len() + self.sums.len();
-        let floats =
-            self.shifts.capacity() + self.constants.capacity() + self.middle.capacity() + self.reach.capacity();
-        4 * (buffers + floats) + self.touched.capacity() + 16 * self.scratch.capacity()
-    }
-}
 
 /// All electrodes for some rows and bins.
 pub(super) struct Part<'a> {
@@ -85,7 +33,7 @@ pub(super) struct Part<'a> {
     pub(super) bins: Range<usize>,
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
-    pub(super) buffers: &'a mut Buffers,
+    pub(super) buffers: &'a mut Buffers<f32>,
     pub(super) sink: &'a Sink<'a, f32>,
 }
 
@@ -259,23 +207,10 @@ fn mark_exponent<S: Simd, const F: usize>(s: S, electrode: &Electrode, stride: u
     exponent
 }
 
-/// Passes small numbers of features as constants, so that loops over them unroll.
-macro_rules! by_features {
-    ($n:expr, $function:ident($($argument:expr),*)) => {
-        match $n {
-            1 => $function::<S, 1>($($argument),*),
-            2 => $function::<S, 2>($($argument),*),
-            3 => $function::<S, 3>($($argument),*),
-            4 => $function::<S, 4>($($argument),*),
-            _ => $function::<S, 0>($($argument),*),
-        }
-    };
-}
-
 #[inline(always)]
 pub(super) fn shifts<S: Simd>(s: S, electrode: &Electrode, marks: &[f32], out: &mut [f32]) {
     for (y, out) in marks.chunks_exact(electrode.n_features).zip(out) {
-        *out = by_features!(electrode.n_features, largest(s, electrode, y));
+        *out = by_features!(S, electrode.n_features, largest(s, electrode, y));
     }
 }
 
@@ -301,7 +236,7 @@ pub(super) fn mark_row<S: Simd>(
     w: &mut [f32],
     needed: Range<usize>,
 ) {
-    by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, needed.clone()));
+    by_features!(S, electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, needed.clone()));
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use super::arrays::{Arrays, input_error};
 use super::local::pairs;
 use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR, log_norm};
 use super::options::{Method, Precision};
-use super::rows::Marked;
+use super::rows::{Decoding, Marked};
 use super::wgpu_local;
 use super::workload_spec::{self as spec, Task};
 use ellwand_gpu::products::{Place, Products, Then, word};
@@ -115,14 +115,21 @@ struct Shared {
     sums: Arg,
 }
 
+/// Refuses spikes that do not fit the model, and marks that need f64.
+pub(super) fn check(decoding: &Decoding<'_>, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
+    decoding.check(model).map_err(input_error)?;
+    match model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
+        None => Ok(()),
+        Some(number) => Err(PrepareError::Unsupported(format!(
+            "the mark kernels of electrode {number} need f64, which the device does not have"
+        ))),
+    }
+}
+
 fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
     let spikes = arrays.decoding_spikes();
     let decoding = arrays.decoding(&spikes);
-    decoding.check(model).map_err(input_error)?;
-    if let Some(number) = model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
-        let why = format!("the mark kernels of electrode {number} need f64, which the device does not have");
-        return Err(PrepareError::Unsupported(why));
-    }
+    check(&decoding, model)?;
     let (edges, bins) = (decoding.time_edges.len(), model.bins);
     let marked: Vec<Marked> = (0..model.electrodes.len())
         .map(|number| {

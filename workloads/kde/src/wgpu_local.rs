@@ -1,12 +1,13 @@
 //! Prediction at the animal's position in WGSL (`local.wgsl`): one workgroup per sum of kernels, then the edges.
 
-use ellwand_core::{Dtype, InputError, PrepareError, Prepared};
+use ellwand_core::{Dtype, PrepareError, Prepared};
 
-use super::arrays::{Arrays, input_error};
+use super::arrays::Arrays;
 use super::data::Track;
 use super::local::pairs;
 use super::model::{ClusterlessDecoder, LOG_FLOOR, UNIT, log_norm};
-use super::rows::{Decoding, Marked};
+use super::rows::Marked;
+use super::wgpu::check;
 use ellwand_gpu::products::word;
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source};
 
@@ -77,32 +78,15 @@ fn places(track: &Track<'_>, times: &[f64], model: &ClusterlessDecoder) -> Vec<f
     pairs(&places, dims)
 }
 
-/// Refuses arrays that do not fit the model, and marks that need f64.
-fn check(track: &Track<'_>, decoding: &Decoding<'_>, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
-    track.check("dec_position_time", "dec_position").map_err(input_error)?;
-    if track.dims != model.dims {
-        let problem = format!("it has {} dimensions", track.dims);
-        return Err(InputError::new("dec_position", problem, format!("{}, as position", model.dims)).into());
-    }
-    decoding.check(model).map_err(input_error)?;
-    if let Some(number) = model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
-        let why = format!("the mark kernels of electrode {number} need f64, which the device does not have");
-        return Err(PrepareError::Unsupported(why));
-    }
-    Ok(())
-}
-
 pub(super) fn predict(
     arrays: &Arrays,
     gpu: &Gpu,
     model: &ClusterlessDecoder,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
-    let Some(track) = arrays.dec_track() else {
-        return Err(InputError::new("dec_position_time", "it is missing", "where the animal was").into());
-    };
+    let track = arrays.checked_track()?;
     let spikes = arrays.decoding_spikes();
     let decoding = arrays.decoding(&spikes);
-    check(&track, &decoding, model)?;
+    check(&decoding, model)?;
     let edges = decoding.time_edges.len();
     let mut times = decoding.time_edges.to_vec();
     let mut heard = Vec::new();

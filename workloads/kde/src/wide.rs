@@ -8,76 +8,17 @@
 use std::f64::consts::LN_2;
 use std::ops::Range;
 
-use ellwand_core::tensor::Buffer;
 use ellwand_profile::span;
 
+use super::buffers::{Buffers, by_features};
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, Wide};
 use super::options::{CHUNK, Precision, STRIP, Tiling};
 use super::product::wide::{multiply_rows, row_step};
-use super::reach::{Reach, reaches, union};
+use super::reach::{reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
 use ellwand_simd::lanes::{Double, Kernel, Simd, exp2_down_f64, ln_f64};
-
-/// Passes small numbers of features as constants, so that loops over them unroll.
-macro_rules! by_features {
-    ($n:expr, $function:ident($($argument:expr),*)) => {
-        match $n {
-            1 => $function::<D, 1>($($argument),*),
-            2 => $function::<D, 2>($($argument),*),
-            3 => $function::<D, 3>($($argument),*),
-            4 => $function::<D, 4>($($argument),*),
-            _ => $function::<D, 0>($($argument),*),
-        }
-    };
-}
-
-/// Working memory of one thread.
-pub(super) struct Buffers {
-    /// Mark kernels W, `[block, CHUNK]`.
-    marks: Buffer<f64>,
-    /// Position kernels P, `[panels of a strip, CHUNK, panel]`.
-    places: Buffer<f64>,
-    /// Sums, `[panels of a tile, block, panel]`.
-    sums: Buffer<f64>,
-    /// Largest mark exponent of each spike of the block.
-    shifts: Vec<f64>,
-    /// Value added to the logarithm at each bin of the tile.
-    constants: Vec<f64>,
-    touched: Vec<bool>,
-    reach: Vec<Reach>,
-    scratch: Vec<(f64, f64)>,
-    /// (Encoding spike, decoding spike, bin) triples summed since this was last reset.
-    pub(super) pairs: u64,
-}
-
-fn zeros(len: usize) -> Buffer<f64> {
-    Buffer::filled(len, 0.0)
-}
-
-impl Buffers {
-    pub(super) fn new(tiling: Tiling) -> Self {
-        Self {
-            marks: zeros(tiling.block * CHUNK),
-            places: zeros(STRIP * CHUNK),
-            sums: zeros(tiling.block * tiling.tile),
-            shifts: vec![0.0; tiling.block],
-            constants: vec![0.0; tiling.tile],
-            touched: vec![false; tiling.tile],
-            reach: Vec::new(),
-            scratch: Vec::new(),
-            pairs: 0,
-        }
-    }
-
-    /// Size of the buffers in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let buffers = self.marks.len() + self.places.len() + self.sums.len();
-        let numbers = self.shifts.capacity() + self.constants.capacity() + 2 * self.scratch.capacity();
-        8 * (buffers + numbers) + 4 * self.reach.capacity() + self.touched.capacity()
-    }
-}
 
 /// All electrodes for some rows and bins.
 pub(super) struct Part<'a> {
@@ -90,7 +31,7 @@ pub(super) struct Part<'a> {
     pub(super) bins: Range<usize>,
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
-    pub(super) buffers: &'a mut Buffers,
+    pub(super) buffers: &'a mut Buffers<f64>,
     pub(super) sink: &'a Sink<'a, f64>,
 }
 
@@ -131,7 +72,7 @@ impl Part<'_> {
         let panels = tile.len().div_ceil(width);
         let (n, f) = (electrode.spikes(), electrode.n_features);
         for (y, shift) in marks.chunks_exact(f).zip(&mut self.buffers.shifts) {
-            *shift = by_features!(f, largest(d, electrode, y));
+            *shift = by_features!(D, f, largest(d, electrode, y));
         }
         self.buffers.touched[..panels].fill(false);
         for (chunk, start) in (0..n).step_by(CHUNK).enumerate() {
@@ -142,7 +83,7 @@ impl Part<'_> {
             }
             let span = span!("marks");
             for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
-                by_features!(f, mark_row(d, electrode, y, *shift, start, w, needed.clone()));
+                by_features!(D, f, mark_row(d, electrode, y, *shift, start, w, needed.clone()));
             }
             drop(span);
             for strip in (0..panels).step_by(STRIP / width) {

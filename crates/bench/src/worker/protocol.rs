@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample};
+use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample, SlotState};
 use ellwand_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ pub enum Answer {
     /// A slot was taken. The parent fills in block, round and position.
     Slot {
         /// The sample of the slot.
-        #[serde(with = "slot")]
+        #[serde(with = "OneSample")]
         sample: Sample,
     },
     /// Time of an iteration in each step of a turn, in nanoseconds; empty if the device cannot time steps.
@@ -190,82 +190,33 @@ pub struct Judged {
     pub unsettled: bool,
 }
 
-/// Serialises a single sample as a JSON object; a record stores columns instead.
-mod slot {
-    use ellwand_core::record::{Sample, SlotState};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    struct Wire {
-        iterations: u64,
-        wall_ns: u64,
-        cpu_ns: Option<u64>,
-        #[serde(default)]
-        others_ns: Option<u64>,
-        device_ns: Option<u64>,
-        switches: Option<u64>,
-        faults: Option<u64>,
-        waits: Option<u64>,
-        parts: Option<u64>,
-        fastest_ns: Option<u64>,
-        state: SlotState,
-    }
-
-    pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
-        let Sample {
-            iterations,
-            wall_ns,
-            cpu_ns,
-            others_ns,
-            device_ns,
-            switches,
-            faults,
-            waits,
-            parts,
-            fastest_ns,
-            state,
-            ..
-        } = *sample;
-        Wire { iterations, wall_ns, cpu_ns, others_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
-            .serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-        let Wire {
-            iterations,
-            wall_ns,
-            cpu_ns,
-            others_ns,
-            device_ns,
-            switches,
-            faults,
-            waits,
-            parts,
-            fastest_ns,
-            state,
-        } = Wire::deserialize(deserializer)?;
-        let rest = Sample::default();
-        Ok(Sample {
-            iterations,
-            wall_ns,
-            cpu_ns,
-            others_ns,
-            device_ns,
-            switches,
-            faults,
-            waits,
-            parts,
-            fastest_ns,
-            state,
-            ..rest
-        })
-    }
+/// Serialises a single sample as a JSON object; a record stores columns instead. The parent knows its place.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Sample")]
+struct OneSample {
+    #[serde(skip)]
+    block: u32,
+    #[serde(skip)]
+    round: u32,
+    #[serde(skip)]
+    position: u32,
+    iterations: u64,
+    wall_ns: u64,
+    cpu_ns: Option<u64>,
+    #[serde(default)]
+    others_ns: Option<u64>,
+    device_ns: Option<u64>,
+    switches: Option<u64>,
+    faults: Option<u64>,
+    waits: Option<u64>,
+    parts: Option<u64>,
+    fastest_ns: Option<u64>,
+    state: SlotState,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_core::record::SlotState;
 
     fn there_and_back(answer: &Answer) {
         let line = serde_json::to_string(answer).unwrap();

@@ -7,15 +7,6 @@ use super::seal::{self, Seal};
 use super::{Comparison, Measurement, Run, Spans, VERSION};
 use crate::view::View;
 
-#[derive(Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-enum LineOut<'a> {
-    Run(&'a Run),
-    Measurement(&'a Measurement),
-    Comparison(&'a Comparison),
-    Spans(&'a Spans),
-}
-
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -74,16 +65,12 @@ fn next_step(line: usize) -> &'static str {
 /// # Errors
 /// If a number has no JSON form.
 pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error> {
-    let out = match entry.into() {
-        Entry::Run(run) => LineOut::Run(run),
-        Entry::Measurement(measurement) => LineOut::Measurement(measurement),
-        Entry::Comparison(comparison) => LineOut::Comparison(comparison),
-        Entry::Spans(spans) => LineOut::Spans(spans),
-    };
-    serde_json::to_string(&out)
+    serde_json::to_string(&entry.into())
 }
 
 /// The content of one line.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Entry<'a> {
     /// The first line, or the start of a resumed run.
     Run(&'a Run),
@@ -95,26 +82,16 @@ pub enum Entry<'a> {
     Spans(&'a Spans),
 }
 
-impl<'a> From<&'a Run> for Entry<'a> {
-    fn from(run: &'a Run) -> Self {
-        Entry::Run(run)
-    }
+macro_rules! entries {
+    ($($kind:ident),*) => {$(
+        impl<'a> From<&'a $kind> for Entry<'a> {
+            fn from(entry: &'a $kind) -> Self {
+                Entry::$kind(entry)
+            }
+        }
+    )*};
 }
-impl<'a> From<&'a Measurement> for Entry<'a> {
-    fn from(measurement: &'a Measurement) -> Self {
-        Entry::Measurement(measurement)
-    }
-}
-impl<'a> From<&'a Comparison> for Entry<'a> {
-    fn from(comparison: &'a Comparison) -> Self {
-        Entry::Comparison(comparison)
-    }
-}
-impl<'a> From<&'a Spans> for Entry<'a> {
-    fn from(spans: &'a Spans) -> Self {
-        Entry::Spans(spans)
-    }
-}
+entries!(Run, Measurement, Comparison, Spans);
 
 #[derive(Deserialize)]
 struct Head {

@@ -2,20 +2,14 @@
 
 use super::limit::{ABOVE, BINDS, CLOSE};
 use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
-use crate::model::{Report, Row};
+use crate::model::{Report, Row, distinct};
 
 /// One finding per implementation and limit, at the largest case with that limit.
 pub(super) fn bound_by(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
-        let mut labels: Vec<String> = Vec::new();
-        for label in group.rows.iter().filter_map(|row| Some(row.diagnosis.as_ref()?.label())) {
-            if !labels.contains(&label) {
-                labels.push(label);
-            }
-        }
         let placed = group.rows.iter().filter(|row| row.diagnosis.is_some()).count();
-        for label in labels {
+        for label in distinct(group.rows.iter().filter_map(|row| Some(row.diagnosis.as_ref()?.label()))) {
             let same = |row: &&&Row| row.diagnosis.as_ref().is_some_and(|d| d.label() == label);
             let rows: Vec<&Row> = group.rows.iter().filter(same).copied().collect();
             findings.extend(finding(&group, rule, &rows, placed));

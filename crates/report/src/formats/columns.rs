@@ -31,9 +31,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     let rows = &section.rows;
     let mut columns = Vec::new();
     let mut missing = Vec::new();
-    if report.runs.len() > 1 {
-        columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
-    }
+    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
     // Markdown and --full show every axis.
     let every = repeat || report.options.full;
     for axis in section.swept.iter().filter(|axis| every || section.leading.contains(&axis.name)) {
@@ -43,14 +41,14 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
             let same_case = index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
             if same_case && !repeat { String::new() } else { value(row) }
         });
-        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells.collect()));
+        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
     }
-    columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone()).collect()));
+    columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     if rows.iter().any(|row| row.device != rows[0].device) {
-        columns.push(Column::new("device", false, 1, rows.iter().map(|row| row.device.clone()).collect()));
+        columns.push(Column::new("device", false, 1, rows.iter().map(|row| row.device.clone())));
     }
     if rows.iter().any(|row| row.caches != rows[0].caches) {
-        columns.push(Column::new("caches", false, 1, rows.iter().map(|row| row.caches.word().to_string()).collect()));
+        columns.push(Column::new("caches", false, 1, rows.iter().map(|row| row.caches.word().to_string())));
     }
     for metric in report.metrics.iter().filter(|metric| !repeats_time(metric, rows)) {
         metric_columns(metric, section, &mut columns, &mut missing);
@@ -64,7 +62,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
         columns.push(Column::new("first run", true, 9, first));
     }
     if rows.iter().any(|row| row.diagnosis.is_some()) {
-        columns.push(Column::new("limit", false, 3, rows.iter().map(limit).collect()));
+        columns.push(Column::new("limit", false, 3, rows.iter().map(limit)));
     }
     let notes: Vec<String> = rows.iter().map(|row| note(row, repeat || report.options.full)).collect();
     if notes.iter().any(|note| !note.is_empty()) {
@@ -117,14 +115,14 @@ fn metric_columns(metric: &MetricInfo, section: &Section, columns: &mut Vec<Colu
         }
         return;
     }
-    let cells = section.rows.iter().zip(&values).map(|(row, value)| cell(row, *value, metric)).collect();
+    let cells = section.rows.iter().zip(&values).map(|(row, value)| cell(row, *value, metric));
     columns.push(Column::new(head, true, rank, cells));
     if let Some(rank) = spread {
         let cells = section.rows.iter().zip(&values).map(|(row, value)| {
             let stats = value.and_then(|value| value.stats);
             stats.map_or_else(|| nothing(row), |stats| range(stats.p10, stats.p90, metric.unit))
         });
-        columns.push(Column::new("p10–p90", true, rank, cells.collect()));
+        columns.push(Column::new("p10–p90", true, rank, cells));
     }
 }
 
@@ -166,8 +164,8 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
         Some(_) => row.speedup.text().unwrap_or_default(),
         None => nothing(row),
     };
-    columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
-    columns.push(Column::new("95 % interval", true, 2, rows.iter().map(interval).collect()));
+    columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio)));
+    columns.push(Column::new("95 % interval", true, 2, rows.iter().map(interval)));
 }
 
 /// The interval of a row's speed-up.

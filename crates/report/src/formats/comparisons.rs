@@ -11,14 +11,12 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
         return Vec::new();
     }
     let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&ComparisonInfo) -> String| {
-        Column::new(head, right, rank, rows.iter().map(cell).collect())
+        Column::new(head, right, rank, rows.iter().map(cell))
     };
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let shared = shared(rows);
     let mut columns = Vec::new();
-    if report.runs.len() > 1 {
-        columns.push(column("run", true, 1, &|row| (row.run + 1).to_string()));
-    }
+    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
     columns.extend([
         column("case", false, 0, &|row| Parts::of(&row.case).without(&shared)),
         column("baseline", false, 3, &|row| row.baseline.clone()),

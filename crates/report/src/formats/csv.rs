@@ -5,7 +5,7 @@ use std::io::Write;
 use ellwand_core::Reading;
 
 use crate::diagnose::Limit;
-use crate::model::{Report, Row, Section};
+use crate::model::{Report, Row, Section, distinct, distinct_by};
 use crate::{ReportError, model};
 
 type Cell<'a> = dyn Fn(&Section, &Row) -> String + 'a;
@@ -126,23 +126,13 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
 }
 
 fn axes(report: &Report) -> Vec<&str> {
-    let mut axes: Vec<&str> = Vec::new();
-    for param in report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.params) {
-        if !axes.contains(&param.axis.as_str()) {
-            axes.push(&param.axis);
-        }
-    }
-    axes
+    let params = report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.params);
+    distinct(params.map(|param| param.axis.as_str()))
 }
 
 fn readings(report: &Report) -> Vec<&Reading> {
-    let mut readings: Vec<&Reading> = Vec::new();
-    for reading in report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.readings) {
-        if !readings.iter().any(|known| known.id == reading.id) {
-            readings.push(reading);
-        }
-    }
-    readings
+    let readings = report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.readings);
+    distinct_by(readings, |reading| &reading.id)
 }
 
 fn plain(id: &str) -> String {

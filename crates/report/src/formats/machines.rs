@@ -48,7 +48,7 @@ fn columns(report: &Report, machines: &Machines) -> Vec<Column> {
             let (section, row) = entry.of(report);
             cell(section, row, entry)
         });
-        Column::new(head, right, rank, cells.collect())
+        Column::new(head, right, rank, cells)
     };
     vec![
         column("workload", false, 3, &|section, _, _| section.workload.clone()),

@@ -8,7 +8,7 @@ use ellwand_core::metric::find;
 use super::{columns, comparisons, machines, parts, readings, spans, targets};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
-use crate::model::{Report, Row, RunInfo, Section, settings_line};
+use crate::model::{Report, Row, RunInfo, Section, distinct, distinct_by, settings_line};
 use crate::plots::Plot;
 use crate::units::{UNAVAILABLE, clean, human, range};
 use crate::{RULES, ReportError};
@@ -78,8 +78,8 @@ fn embed(plot: &Plot, out: &mut dyn Write) -> io::Result<()> {
 fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
     let known: Vec<&(&str, String)> = rows.iter().filter(|(_, value)| !value.is_empty()).collect();
     let columns = [
-        Column::new("", false, 0, known.iter().map(|(name, _)| (*name).to_string()).collect()),
-        Column::new("", false, 0, known.iter().map(|(_, value)| value.clone()).collect()),
+        Column::new("", false, 0, known.iter().map(|(name, _)| (*name).to_string())),
+        Column::new("", false, 0, known.iter().map(|(_, value)| value.clone())),
     ];
     markdown(&columns, out)?;
     writeln!(out)
@@ -142,23 +142,21 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     }
     let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
     let unit = |c: &ellwand_core::Ceiling| c.kind.unit();
-    let text = |cells: Vec<String>, head: &str, right: bool| Column::new(head, right, 0, cells);
+    let column = |head: &str, right: bool, cell: &dyn Fn(&ellwand_core::Ceiling) -> String| {
+        Column::new(head, right, 0, ceilings.iter().map(cell))
+    };
     let columns = [
-        text(ceilings.iter().map(|c| kind(c.kind)).collect(), "what", false),
-        text(ceilings.iter().map(|c| c.level.clone()).collect(), "level", false),
-        text(
-            ceilings
-                .iter()
-                .map(|c| if c.footprint_bytes == 0 { String::new() } else { human(c.footprint_bytes as f64, "B") })
-                .collect(),
-            "footprint",
-            true,
-        ),
-        text(ceilings.iter().map(|c| format!("{:?}", c.parallelism).to_lowercase()).collect(), "threads", false),
-        text(ceilings.iter().map(|c| c.implementation.clone()).collect(), "implementation", false),
-        text(ceilings.iter().map(|c| human(c.value, unit(c))).collect(), "limit", true),
-        text(ceilings.iter().map(|c| range(c.low, c.high, unit(c))).collect(), "interval", true),
-        text(ceilings.iter().map(|c| crate::model::origin(c.provenance).to_string()).collect(), "origin", false),
+        column("what", false, &|c| kind(c.kind)),
+        column("level", false, &|c| c.level.clone()),
+        column("footprint", true, &|c| match c.footprint_bytes {
+            0 => String::new(),
+            bytes => human(bytes as f64, "B"),
+        }),
+        column("threads", false, &|c| format!("{:?}", c.parallelism).to_lowercase()),
+        column("implementation", false, &|c| c.implementation.clone()),
+        column("limit", true, &|c| human(c.value, unit(c))),
+        column("interval", true, &|c| range(c.low, c.high, unit(c))),
+        column("origin", false, &|c| crate::model::origin(c.provenance).to_string()),
     ];
     markdown(&columns, out)?;
     writeln!(out)
@@ -245,7 +243,7 @@ fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     let column = |head: &str, cell: &dyn Fn(&Row) -> Option<String>| {
-        let cells = rows.iter().map(|row| cell(row).unwrap_or_else(|| UNAVAILABLE.to_string())).collect();
+        let cells = rows.iter().map(|row| cell(row).unwrap_or_else(|| UNAVAILABLE.to_string()));
         Column::new(head, true, 0, cells)
     };
     let seconds = |value: f64| human(value, "s");
@@ -254,8 +252,7 @@ fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
         .iter()
         .map(|axis| column(&axis.name, &|row| Some(row.param(&axis.name).unwrap_or_else(|| "–".into()))))
         .collect();
-    let names = rows.iter().map(|row| row.implementation.clone()).collect();
-    columns.push(Column::new("implementation", false, 0, names));
+    columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     columns.extend([
         column("samples", &|row| Some(row.samples.to_string())),
         column("smallest time", &|row| row.stats("time").map(|stats| seconds(stats.min))),
@@ -272,14 +269,8 @@ fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn what_ran(section: &Section) -> Vec<String> {
-    let mut ran: Vec<String> = Vec::new();
-    for row in section.rows.iter().filter(|row| !row.what_ran.is_empty()) {
-        let text = format!("{} = {}", row.implementation, row.what_ran);
-        if !ran.contains(&text) {
-            ran.push(text);
-        }
-    }
-    ran
+    let rows = section.rows.iter().filter(|row| !row.what_ran.is_empty());
+    distinct(rows.map(|row| format!("{} = {}", row.implementation, row.what_ran)))
 }
 
 /// Largest difference of each implementation from the reference, and the case in which it occurred.
@@ -344,12 +335,9 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         out,
         "- **speed-up**: median time of the baseline divided by that of the row (derived; higher is better); **95 % interval**: from the processes of the run, or from the rounds if there is one process."
     )?;
-    let mut seen: Vec<String> = Vec::new();
-    for (title, about) in report.workloads.iter().flat_map(readings::meanings) {
-        if !seen.contains(&title) {
-            writeln!(out, "- **{title}**: {about}.")?;
-            seen.push(title);
-        }
+    for (title, about) in distinct_by(report.workloads.iter().flat_map(readings::meanings), |(title, _)| title.clone())
+    {
+        writeln!(out, "- **{title}**: {about}.")?;
     }
     writeln!(out)
 }

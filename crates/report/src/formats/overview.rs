@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::columns::limit;
 use super::readings;
 use crate::grid::Column;
-use crate::model::{AxisInfo, CaseInfo, Report, Row, Section};
+use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 use crate::units::{below_resolution, human};
 
 /// Most cases that an overview of one workload lists.
@@ -86,14 +86,10 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
         .flat_map(|section| spread(&section.cases, most).into_iter().map(|case| Line { section, case }))
         .collect();
     let mut columns = runs(report, &lines);
-    columns.push(Column::new("workload", false, 0, lines.iter().map(|line| line.section.workload.clone()).collect()));
-    let (mut axes, mut fixed): (Vec<&AxisInfo>, Vec<String>) = Default::default();
-    for axis in sections.iter().flat_map(|section| section.leading().chain(&section.fixed)) {
-        if !axes.iter().any(|known| known.name == axis.name) {
-            axes.push(axis);
-        }
-    }
-    for axis in axes {
+    columns.push(Column::new("workload", false, 0, lines.iter().map(|line| line.section.workload.clone())));
+    let mut fixed = Vec::new();
+    let axes = sections.iter().flat_map(|section| section.leading().chain(&section.fixed));
+    for axis in distinct_by(axes, |axis| &axis.name) {
         let values: BTreeSet<String> = lines.iter().filter_map(|line| value(line, &axis.name)).collect();
         match values.first() {
             Some(only) if values.len() == 1 => fixed.push(format!("{} {only}", axis.name)),
@@ -113,22 +109,15 @@ fn filled(column: &Column) -> bool {
 
 /// Names of the implementations with a measured row. Why another has none is said below the table.
 fn ran<'a>(sections: &[&'a Section]) -> Vec<&'a String> {
-    let mut names: Vec<&String> = Vec::new();
-    for section in sections {
-        let measured = |name: &&String| section.rows.iter().any(|row| row.implementation == **name && row.measured());
-        for name in section.implementations.iter().filter(measured) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
-    names
+    let measured = |section: &'a Section| {
+        let has = |name: &&String| section.rows.iter().any(|row| row.implementation == **name && row.measured());
+        section.implementations.iter().filter(has)
+    };
+    distinct(sections.iter().copied().flat_map(measured))
 }
 
 fn runs(report: &Report, lines: &[Line<'_>]) -> Vec<Column> {
-    let run = |line: &Line<'_>| (line.case.run + 1).to_string();
-    let several = report.runs.len() > 1;
-    several.then(|| Column::new("run", true, 1, lines.iter().map(run).collect())).into_iter().collect()
+    Column::runs(report.runs.len() > 1, 1, lines.iter().map(|line| line.case.run)).into_iter().collect()
 }
 
 fn value(line: &Line<'_>, axis: &str) -> Option<String> {
@@ -136,13 +125,13 @@ fn value(line: &Line<'_>, axis: &str) -> Option<String> {
 }
 
 fn axis_column(name: &str, numeric: bool, lines: &[Line<'_>]) -> Column {
-    Column::new(name, numeric, 0, lines.iter().map(|line| value(line, name).unwrap_or("–".into())).collect())
+    Column::new(name, numeric, 0, lines.iter().map(|line| value(line, name).unwrap_or("–".into())))
 }
 
 /// The times of each implementation, the fastest, and its speed-up.
 fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
     let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&Line<'_>) -> String| {
-        Column::new(head, right, rank, lines.iter().map(cell).collect())
+        Column::new(head, right, rank, lines.iter().map(cell))
     };
     let of = |name: &String| {
         let name = name.clone();
@@ -167,7 +156,7 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
 
 fn limits(lines: &[Line<'_>]) -> Column {
     let bound = |line: &Line<'_>| line.first().filter(|row| row.diagnosis.is_some()).map_or_else(String::new, limit);
-    Column::new("its limit", false, LIMIT, lines.iter().map(bound).collect())
+    Column::new("its limit", false, LIMIT, lines.iter().map(bound))
 }
 
 /// The time of a row; a row that other programs held up takes at most that long alone.

@@ -4,7 +4,7 @@
 use ellwand_core::{Provenance, Reading, View};
 
 use crate::grid::Column;
-use crate::model::{Report, Row, Section};
+use crate::model::{Report, Row, Section, distinct_by};
 use crate::units::{UNAVAILABLE, clean, human};
 
 /// Readings from the resident set of a process ..
@@ -56,7 +56,7 @@ pub(super) fn beside_time<'a>(report: &Report, section: &'a Section) -> Vec<&'a 
 pub(super) fn columns_of(readings: &[&Reading], rows: &[Option<&Row>]) -> Vec<Column> {
     let columns = readings.iter().map(|reading| {
         let cells = rows.iter().map(|row| row.map_or_else(String::new, |row| text(row, reading)));
-        Column::new(title(reading), true, 2, cells.collect())
+        Column::new(title(reading), true, 2, cells)
     });
     columns.collect()
 }
@@ -70,13 +70,9 @@ pub(crate) struct Tables {
 }
 
 pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
-    let mut ids: Vec<&Reading> = Vec::new();
     let shown: Vec<&str> = beside_time(report, section).iter().map(|reading| reading.id.as_str()).collect();
-    for reading in section.rows.iter().flat_map(|row| &row.readings) {
-        if !ids.iter().any(|known| known.id == reading.id) && !shown.contains(&reading.id.as_str()) {
-            ids.push(reading);
-        }
-    }
+    let mut ids = distinct_by(section.rows.iter().flat_map(|row| &row.readings), |reading| &reading.id);
+    ids.retain(|reading| !shown.contains(&reading.id.as_str()));
     let (alike, own): (Vec<&Reading>, Vec<&Reading>) = ids.into_iter().partition(|reading| alike(section, &reading.id));
     let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
     let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
@@ -162,9 +158,7 @@ fn carrier<'a>(section: &'a Section, rows: &[usize]) -> Option<&'a Row> {
 
 fn places(report: &Report, section: &Section, rows: &[&Row], implementation: bool) -> Vec<Column> {
     let mut columns = Vec::new();
-    if report.runs.len() > 1 {
-        columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
-    }
+    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
     for axis in section.leading() {
         let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
         let cells = rows.iter().enumerate().map(|(index, row)| {
@@ -172,31 +166,22 @@ fn places(report: &Report, section: &Section, rows: &[&Row], implementation: boo
                 implementation && index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
             if repeated { String::new() } else { value(row) }
         });
-        let cells = cells.collect();
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
     }
     if implementation {
-        columns.push(Column::new(
-            "implementation",
-            false,
-            0,
-            rows.iter().map(|row| row.implementation.clone()).collect(),
-        ));
+        columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     }
     columns
 }
 
 /// Each reading of a section once, with its meaning.
 pub(crate) fn meanings(section: &Section) -> Vec<(String, String)> {
-    let mut seen: Vec<(String, String)> = Vec::new();
-    for reading in section.rows.iter().flat_map(|row| &row.readings) {
-        if reading.about.is_empty() || seen.iter().any(|(title, _)| *title == reading.title) {
-            continue;
-        }
+    let readings = section.rows.iter().flat_map(|row| &row.readings).filter(|reading| !reading.about.is_empty());
+    let meaning = |reading: &Reading| {
         let origin = crate::model::origin(reading.provenance);
         let direction = crate::model::direction(reading.better);
         let tail = if direction.is_empty() { origin.to_string() } else { format!("{origin}; {direction}") };
-        seen.push((reading.title.clone(), format!("{} ({tail})", crate::units::clean(&reading.about))));
-    }
-    seen
+        (reading.title.clone(), format!("{} ({tail})", clean(&reading.about)))
+    };
+    distinct_by(readings, |reading| &reading.title).into_iter().map(meaning).collect()
 }

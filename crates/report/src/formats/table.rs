@@ -8,7 +8,7 @@ use super::readings::{self, Block};
 use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
-use crate::model::{Report, Section};
+use crate::model::{Report, Section, distinct};
 use crate::{Options, ReportError};
 
 /// Most findings listed under the tables, unless all are asked for.
@@ -235,12 +235,7 @@ fn overview_block(
     let mut columns = overview.columns;
     let hidden = grid::fit(&mut columns, width);
     grid::write(&columns, color, |_| Tone::Plain, out)?;
-    let mut baselines: Vec<&str> = Vec::new();
-    for name in sections.iter().flat_map(|section| &section.baselines) {
-        if !baselines.contains(&name.as_str()) {
-            baselines.push(name);
-        }
-    }
+    let baselines = distinct(sections.iter().flat_map(|section| &section.baselines).map(String::as_str));
     notes.push(format!("speed-up of the fastest over {}", baselines.join(", ")));
     let rows = || sections.iter().flat_map(|section| &section.rows);
     let measured = || rows().filter(|row| row.median("time").is_some());

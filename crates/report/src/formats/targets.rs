@@ -119,7 +119,7 @@ fn fastest<'a>(section: &'a Section, case: &CaseInfo) -> Option<&'a Row> {
 }
 
 fn columns(lines: &[Line<'_>]) -> Vec<Column> {
-    let cells = |of: &dyn Fn(&Line<'_>) -> String| lines.iter().map(of).collect();
+    let cells = |of: &dyn Fn(&Line<'_>) -> String| lines.iter().map(of).collect::<Vec<_>>();
     vec![
         Column::new("workload", false, 1, cells(&|line| line.target.workload.clone())),
         Column::new("target", false, 0, cells(&|line| clean(&line.target.about))),

@@ -6,6 +6,8 @@ use ellwand_core::Value;
 use ellwand_core::record::{CaseRecord, Param, ParamValue};
 use serde::Serialize;
 
+use super::distinct;
+
 /// An axis and its values in the rows of a section.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct AxisInfo {
@@ -71,12 +73,7 @@ pub(super) fn leading(cases: &[CaseRecord], swept: &[AxisInfo]) -> Vec<String> {
 /// Splits the axes of the cases of one workload into varying and fixed ones. An axis that only some cases have (it was
 /// added to the workload later) varies.
 pub(super) fn split(cases: &[CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
-    let mut names: Vec<&str> = Vec::new();
-    for param in cases.iter().flat_map(|case| &case.params) {
-        if !names.contains(&param.axis.as_str()) {
-            names.push(&param.axis);
-        }
-    }
+    let names = distinct(cases.iter().flat_map(|case| &case.params).map(|param| param.axis.as_str()));
     names.iter().map(|name| axis(name, cases)).partition(|axis| {
         let absent = cases.iter().any(|case| !case.params.iter().any(|param| param.axis == axis.name));
         axis.values.len() > 1 || absent

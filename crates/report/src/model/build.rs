@@ -9,7 +9,7 @@ use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
 
 use super::{
     CaseInfo, Machines, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison,
-    growth, load, spans, speedup, stats,
+    distinct, growth, load, spans, speedup, stats,
 };
 use crate::ReportError;
 
@@ -36,12 +36,7 @@ impl Report {
             .enumerate()
             .flat_map(|(run, record)| record.measurements.iter().map(move |measurement| (run, measurement)))
             .collect();
-        let mut names: Vec<&str> = Vec::new();
-        for (_, measurement) in &all {
-            if !names.contains(&measurement.case.workload.as_str()) {
-                names.push(&measurement.case.workload);
-            }
-        }
+        let names: Vec<&str> = distinct(all.iter().map(|(_, measurement)| measurement.case.workload.as_str()));
         let section = |name: &&str| {
             let mine: Vec<Indexed<'_>> = all.iter().filter(|(_, m)| m.case.workload == **name).copied().collect();
             section(name, &mine, records, options)
@@ -70,18 +65,14 @@ impl Report {
 }
 
 fn known_baseline(records: &[Record], name: &str) -> Result<(), ReportError> {
-    let mut known: Vec<String> = Vec::new();
-    for measurement in records.iter().flat_map(|record| &record.measurements) {
-        if !known.contains(&measurement.implementation) {
-            known.push(measurement.implementation.clone());
-        }
-    }
-    if known.iter().any(|implementation| implementation == name) {
+    let all = records.iter().flat_map(|record| &record.measurements);
+    let known: Vec<&str> = distinct(all.map(|measurement| measurement.implementation.as_str()));
+    if known.contains(&name) {
         return Ok(());
     }
     let problem = format!("no measurement has the implementation '{name}'");
     let error = InputError::setting("baseline", problem, format!("one of {}", known.join(", ")));
-    Err(ReportError::UnknownBaseline(error.near(name, known.iter().map(String::as_str))))
+    Err(ReportError::UnknownBaseline(error.near(name, known.iter().copied())))
 }
 
 fn warnings(records: &[Record]) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ellwand_core::stats::{common_slope, geometric_mean};
 use serde::Serialize;
 
-use super::{CaseInfo, Row};
+use super::{CaseInfo, Row, distinct};
 use crate::model::AxisInfo;
 
 /// Confidence of the intervals of exponents.
@@ -66,14 +66,7 @@ pub struct AlongAxis {
 
 /// The keys (run, implementation, device) whose rows form one curve.
 fn lines(rows: &[Row]) -> Vec<(usize, &str, &str)> {
-    let mut lines: Vec<(usize, &str, &str)> = Vec::new();
-    for row in rows {
-        let line = (row.run, row.implementation.as_str(), row.device.as_str());
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
+    distinct(rows.iter().map(|row| (row.run, row.implementation.as_str(), row.device.as_str())))
 }
 
 /// The exponents of all numeric axes that vary.

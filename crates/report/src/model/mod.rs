@@ -380,6 +380,28 @@ fn roof_as_map<S: Serializer>(roof: &Option<Roof>, serializer: S) -> Result<S::O
     map.end()
 }
 
+/// Each value once, in order of first appearance.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// The first value with each key.
+pub(crate) fn distinct_by<T, K: PartialEq>(values: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut seen: Vec<T> = Vec::new();
+    for value in values {
+        if !seen.iter().any(|known| key(known) == key(&value)) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
 /// Direction of a metric for a legend; empty for values without a better direction.
 pub(crate) fn direction(better: Better) -> &'static str {
     match better {

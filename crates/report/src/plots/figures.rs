@@ -4,7 +4,7 @@ use ellwand_core::Reading;
 
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
 use super::style::Style;
-use crate::model::{AxisInfo, Report, Row, Section, Stats};
+use crate::model::{AxisInfo, Report, Row, Section, Stats, distinct};
 use crate::units::{human, ratio};
 
 mod curve;
@@ -212,13 +212,7 @@ fn panels(
     quantity: &Quantity,
     names: &[(String, usize)],
 ) -> Vec<Lines> {
-    let mut facets: Vec<String> = Vec::new();
-    for row in &section.rows {
-        let facet = facet(section, axis, row);
-        if !facets.contains(&facet) {
-            facets.push(facet);
-        }
-    }
+    let facets = distinct(section.rows.iter().map(|row| facet(section, axis, row)));
     let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
     let spread = values.first().zip(values.last()).is_some_and(|(low, high)| *low > 0.0 && high / low >= 8.0);
     let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };

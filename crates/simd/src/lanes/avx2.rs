@@ -59,14 +59,39 @@ impl Simd for Avx2 {
     const QUICK_LOOK_UP: bool = false;
     const FUSES: bool = true;
 
-    #[inline(always)]
-    fn double(self) -> Self::Double {
-        super::double::Avx2(self)
+    intrinsics! {
+        fn splat(self, x: f32) -> __m256 = _mm256_set1_ps(x);
+        fn add(self, a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        fn sub(self, a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        fn mul(self, a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        fn div(self, a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+        fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fnmadd_ps(a, b, c);
+        fn min(self, a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
+        fn max(self, a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+        fn abs(self, a: __m256) -> __m256 = _mm256_andnot_ps(_mm256_set1_ps(-0.0), a);
+        fn sqrt(self, a: __m256) -> __m256 = _mm256_sqrt_ps(a);
+        fn round(self, a: __m256) -> __m256 = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a);
+        fn lt(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LT_OQ>(a, b);
+        fn le(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LE_OQ>(a, b);
+        fn eq(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        fn select(self, m: __m256, yes: __m256, no: __m256) -> __m256 = _mm256_blendv_ps(no, yes, m);
+        fn to_int(self, a: __m256) -> __m256i = _mm256_cvtps_epi32(a);
+        fn int_to_float(self, a: __m256i) -> __m256 = _mm256_cvtepi32_ps(a);
+        fn bits(self, a: __m256) -> __m256i = _mm256_castps_si256(a);
+        fn look_up(self, table: &[f32; 32], at: __m256i) -> __m256 =
+            _mm256_i32gather_ps::<4>(table.as_ptr(), _mm256_and_si256(at, _mm256_set1_epi32(31)));
+        fn by_sign(self, of: __m256, negative: __m256, positive: __m256) -> __m256 =
+            _mm256_blendv_ps(positive, negative, of);
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        proven!(_mm256_set1_ps(x))
+
+    methods! {
+        fn double(self) -> Self::Double = super::double::Avx2(self);
+        fn fast_exp(self, x: __m256) -> __m256 = exponential_eighths::fast_exp(self, x);
+        fn exp_down(self, x: __m256) -> __m256 = exponential_eighths::exp_down(self, x);
+        fn near_exp2(self, x: __m256) -> __m256 = exponential_eighths::near_exp2(self, x);
     }
+
     #[inline(always)]
     fn load(self, x: &[f32]) -> __m256 {
         let x = &x[..8];
@@ -127,50 +152,6 @@ impl Simd for Avx2 {
         proven!(_mm256_stream_si256(y.cast(), self.narrow_two(a, b)))
     }
     #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_div_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        proven!(_mm256_fmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        proven!(_mm256_fnmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn min(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m256) -> __m256 {
-        proven!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a))
-    }
-    #[inline(always)]
-    fn sqrt(self, a: __m256) -> __m256 {
-        proven!(_mm256_sqrt_ps(a))
-    }
-    #[inline(always)]
-    fn round(self, a: __m256) -> __m256 {
-        proven!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
-    }
-    #[inline(always)]
     fn copysign(self, a: __m256, b: __m256) -> __m256 {
         let sign = self.splat(-0.0);
         proven!(_mm256_or_ps(_mm256_andnot_ps(sign, a), _mm256_and_ps(sign, b)))
@@ -211,52 +192,12 @@ impl Simd for Avx2 {
         (mantissa, exponent)
     }
     #[inline(always)]
-    fn lt(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn le(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_cmp_ps::<_CMP_LE_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn eq(self, a: __m256, b: __m256) -> __m256 {
-        proven!(_mm256_cmp_ps::<_CMP_EQ_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn select(self, m: __m256, yes: __m256, no: __m256) -> __m256 {
-        proven!(_mm256_blendv_ps(no, yes, m))
-    }
-    #[inline(always)]
     fn any(self, m: __m256) -> bool {
         proven!(_mm256_movemask_ps(m)) != 0
     }
     #[inline(always)]
-    fn to_int(self, a: __m256) -> __m256i {
-        proven!(_mm256_cvtps_epi32(a))
-    }
-    #[inline(always)]
-    fn int_to_float(self, a: __m256i) -> __m256 {
-        proven!(_mm256_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn bits(self, a: __m256) -> __m256i {
-        proven!(_mm256_castps_si256(a))
-    }
-    #[inline(always)]
-    fn look_up(self, table: &[f32; 32], at: __m256i) -> __m256 {
-        proven!(_mm256_i32gather_ps::<4>(table.as_ptr(), _mm256_and_si256(at, _mm256_set1_epi32(31))))
-    }
-    #[inline(always)]
-    fn fast_exp(self, x: __m256) -> __m256 {
-        exponential_eighths::fast_exp(self, x)
-    }
-    #[inline(always)]
     fn one_and_exp_minus<const N: usize>(self, x: [__m256; N]) -> [__m256; N] {
         exponential_eighths::one_and_exp_minus(self, x)
-    }
-    #[inline(always)]
-    fn exp_down(self, x: __m256) -> __m256 {
-        exponential_eighths::exp_down(self, x)
     }
     #[inline(always)]
     fn exp_down_each<const ROWS: usize, const N: usize>(self, mut x: [[__m256; N]; ROWS]) -> [[__m256; N]; ROWS] {
@@ -279,14 +220,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn exp2_down_each<const N: usize>(self, x: [__m256; N]) -> [__m256; N] {
         exponential_eighths::exp2_down(self, x)
-    }
-    #[inline(always)]
-    fn near_exp2(self, x: __m256) -> __m256 {
-        exponential_eighths::near_exp2(self, x)
-    }
-    #[inline(always)]
-    fn by_sign(self, of: __m256, negative: __m256, positive: __m256) -> __m256 {
-        proven!(_mm256_blendv_ps(positive, negative, of))
     }
     #[inline(always)]
     fn sum(self, a: __m256) -> f32 {

@@ -66,14 +66,42 @@ impl Simd for Avx512 {
     const QUICK_LOOK_UP: bool = true;
     const FUSES: bool = true;
 
-    #[inline(always)]
-    fn double(self) -> Self::Double {
-        super::double::Avx512(self)
+    intrinsics! {
+        fn splat(self, x: f32) -> __m512 = _mm512_set1_ps(x);
+        fn add(self, a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        fn sub(self, a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        fn mul(self, a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        fn div(self, a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+        fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fnmadd_ps(a, b, c);
+        fn min(self, a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
+        fn max(self, a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        fn abs(self, a: __m512) -> __m512 = _mm512_abs_ps(a);
+        fn sqrt(self, a: __m512) -> __m512 = _mm512_sqrt_ps(a);
+        fn round(self, a: __m512) -> __m512 =
+            _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a);
+        fn scale(self, a: __m512, n: __m512) -> __m512 = _mm512_scalef_ps(a, n);
+        fn split(self, a: __m512) -> (__m512, __m512) =
+            (_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>(a), _mm512_getexp_ps(a));
+        fn lt(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
+        fn le(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
+        fn eq(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
+        fn select(self, m: __mmask16, yes: __m512, no: __m512) -> __m512 = _mm512_mask_blend_ps(m, no, yes);
+        fn to_int(self, a: __m512) -> __m512i = _mm512_cvtps_epi32(a);
+        fn int_to_float(self, a: __m512i) -> __m512 = _mm512_cvtepi32_ps(a);
+        fn bits(self, a: __m512) -> __m512i = _mm512_castps_si512(a);
+        fn sum(self, a: __m512) -> f32 = _mm512_reduce_add_ps(a);
+        fn largest(self, a: __m512) -> f32 = _mm512_reduce_max_ps(a);
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        proven!(_mm512_set1_ps(x))
+
+    methods! {
+        fn double(self) -> Self::Double = super::double::Avx512(self);
+        fn any(self, m: __mmask16) -> bool = m != 0;
+        fn fast_exp(self, x: __m512) -> __m512 = super::exponential_table::fast_exp(self, x);
+        fn exp_down(self, x: __m512) -> __m512 = super::exponential_table::exp_down(self, x);
+        fn near_exp2(self, x: __m512) -> __m512 = super::exponential_table::near_exp2(self, x);
     }
+
     #[inline(always)]
     fn load(self, x: &[f32]) -> __m512 {
         let x = &x[..16];
@@ -137,50 +165,6 @@ impl Simd for Avx512 {
         proven!(_mm512_stream_si512(y.cast(), self.narrow_two(a, b)))
     }
     #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_div_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        proven!(_mm512_fmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        proven!(_mm512_fnmadd_ps(a, b, c))
-    }
-    #[inline(always)]
-    fn min(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
-        proven!(_mm512_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m512) -> __m512 {
-        proven!(_mm512_abs_ps(a))
-    }
-    #[inline(always)]
-    fn sqrt(self, a: __m512) -> __m512 {
-        proven!(_mm512_sqrt_ps(a))
-    }
-    #[inline(always)]
-    fn round(self, a: __m512) -> __m512 {
-        proven!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
-    }
-    #[inline(always)]
     fn copysign(self, a: __m512, b: __m512) -> __m512 {
         // Bitwise: the sign from b, the rest from a.
         proven!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xCA>(
@@ -190,63 +174,11 @@ impl Simd for Avx512 {
         )))
     }
     #[inline(always)]
-    fn scale(self, a: __m512, n: __m512) -> __m512 {
-        proven!(_mm512_scalef_ps(a, n))
-    }
-    #[inline(always)]
     fn scale_down(self, a: __m512, n: __m512) -> __m512 {
         // The lanes below are not computed: processors of Intel take a hundred cycles and more for a result that is
         // no normal number.
         let normal = proven!(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(n, _mm512_set1_ps(-126.0)));
         proven!(_mm512_maskz_scalef_ps(normal, a, n))
-    }
-    #[inline(always)]
-    fn split(self, a: __m512) -> (__m512, __m512) {
-        proven!((_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>(a), _mm512_getexp_ps(a)))
-    }
-    #[inline(always)]
-    fn lt(self, a: __m512, b: __m512) -> __mmask16 {
-        proven!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn le(self, a: __m512, b: __m512) -> __mmask16 {
-        proven!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn eq(self, a: __m512, b: __m512) -> __mmask16 {
-        proven!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn select(self, m: __mmask16, yes: __m512, no: __m512) -> __m512 {
-        proven!(_mm512_mask_blend_ps(m, no, yes))
-    }
-    #[inline(always)]
-    fn any(self, m: __mmask16) -> bool {
-        m != 0
-    }
-    #[inline(always)]
-    fn to_int(self, a: __m512) -> __m512i {
-        proven!(_mm512_cvtps_epi32(a))
-    }
-    #[inline(always)]
-    fn int_to_float(self, a: __m512i) -> __m512 {
-        proven!(_mm512_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn bits(self, a: __m512) -> __m512i {
-        proven!(_mm512_castps_si512(a))
-    }
-    #[inline(always)]
-    fn fast_exp(self, x: __m512) -> __m512 {
-        super::exponential_table::fast_exp(self, x)
-    }
-    #[inline(always)]
-    fn exp_down(self, x: __m512) -> __m512 {
-        super::exponential_table::exp_down(self, x)
-    }
-    #[inline(always)]
-    fn near_exp2(self, x: __m512) -> __m512 {
-        super::exponential_table::near_exp2(self, x)
     }
     #[inline(always)]
     fn abs_up_to(self, a: __m512, limit: __m512) -> __m512 {
@@ -267,13 +199,5 @@ impl Simd for Avx512 {
             let high = _mm512_loadu_ps(table.as_ptr().add(16));
             _mm512_permutex2var_ps(low, at, high)
         })
-    }
-    #[inline(always)]
-    fn sum(self, a: __m512) -> f32 {
-        proven!(_mm512_reduce_add_ps(a))
-    }
-    #[inline(always)]
-    fn largest(self, a: __m512) -> f32 {
-        proven!(_mm512_reduce_max_ps(a))
     }
 }

@@ -35,22 +35,36 @@ impl Simd for Baseline {
     const QUICK_LOOK_UP: bool = false;
     const FUSES: bool = false;
 
-    #[inline(always)]
-    fn double(self) -> Self::Double {
-        super::double::Baseline
+    methods! {
+        fn double(self) -> Self::Double = super::double::Baseline;
+        fn splat(self, x: f32) -> Eight = [x; 8];
+        fn load(self, x: &[f32]) -> Eight = std::array::from_fn(|i| x[i]);
+        fn load_part(self, x: &[f32], fill: f32) -> Eight = std::array::from_fn(|i| x.get(i).copied().unwrap_or(fill));
+        fn add(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| a + b);
+        fn sub(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| a - b);
+        fn mul(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| a * b);
+        fn div(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| a / b);
+        fn neg_mul_add(self, a: Eight, b: Eight, c: Eight) -> Eight = std::array::from_fn(|i| c[i] - a[i] * b[i]);
+        fn min(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| if a < b { a } else { b });
+        fn max(self, a: Eight, b: Eight) -> Eight = zip(a, b, |a, b| if a > b { a } else { b });
+        fn abs(self, a: Eight) -> Eight = map(a, f32::abs);
+        fn sqrt(self, a: Eight) -> Eight = map(a, f32::sqrt);
+        fn round(self, a: Eight) -> Eight = map(a, f32::round_ties_even);
+        fn copysign(self, a: Eight, b: Eight) -> Eight = zip(a, b, f32::copysign);
+        fn lt(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a < b);
+        fn le(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a <= b);
+        fn eq(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a == b);
+        fn select(self, m: [bool; 8], yes: Eight, no: Eight) -> Eight =
+            std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] });
+        fn any(self, m: [bool; 8]) -> bool = m.contains(&true);
+        fn to_int(self, a: Eight) -> [i32; 8] = std::array::from_fn(|i| a[i].round_ties_even() as i32);
+        fn int_to_float(self, a: [i32; 8]) -> Eight = std::array::from_fn(|i| a[i] as f32);
+        fn bits(self, a: Eight) -> [i32; 8] = a.map(|x| x.to_bits() as i32);
+        fn look_up(self, table: &[f32; 32], at: [i32; 8]) -> Eight =
+            std::array::from_fn(|i| table[(at[i] & 31) as usize]);
+        fn largest(self, a: Eight) -> f32 = a.into_iter().fold(f32::NEG_INFINITY, f32::max);
     }
-    #[inline(always)]
-    fn splat(self, x: f32) -> Eight {
-        [x; 8]
-    }
-    #[inline(always)]
-    fn load(self, x: &[f32]) -> Eight {
-        std::array::from_fn(|i| x[i])
-    }
-    #[inline(always)]
-    fn load_part(self, x: &[f32], fill: f32) -> Eight {
-        std::array::from_fn(|i| x.get(i).copied().unwrap_or(fill))
-    }
+
     #[inline(always)]
     fn store(self, y: &mut [f32], v: Eight) {
         y[..8].copy_from_slice(&v);
@@ -110,53 +124,9 @@ impl Simd for Baseline {
         unsafe { self.narrow_two_at(y, a, b) }
     }
     #[inline(always)]
-    fn add(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| a / b)
-    }
-    #[inline(always)]
     fn mul_add(self, a: Eight, b: Eight, c: Eight) -> Eight {
         // f32::mul_add would be a library call on targets without the instruction.
         std::array::from_fn(|i| a[i] * b[i] + c[i])
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, a: Eight, b: Eight, c: Eight) -> Eight {
-        std::array::from_fn(|i| c[i] - a[i] * b[i])
-    }
-    #[inline(always)]
-    fn min(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| if a < b { a } else { b })
-    }
-    #[inline(always)]
-    fn max(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
-    fn abs(self, a: Eight) -> Eight {
-        map(a, f32::abs)
-    }
-    #[inline(always)]
-    fn sqrt(self, a: Eight) -> Eight {
-        map(a, f32::sqrt)
-    }
-    #[inline(always)]
-    fn round(self, a: Eight) -> Eight {
-        map(a, f32::round_ties_even)
-    }
-    #[inline(always)]
-    fn copysign(self, a: Eight, b: Eight) -> Eight {
-        zip(a, b, f32::copysign)
     }
     #[inline(always)]
     fn scale(self, a: Eight, n: Eight) -> Eight {
@@ -181,48 +151,8 @@ impl Simd for Baseline {
         (mantissa, exponent)
     }
     #[inline(always)]
-    fn lt(self, a: Eight, b: Eight) -> [bool; 8] {
-        holds(a, b, |a, b| a < b)
-    }
-    #[inline(always)]
-    fn le(self, a: Eight, b: Eight) -> [bool; 8] {
-        holds(a, b, |a, b| a <= b)
-    }
-    #[inline(always)]
-    fn eq(self, a: Eight, b: Eight) -> [bool; 8] {
-        holds(a, b, |a, b| a == b)
-    }
-    #[inline(always)]
-    fn select(self, m: [bool; 8], yes: Eight, no: Eight) -> Eight {
-        std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] })
-    }
-    #[inline(always)]
-    fn any(self, m: [bool; 8]) -> bool {
-        m.contains(&true)
-    }
-    #[inline(always)]
-    fn to_int(self, a: Eight) -> [i32; 8] {
-        std::array::from_fn(|i| a[i].round_ties_even() as i32)
-    }
-    #[inline(always)]
-    fn int_to_float(self, a: [i32; 8]) -> Eight {
-        std::array::from_fn(|i| a[i] as f32)
-    }
-    #[inline(always)]
-    fn bits(self, a: Eight) -> [i32; 8] {
-        a.map(|x| x.to_bits() as i32)
-    }
-    #[inline(always)]
-    fn look_up(self, table: &[f32; 32], at: [i32; 8]) -> Eight {
-        std::array::from_fn(|i| table[(at[i] & 31) as usize])
-    }
-    #[inline(always)]
     fn sum(self, a: Eight) -> f32 {
         let [a, b, c, d] = [a[0] + a[4], a[1] + a[5], a[2] + a[6], a[3] + a[7]];
         (a + c) + (b + d)
-    }
-    #[inline(always)]
-    fn largest(self, a: Eight) -> f32 {
-        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
     }
 }

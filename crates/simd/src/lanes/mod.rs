@@ -18,6 +18,24 @@ macro_rules! proven {
     };
 }
 
+/// Methods of one expression each.
+macro_rules! methods {
+    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
+        $(#[inline(always)]
+        fn $name($self $(, $x: $type)*) -> $out {
+            $body
+        })*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+/// As `methods`, for bodies that are [`proven`].
+macro_rules! intrinsics {
+    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
+        methods! { $(fn $name($self $(, $x: $type)*) -> $out = proven!($body);)* }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -1,17 +1,15 @@
 //! Collects events until the file ends.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use ellwand_profile::{Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, Value};
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
 use super::category::{Class, class};
 use super::event::Event;
 use super::links::{Arrow, Links};
 use super::scalar::{Args, Scalar};
 use super::tracks::Tracks;
-use crate::read::{MOST_DETAILS, MOST_SPANS, shortened};
+use crate::read::{Each, MOST_DETAILS, MOST_SPANS, shortened};
 
 /// Facts kept about the recording.
 const MOST_FACTS: usize = 200;
@@ -127,14 +125,14 @@ impl Events {
         }
     }
 
-    /// Reads one event.
-    pub(crate) fn one(&mut self) -> One<'_> {
-        One(self)
+    /// Adds what an array of events holds: `null` occurs where programs close a list that ends in a comma.
+    pub(crate) fn one(&mut self, event: Option<Event>) {
+        event.into_iter().for_each(|event| self.add(event));
     }
 
     /// Reads an array of events.
-    pub(crate) fn list(&mut self) -> List<'_> {
-        List(self)
+    pub(crate) fn list(&mut self) -> Each<Option<Event>, impl FnMut(Option<Event>)> {
+        Each::new("an array of trace events", |event| self.one(event))
     }
 
     fn add(&mut self, mut event: Event) {
@@ -380,38 +378,4 @@ pub(crate) fn lane_kind(track: &Track, names: &Names) -> LaneKind {
     let label = named(&names.labels).filter(|label| !label.eq_ignore_ascii_case("cpu"));
     let numbered = track.device.map(|number| format!("device {number}"));
     LaneKind::Stream { device: label.or(numbered).or_else(|| named(&names.processes)).unwrap_or_default() }
-}
-
-/// See [`Events::one`].
-pub(crate) struct One<'a>(&'a mut Events);
-
-impl<'de> DeserializeSeed<'de> for One<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // `null` occurs where programs close a list that ends in a comma.
-        let event: Option<Event> = serde::Deserialize::deserialize(deserializer)?;
-        event.into_iter().for_each(|event| self.0.add(event));
-        Ok(())
-    }
-}
-
-/// See [`Events::list`].
-pub(crate) struct List<'a>(&'a mut Events);
-
-impl<'de> DeserializeSeed<'de> for List<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for List<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an array of trace events")
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<(), A::Error> {
-        while events.next_element_seed(One(self.0))?.is_some() {}
-        Ok(())
-    }
 }

@@ -81,7 +81,9 @@ impl<'de> Visitor<'de> for Top<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<(), A::Error> {
         self.0.is_array = true;
-        while events.next_element_seed(self.0.chrome.one())?.is_some() {}
+        while let Some(event) = events.next_element()? {
+            self.0.chrome.one(event);
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Reads a profile from a file whose format is found by its content.
 
 mod document;
+mod each;
 mod error;
 mod limits;
 mod ours;
@@ -17,6 +18,7 @@ pub use error::{EXPECTED, Problem, ReadError};
 pub use limits::{MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT};
 
 use document::{Document, Top};
+pub(crate) use each::Each;
 pub(crate) use limits::shortened;
 
 /// The format of a file that was read.

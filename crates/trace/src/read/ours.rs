@@ -1,16 +1,13 @@
 //! The JSON of `docs/profile-format.md` as a trace.
 
-use std::fmt;
-
 use ellwand_profile::{
     Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, Total, Trace,
     TraceLane, Track,
 };
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-use super::Problem;
 use super::limits::{Column, MOST_DETAILS, Number};
+use super::{Each, Problem};
 use crate::chrome::Args;
 
 #[derive(Default)]
@@ -101,7 +98,7 @@ pub(crate) struct Entries {
 
 #[derive(Default, Deserialize)]
 #[serde(default, expecting = "an object of details")]
-struct DetailRow {
+pub(crate) struct DetailRow {
     bytes: u64,
     items: u64,
     flops: f64,
@@ -166,31 +163,6 @@ pub(crate) struct TrackRow {
     value: Column<Number>,
 }
 
-/// Reads details one by one, since a list of them as JSON values would need several times their memory.
-pub(crate) struct AllDetails<'a>(&'a mut Vec<Detail>);
-
-impl<'de> DeserializeSeed<'de> for AllDetails<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AllDetails<'_> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an array of details")
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
-        while let Some(row) = rows.next_element::<DetailRow>()? {
-            if self.0.len() < MOST_DETAILS {
-                self.0.push(row.detail());
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Converts nanoseconds from the start to ticks of the trace.
 struct Ticks {
     ns_per_tick: f64,
@@ -206,8 +178,12 @@ impl Ticks {
 }
 
 impl Ours {
-    pub(crate) fn all_details(&mut self) -> AllDetails<'_> {
-        AllDetails(&mut self.details)
+    pub(crate) fn all_details(&mut self) -> Each<DetailRow, impl FnMut(DetailRow)> {
+        Each::new("an array of details", |row: DetailRow| {
+            if self.details.len() < MOST_DETAILS {
+                self.details.push(row.detail());
+            }
+        })
     }
 
     pub(crate) fn finish(mut self) -> Result<Trace, Problem> {

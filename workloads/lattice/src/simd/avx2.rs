@@ -17,14 +17,6 @@ impl Avx2 {
     }
 }
 
-macro_rules! op {
-    ($e:expr) => {{
-        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
-        // checked above.
-        unsafe { $e }
-    }};
-}
-
 /// 4x4 transposes inside the 128-bit lanes of four registers.
 macro_rules! transpose4 {
     ($a:expr, $b:expr, $c:expr, $d:expr) => {{
@@ -67,102 +59,33 @@ impl Lanes for Avx2 {
     type M = __m256i;
     const LANES: usize = 8;
 
-    #[inline(always)]
-    fn splat_f(self, v: f32) -> __m256 {
-        op!(_mm256_set1_ps(v))
+    intrinsics! {
+        fn splat_f(self, v: f32) -> __m256 = _mm256_set1_ps(v);
+        fn splat(self, v: i32) -> __m256i = _mm256_set1_epi32(v);
+        fn add_f(self, a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        fn sub_f(self, a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        fn mul_f(self, a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        fn max_f(self, a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+        fn min_f(self, a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
+        fn bits(self, a: __m256) -> __m256i = _mm256_castps_si256(a);
+        fn round(self, a: __m256) -> __m256i = _mm256_cvtps_epi32(a);
+        fn float(self, a: __m256i) -> __m256 = _mm256_cvtepi32_ps(a);
+        fn add(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
+        fn sub(self, a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
+        fn mul(self, a: __m256i, b: __m256i) -> __m256i = _mm256_mullo_epi32(a, b);
+        fn and(self, a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        fn or(self, a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        fn xor(self, a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        fn max(self, a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+        fn abs(self, a: __m256i) -> __m256i = _mm256_abs_epi32(a);
+        fn shl(self, a: __m256i, by: u32) -> __m256i = _mm256_sll_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn sar(self, a: __m256i, by: u32) -> __m256i = _mm256_sra_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn shr(self, a: __m256i, by: u32) -> __m256i = _mm256_srl_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn eq(self, a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi32(a, b);
+        fn gt(self, a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi32(a, b);
+        fn select(self, m: __m256i, a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(b, a, m);
     }
-    #[inline(always)]
-    fn splat(self, v: i32) -> __m256i {
-        op!(_mm256_set1_epi32(v))
-    }
-    #[inline(always)]
-    fn add_f(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub_f(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul_f(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn max_f(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn min_f(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn bits(self, a: __m256) -> __m256i {
-        op!(_mm256_castps_si256(a))
-    }
-    #[inline(always)]
-    fn round(self, a: __m256) -> __m256i {
-        op!(_mm256_cvtps_epi32(a))
-    }
-    #[inline(always)]
-    fn float(self, a: __m256i) -> __m256 {
-        op!(_mm256_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn add(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_add_epi32(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_sub_epi32(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_mullo_epi32(a, b))
-    }
-    #[inline(always)]
-    fn and(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_and_si256(a, b))
-    }
-    #[inline(always)]
-    fn or(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_or_si256(a, b))
-    }
-    #[inline(always)]
-    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_xor_si256(a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_max_epi32(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m256i) -> __m256i {
-        op!(_mm256_abs_epi32(a))
-    }
-    #[inline(always)]
-    fn shl(self, a: __m256i, by: u32) -> __m256i {
-        op!(_mm256_sll_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn sar(self, a: __m256i, by: u32) -> __m256i {
-        op!(_mm256_sra_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn shr(self, a: __m256i, by: u32) -> __m256i {
-        op!(_mm256_srl_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn eq(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_cmpeq_epi32(a, b))
-    }
-    #[inline(always)]
-    fn gt(self, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_cmpgt_epi32(a, b))
-    }
-    #[inline(always)]
-    fn select(self, m: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        op!(_mm256_blendv_epi8(b, a, m))
-    }
+
     #[inline(always)]
     fn load(self, from: &[u32]) -> __m256i {
         let from = &from[..8];

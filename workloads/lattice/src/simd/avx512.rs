@@ -17,14 +17,6 @@ impl Avx512 {
     }
 }
 
-macro_rules! op {
-    ($e:expr) => {{
-        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
-        // checked above.
-        unsafe { $e }
-    }};
-}
-
 /// 4x4 transposes inside the 128-bit lanes of four registers.
 macro_rules! transpose4 {
     ($a:expr, $b:expr, $c:expr, $d:expr) => {{
@@ -83,102 +75,34 @@ impl Lanes for Avx512 {
     type M = __mmask16;
     const LANES: usize = 16;
 
-    #[inline(always)]
-    fn splat_f(self, v: f32) -> __m512 {
-        op!(_mm512_set1_ps(v))
+    intrinsics! {
+        fn splat_f(self, v: f32) -> __m512 = _mm512_set1_ps(v);
+        fn splat(self, v: i32) -> __m512i = _mm512_set1_epi32(v);
+        fn add_f(self, a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        fn sub_f(self, a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        fn mul_f(self, a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        fn max_f(self, a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        fn min_f(self, a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
+        fn bits(self, a: __m512) -> __m512i = _mm512_castps_si512(a);
+        fn round(self, a: __m512) -> __m512i =
+            _mm512_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a);
+        fn float(self, a: __m512i) -> __m512 = _mm512_cvtepi32_ps(a);
+        fn add(self, a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+        fn sub(self, a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
+        fn mul(self, a: __m512i, b: __m512i) -> __m512i = _mm512_mullo_epi32(a, b);
+        fn and(self, a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        fn or(self, a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        fn xor(self, a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        fn max(self, a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        fn abs(self, a: __m512i) -> __m512i = _mm512_abs_epi32(a);
+        fn shl(self, a: __m512i, by: u32) -> __m512i = _mm512_sll_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn sar(self, a: __m512i, by: u32) -> __m512i = _mm512_sra_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn shr(self, a: __m512i, by: u32) -> __m512i = _mm512_srl_epi32(a, _mm_cvtsi32_si128(by as i32));
+        fn eq(self, a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpeq_epi32_mask(a, b);
+        fn gt(self, a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpgt_epi32_mask(a, b);
+        fn select(self, m: __mmask16, a: __m512i, b: __m512i) -> __m512i = _mm512_mask_blend_epi32(m, b, a);
     }
-    #[inline(always)]
-    fn splat(self, v: i32) -> __m512i {
-        op!(_mm512_set1_epi32(v))
-    }
-    #[inline(always)]
-    fn add_f(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_add_ps(a, b))
-    }
-    #[inline(always)]
-    fn sub_f(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_sub_ps(a, b))
-    }
-    #[inline(always)]
-    fn mul_f(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_mul_ps(a, b))
-    }
-    #[inline(always)]
-    fn max_f(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_max_ps(a, b))
-    }
-    #[inline(always)]
-    fn min_f(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_min_ps(a, b))
-    }
-    #[inline(always)]
-    fn bits(self, a: __m512) -> __m512i {
-        op!(_mm512_castps_si512(a))
-    }
-    #[inline(always)]
-    fn round(self, a: __m512) -> __m512i {
-        op!(_mm512_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
-    }
-    #[inline(always)]
-    fn float(self, a: __m512i) -> __m512 {
-        op!(_mm512_cvtepi32_ps(a))
-    }
-    #[inline(always)]
-    fn add(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_add_epi32(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_sub_epi32(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_mullo_epi32(a, b))
-    }
-    #[inline(always)]
-    fn and(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_and_si512(a, b))
-    }
-    #[inline(always)]
-    fn or(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_or_si512(a, b))
-    }
-    #[inline(always)]
-    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_xor_si512(a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_max_epi32(a, b))
-    }
-    #[inline(always)]
-    fn abs(self, a: __m512i) -> __m512i {
-        op!(_mm512_abs_epi32(a))
-    }
-    #[inline(always)]
-    fn shl(self, a: __m512i, by: u32) -> __m512i {
-        op!(_mm512_sll_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn sar(self, a: __m512i, by: u32) -> __m512i {
-        op!(_mm512_sra_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn shr(self, a: __m512i, by: u32) -> __m512i {
-        op!(_mm512_srl_epi32(a, _mm_cvtsi32_si128(by as i32)))
-    }
-    #[inline(always)]
-    fn eq(self, a: __m512i, b: __m512i) -> __mmask16 {
-        op!(_mm512_cmpeq_epi32_mask(a, b))
-    }
-    #[inline(always)]
-    fn gt(self, a: __m512i, b: __m512i) -> __mmask16 {
-        op!(_mm512_cmpgt_epi32_mask(a, b))
-    }
-    #[inline(always)]
-    fn select(self, m: __mmask16, a: __m512i, b: __m512i) -> __m512i {
-        op!(_mm512_mask_blend_epi32(m, b, a))
-    }
+
     #[inline(always)]
     fn load(self, from: &[u32]) -> __m512i {
         let from = &from[..16];

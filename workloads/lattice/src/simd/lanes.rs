@@ -95,102 +95,37 @@ impl Lanes for Portable {
     type M = [i32; 8];
     const LANES: usize = 8;
 
-    #[inline(always)]
-    fn splat_f(self, v: f32) -> [f32; 8] {
-        [v; 8]
+    methods! {
+        fn splat_f(self, v: f32) -> [f32; 8] = [v; 8];
+        fn splat(self, v: i32) -> [i32; 8] = [v; 8];
+        fn add_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] = each(a, b, |a, b| a + b);
+        fn sub_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] = each(a, b, |a, b| a - b);
+        fn mul_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] = each(a, b, |a, b| a * b);
+        fn max_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] = each(a, b, |a, b| if a > b { a } else { b });
+        fn min_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] = each(a, b, |a, b| if a < b { a } else { b });
+        fn bits(self, a: [f32; 8]) -> [i32; 8] = a.map(|a| a.to_bits() as i32);
+        fn round(self, a: [f32; 8]) -> [i32; 8] = a.map(crate::scalar::round_even);
+        fn float(self, a: [i32; 8]) -> [f32; 8] = a.map(|a| a as f32);
+        fn add(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, i32::wrapping_add);
+        fn sub(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, i32::wrapping_sub);
+        fn mul(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, i32::wrapping_mul);
+        fn and(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| a & b);
+        fn or(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| a | b);
+        fn xor(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| a ^ b);
+        fn max(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| if a > b { a } else { b });
+        fn abs(self, a: [i32; 8]) -> [i32; 8] = a.map(|a| (a ^ (a >> 31)).wrapping_sub(a >> 31));
+        fn shl(self, a: [i32; 8], by: u32) -> [i32; 8] = a.map(|a| a.wrapping_shl(by));
+        fn sar(self, a: [i32; 8], by: u32) -> [i32; 8] = a.map(|a| a.wrapping_shr(by));
+        fn shr(self, a: [i32; 8], by: u32) -> [i32; 8] = a.map(|a| (a as u32).wrapping_shr(by) as i32);
+        fn eq(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| -i32::from(a == b));
+        fn gt(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] = each(a, b, |a, b| -i32::from(a > b));
+        fn select(self, m: [i32; 8], a: [i32; 8], b: [i32; 8]) -> [i32; 8] =
+            std::array::from_fn(|l| (a[l] & m[l]) | (b[l] & !m[l]));
+        fn load2(self, x: &[f32]) -> [[f32; 8]; 2] = gather(x);
+        fn load4(self, x: &[f32]) -> [[f32; 8]; 4] = gather(x);
+        fn load8(self, x: &[f32]) -> [[f32; 8]; 8] = gather(x);
     }
-    #[inline(always)]
-    fn splat(self, v: i32) -> [i32; 8] {
-        [v; 8]
-    }
-    #[inline(always)]
-    fn add_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        each(a, b, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        each(a, b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        each(a, b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn max_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        each(a, b, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
-    fn min_f(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        each(a, b, |a, b| if a < b { a } else { b })
-    }
-    #[inline(always)]
-    fn bits(self, a: [f32; 8]) -> [i32; 8] {
-        a.map(|a| a.to_bits() as i32)
-    }
-    #[inline(always)]
-    fn round(self, a: [f32; 8]) -> [i32; 8] {
-        a.map(crate::scalar::round_even)
-    }
-    #[inline(always)]
-    fn float(self, a: [i32; 8]) -> [f32; 8] {
-        a.map(|a| a as f32)
-    }
-    #[inline(always)]
-    fn add(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, i32::wrapping_add)
-    }
-    #[inline(always)]
-    fn sub(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, i32::wrapping_sub)
-    }
-    #[inline(always)]
-    fn mul(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, i32::wrapping_mul)
-    }
-    #[inline(always)]
-    fn and(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| a & b)
-    }
-    #[inline(always)]
-    fn or(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| a | b)
-    }
-    #[inline(always)]
-    fn xor(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| a ^ b)
-    }
-    #[inline(always)]
-    fn max(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
-    fn abs(self, a: [i32; 8]) -> [i32; 8] {
-        a.map(|a| (a ^ (a >> 31)).wrapping_sub(a >> 31))
-    }
-    #[inline(always)]
-    fn shl(self, a: [i32; 8], by: u32) -> [i32; 8] {
-        a.map(|a| a.wrapping_shl(by))
-    }
-    #[inline(always)]
-    fn sar(self, a: [i32; 8], by: u32) -> [i32; 8] {
-        a.map(|a| a.wrapping_shr(by))
-    }
-    #[inline(always)]
-    fn shr(self, a: [i32; 8], by: u32) -> [i32; 8] {
-        a.map(|a| (a as u32).wrapping_shr(by) as i32)
-    }
-    #[inline(always)]
-    fn eq(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| -i32::from(a == b))
-    }
-    #[inline(always)]
-    fn gt(self, a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        each(a, b, |a, b| -i32::from(a > b))
-    }
-    #[inline(always)]
-    fn select(self, m: [i32; 8], a: [i32; 8], b: [i32; 8]) -> [i32; 8] {
-        std::array::from_fn(|l| (a[l] & m[l]) | (b[l] & !m[l]))
-    }
+
     #[inline(always)]
     fn load(self, from: &[u32]) -> [i32; 8] {
         let from = &from[..8];
@@ -199,18 +134,6 @@ impl Lanes for Portable {
     #[inline(always)]
     fn store(self, a: [i32; 8], into: &mut [u32]) {
         into[..8].copy_from_slice(&a.map(|a| a as u32));
-    }
-    #[inline(always)]
-    fn load2(self, x: &[f32]) -> [[f32; 8]; 2] {
-        gather(x)
-    }
-    #[inline(always)]
-    fn load4(self, x: &[f32]) -> [[f32; 8]; 4] {
-        gather(x)
-    }
-    #[inline(always)]
-    fn load8(self, x: &[f32]) -> [[f32; 8]; 8] {
-        gather(x)
     }
     #[inline(always)]
     fn store2(self, v: [[f32; 8]; 2], x: &mut [f32]) {

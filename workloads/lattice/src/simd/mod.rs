@@ -4,6 +4,33 @@
 //! Nothing here fuses a multiplication with an addition.
 #![allow(unsafe_code)]
 
+/// Methods of one expression each.
+macro_rules! methods {
+    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
+        $(#[inline(always)]
+        fn $name($self $(, $x: $type)*) -> $out {
+            $body
+        })*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
+        // checked above.
+        unsafe { $e }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+/// As `methods`, for bodies of instructions that the token proves.
+macro_rules! intrinsics {
+    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
+        methods! { $(fn $name($self $(, $x: $type)*) -> $out = op!($body);)* }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

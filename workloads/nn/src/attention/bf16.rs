@@ -4,14 +4,14 @@
 //! significant bits. The reference computes in f64 from the widened inputs.
 
 use ellwand_core::{
-    Case, Compared, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
-    Tolerance, Verdict,
+    Case, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict,
 };
 
 use super::job::Job;
 use super::shape::Shape;
 use super::way::Way;
 use super::{Task, arrays};
+use crate::layers::{bf16_output, held};
 use ellwand_simd::lanes::half::{narrow as bits, widen as value};
 use ellwand_simd::precision::widened;
 
@@ -58,35 +58,15 @@ pub(super) fn tolerance() -> Tolerance {
 /// Checks a bf16 result with [`tolerance`], value by value.
 pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
     let Tolerance::Close { absolute, relative } = tolerance() else { return Verdict::wrong("no tolerance") };
-    let (Some(want), Some(spread)) = (expected.find(OUTPUT), expected.find(SPREAD)) else {
+    let (Some(want), Ok(spreads)) = (expected.find(OUTPUT), expected.f32(SPREAD)) else {
         return Verdict::wrong("the reference has no result");
     };
-    let Some(have) = got.find(OUTPUT) else { return Verdict::wrong(format!("output {OUTPUT} is missing")) };
-    let (Ok(values), Ok(want_values), Ok(spreads)) = (have.u16(), want.f32(), spread.f32()) else {
-        return Verdict::wrong(format!("output {OUTPUT} is {}, wanted bf16 as uint16", have.dtype()));
+    let (have, want) = match bf16_output(OUTPUT, want, got) {
+        Ok(arrays) => arrays,
+        Err(wrong) => return wrong,
     };
-    if have.shape() != want.shape() {
-        return Verdict::wrong(format!(
-            "output {OUTPUT} has shape {:?}, the reference {:?}",
-            have.shape(),
-            want.shape()
-        ));
-    }
-    let mut max_error = 0.0_f64;
-    for (at, ((have, want), spread)) in values.iter().zip(want_values).zip(spreads).enumerate() {
-        let (h, w) = (f64::from(value(*have)), f64::from(*want));
-        if h == w || h.is_nan() && w.is_nan() {
-            continue;
-        }
-        let (error, allowed) = ((h - w).abs(), relative * w.abs() + absolute * f64::from(*spread));
-        // NaN compares as false, so a NaN instead of a number is an error.
-        if !(error <= allowed && error.is_finite()) {
-            let detail = format!("output {OUTPUT}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-            return Verdict::beyond(error, detail);
-        }
-        max_error = max_error.max(error);
-    }
-    Verdict::agree(Compared::all(values.len()), max_error)
+    let values = have.iter().zip(want).map(|(have, want)| (f64::from(value(*have)), f64::from(*want)));
+    held(OUTPUT, values, |at, w| relative * w.abs() + absolute * f64::from(spreads[at]))
 }
 
 /// An f32 job between widening and rounding, which count as part of its work: this is how a CPU without bf16 arithmetic

@@ -6,6 +6,7 @@ use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError
 use super::gpu::limited;
 use super::shape::{Mask, Shape};
 use super::{Task, arrays, bf16};
+use crate::gemm::{need_bf16, need_hopper, unsupported};
 use ellwand_gpu::products::Sees;
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, files, gpu, whole};
 use ellwand_simd::precision::{Precision, widened};
@@ -31,10 +32,6 @@ const HOPPER_TILE: usize = 128;
 const PART: usize = 64;
 /// Tiles of keys or values in shared memory on Hopper.
 const SLOTS: usize = 5;
-
-fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
-    Err(PrepareError::Unsupported(why.into()))
-}
 
 /// A job with its arrays on the device.
 pub(super) struct Made {
@@ -88,9 +85,7 @@ impl Made {
 
 /// The job with the portable kernel.
 pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
-    if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
-        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
-    }
+    need_bf16(gpu)?;
     let mut made = make(gpu, case, inputs)?;
     let s = made.s;
     let Some(padded) = HEADS.into_iter().find(|padded| s.head() <= *padded) else {
@@ -114,12 +109,7 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
     if Precision::of(case) != Precision::Bf16 {
         return unsupported("its products are in bf16 (precision=bf16)");
     }
-    let (major, minor) = gpu.capability().unwrap_or_default();
-    if (major, minor) != (9, 0) {
-        return unsupported(format!(
-            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
-        ));
-    }
+    need_hopper(gpu)?;
     let mut made = make(gpu, case, inputs)?;
     let s = made.s;
     let head = s.head();

@@ -18,6 +18,14 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 use ellwand_simd::precision::Precision;
 
+/// Evaluates an expression in a span.
+macro_rules! within {
+    ($name:literal, $body:expr) => {{
+        let _span = span!($name);
+        $body
+    }};
+}
+
 /// Queries that the memory-efficient form takes from projection to output at a time.
 const ROWS: usize = 192;
 
@@ -192,10 +200,7 @@ impl Job {
             }
             Task::Whole if way.is_streamed() => small(s, lengths, inputs, y, buffers, ops, tiles)?,
             Task::Whole => {
-                {
-                    let _span = span!("qkv");
-                    linear(get("x")?, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv);
-                }
+                within!("qkv", linear(get("x")?, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv));
                 between(way, s, lengths, buffers, ops, tiles);
                 let _span = span!("output");
                 linear(&buffers.context, get("w_out")?, get("b_out")?, y);
@@ -219,14 +224,8 @@ struct Parts<'a> {
 fn attend(way: &Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [f32], ops: &Ops, tiles: &Scratch) {
     let Parts { s, lengths, q, k, v } = *parts;
     if way.is_plain() {
-        {
-            let _span = span!("scores");
-            naive::scores(s, lengths, q, k, scores);
-        }
-        {
-            let _span = span!("softmax");
-            naive::softmax(s, lengths, scores);
-        }
+        within!("scores", naive::scores(s, lengths, q, k, scores));
+        within!("softmax", naive::softmax(s, lengths, scores));
         let _span = span!("weighted-sum");
         return naive::sums(s, lengths, scores, v, out);
     }
@@ -239,14 +238,8 @@ fn attend(way: &Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut 
             Some(tiling) if way.parallel => fused_span(|| fused::parallel(ops.isa, &core, tiling, tiles)),
             Some(tiling) => fused_span(|| fused::single(ops.isa, &core, tiling, tiles)),
             None => {
-                {
-                    let _span = span!("scores");
-                    ops.scores(&core, scores);
-                }
-                {
-                    let _span = span!("softmax");
-                    ops.softmax(s, lengths, None, scores);
-                }
+                within!("scores", ops.scores(&core, scores));
+                within!("softmax", ops.softmax(s, lengths, None, scores));
                 let _span = span!("weighted-sum");
                 ops.sums(&core, scores);
             }
@@ -288,16 +281,10 @@ fn small(
     let mut work = tiles.borrow();
     for sequence in 0..s.batch {
         let x = &x[sequence * n * d..][..n * d];
-        {
-            let _span = span!("qkv");
-            ops.linear(x, &w[d * d..], &b[d..], kv);
-        }
+        within!("qkv", ops.linear(x, &w[d * d..], &b[d..], kv));
         for first in (0..n).step_by(ROWS) {
             let rows = ROWS.min(n - first);
-            {
-                let _span = span!("qkv");
-                ops.linear(&x[first * d..][..rows * d], &w[..d * d], &b[..d], q);
-            }
+            within!("qkv", ops.linear(&x[first * d..][..rows * d], &w[..d * d], &b[..d], q));
             // Row `first` of the queries and of the context is at the start of its buffer.
             let back = |width: usize| Layout { batch: 0, head, row: width };
             let keys = back(width);
@@ -339,39 +326,15 @@ fn layer(
 ) -> Result<(), InputError> {
     let get = |name: &str| inputs.f32(name);
     let x = get("x")?;
-    {
-        let _span = span!("norm");
-        ops.layer_norm(x, get("gamma_1")?, get("beta_1")?, &mut buffers.normed);
-    }
-    {
-        let _span = span!("qkv");
-        ops.linear(&buffers.normed, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv);
-    }
+    within!("norm", ops.layer_norm(x, get("gamma_1")?, get("beta_1")?, &mut buffers.normed));
+    within!("qkv", ops.linear(&buffers.normed, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv));
     between(way, s, lengths, buffers, ops, tiles);
-    {
-        let _span = span!("output");
-        ops.linear(&buffers.context, get("w_out")?, get("b_out")?, y);
-    }
-    {
-        let _span = span!("residual");
-        ops.add(x, y);
-    }
-    {
-        let _span = span!("norm");
-        ops.layer_norm(y, get("gamma_2")?, get("beta_2")?, &mut buffers.normed);
-    }
-    {
-        let _span = span!("up");
-        ops.linear(&buffers.normed, get("w_up")?, get("b_up")?, &mut buffers.hidden);
-    }
-    {
-        let _span = span!("gelu");
-        ops.gelu(&mut buffers.hidden);
-    }
-    {
-        let _span = span!("down");
-        ops.linear(&buffers.hidden, get("w_down")?, get("b_down")?, &mut buffers.context);
-    }
+    within!("output", ops.linear(&buffers.context, get("w_out")?, get("b_out")?, y));
+    within!("residual", ops.add(x, y));
+    within!("norm", ops.layer_norm(y, get("gamma_2")?, get("beta_2")?, &mut buffers.normed));
+    within!("up", ops.linear(&buffers.normed, get("w_up")?, get("b_up")?, &mut buffers.hidden));
+    within!("gelu", ops.gelu(&mut buffers.hidden));
+    within!("down", ops.linear(&buffers.hidden, get("w_down")?, get("b_down")?, &mut buffers.context));
     let _span = span!("residual");
     ops.add(&buffers.context, y);
     Ok(())

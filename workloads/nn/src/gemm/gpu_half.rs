@@ -1,7 +1,7 @@
 //! The bf16 product on a GPU: kernels for the tensor cores of all architectures since Ampere (`matmul.cu`), kernels
 //! with Hopper's own instructions (`matmul_hopper.cu`), and cuBLAS.
 
-use ellwand_core::{Case, Dtype, InputError, PrepareError, Tensors};
+use ellwand_core::{Case, Dtype, PrepareError, Tensors};
 
 use super::workload::Shape;
 use ellwand_gpu::products::{SMALL, WIDE, fastest};
@@ -43,26 +43,40 @@ pub(super) struct Made {
     pub(super) arrays: [Arg; 3],
 }
 
-fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
+pub(crate) fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
     Err(PrepareError::Unsupported(why.into()))
 }
 
-pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, PrepareError> {
-    if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
-        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
-    }
-    let shape = Shape::of(case)?;
-    let Shape { m, n, k, .. } = shape;
-    let mut job = Job::new(gpu);
-    let mut given = |name: &str, want: [usize; 2]| -> Result<Arg, PrepareError> {
-        let array = inputs.get(name)?;
-        if array.shape() != want {
-            let problem = format!("its shape is {:?}", array.shape());
-            return Err(InputError::new(name, problem, format!("{want:?}")).into());
+/// Refuses a GPU whose tensor cores do not take bf16.
+pub(crate) fn need_bf16(gpu: &Gpu) -> Result<(), PrepareError> {
+    match gpu.capability().filter(|capability| *capability < (8, 0)) {
+        None => Ok(()),
+        Some((major, minor)) => {
+            unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"))
         }
+    }
+}
+
+/// Refuses a GPU without Hopper's own instructions.
+pub(crate) fn need_hopper(gpu: &Gpu) -> Result<(), PrepareError> {
+    match gpu.capability().unwrap_or_default() {
+        (9, 0) => Ok(()),
+        (major, minor) => unsupported(format!(
+            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+        )),
+    }
+}
+
+pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, PrepareError> {
+    need_bf16(gpu)?;
+    let shape = Shape::of(case)?;
+    let Shape { m, n, .. } = shape;
+    let mut job = Job::new(gpu);
+    let mut given = |name: &str| -> Result<Arg, PrepareError> {
+        shape.input(inputs, name)?;
         Ok(job.hold(Buffer::of_u16(gpu, bits(inputs, name)?)?))
     };
-    let (a, b) = (given("a", [m, k])?, given("b", shape.b())?);
+    let (a, b) = (given("a")?, given("b")?);
     let c = job.output("c", Dtype::U16, &[m, n], 0)?;
     Ok(Made { job, shape, arrays: [a, b, c] })
 }
@@ -95,12 +109,7 @@ const _: () = assert!(hopper_shared(HOPPER_COLUMNS[0]) <= 227 << 10 && hopper_sh
 
 /// The product with the Hopper kernels.
 pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
-    let (major, minor) = gpu.capability().unwrap_or_default();
-    if (major, minor) != (9, 0) {
-        return unsupported(format!(
-            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
-        ));
-    }
+    need_hopper(gpu)?;
     // Checked before any upload.
     let shape = Shape::of(case)?;
     if let Some(row) = [shape.k, shape.b()[1], shape.n].into_iter().find(|row| !row.is_multiple_of(8)) {

@@ -47,6 +47,16 @@ impl Shape {
         if self.transposed { [self.n, self.k] } else { [self.k, self.n] }
     }
 
+    /// An input, which must have the shape of the case.
+    pub(super) fn input<'a>(&self, inputs: &'a Tensors, name: &str) -> Result<&'a Tensor, InputError> {
+        let want = if name == "a" { [self.m, self.k] } else { self.b() };
+        let array = inputs.get(name)?;
+        if array.shape() == want {
+            return Ok(array);
+        }
+        Err(InputError::new(name, format!("its shape is {:?}", array.shape()), format!("{want:?}")))
+    }
+
     /// Number of elements of A, B and C together.
     fn values(&self) -> u64 {
         let [m, n, k] = [self.m, self.n, self.k].map(|size| size as u64);
@@ -205,13 +215,9 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn new(way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
         let shape = Shape::of(case)?;
-        let sized = |name: &str, want: [usize; 2]| {
-            let array = inputs.get(name)?;
-            array.f32()?;
-            if array.shape() == want {
-                return Ok(array.clone());
-            }
-            Err(InputError::new(name, format!("its shape is {:?}", array.shape()), format!("{want:?}")))
+        let given = |name: &str| {
+            inputs.get(name)?.f32()?;
+            shape.input(inputs, name).cloned()
         };
         let threads = match way {
             Way::Simd(_) => 1,
@@ -221,8 +227,8 @@ impl Job {
         Ok(Self {
             way,
             shape,
-            a: sized("a", [shape.m, shape.k])?,
-            b: sized("b", shape.b())?,
+            a: given("a")?,
+            b: given("b")?,
             c: Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?,
             scratch: if threads > 0 { scratch(threads, shape.n, shape.k) } else { Scratch::new(0, 0) },
         })

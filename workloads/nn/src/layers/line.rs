@@ -11,31 +11,8 @@ pub(super) trait Pair: Copy {
     fn of<S: Simd, const N: usize>(self, s: S, a: [S::F; N], b: [S::F; N]) -> [S::F; N];
 }
 
-/// y = op(a, b) over whole arrays.
+/// y = op(a, b); a shorter b is one row, for every row of a.
 pub(super) struct Flat<'a, P> {
-    pub(super) a: &'a [f32],
-    pub(super) b: &'a [f32],
-    pub(super) y: &'a mut [f32],
-    /// Use non-temporal stores; y is then aligned to a vector.
-    pub(super) stream: bool,
-    pub(super) op: P,
-}
-
-impl<P: Pair> Kernel for Flat<'_, P> {
-    type Out = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        if self.stream {
-            line::<S, P, true>(s, self.op, self.a, self.b, self.y);
-            s.fence();
-        } else {
-            line::<S, P, false>(s, self.op, self.a, self.b, self.y);
-        }
-    }
-}
-
-/// y = op(a, b), with the single row b for every row of a.
-pub(super) struct Rows<'a, P> {
     pub(super) a: &'a [f32],
     pub(super) b: &'a [f32],
     pub(super) y: &'a mut [f32],
@@ -44,7 +21,7 @@ pub(super) struct Rows<'a, P> {
     pub(super) op: P,
 }
 
-impl<P: Pair> Kernel for Rows<'_, P> {
+impl<P: Pair> Kernel for Flat<'_, P> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -56,7 +33,9 @@ impl<P: Pair> Kernel for Rows<'_, P> {
                 line::<S, P, false>(s, self.op, a, self.b, y);
             }
         }
-        s.fence();
+        if self.stream {
+            s.fence();
+        }
     }
 }
 
@@ -107,7 +86,11 @@ fn swish<S: Simd, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
 
 /// Applies a function of two vectors to each pair.
 #[inline(always)]
-fn each<S: Simd, const N: usize>(mut a: [S::F; N], b: [S::F; N], of: impl Fn(S::F, S::F) -> S::F) -> [S::F; N] {
+pub(super) fn each<S: Simd, const N: usize>(
+    mut a: [S::F; N],
+    b: [S::F; N],
+    of: impl Fn(S::F, S::F) -> S::F,
+) -> [S::F; N] {
     for i in 0..N {
         a[i] = of(a[i], b[i]);
     }
@@ -127,6 +110,8 @@ macro_rules! pair {
         }
     };
 }
+
+pub(super) use pair;
 
 pair!(
     /// GELU of the first, in the tanh form if `TANH`.

@@ -43,7 +43,7 @@ pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
 pub use library::Layer;
 
-pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
+pub(crate) use half::{bf16_output, held, judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 
 /// The JSON keys that scripts for layer benchmarks read.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::line::{self, Flat, Rows};
+use super::line::{self, Flat};
 use super::loss::SquaredError;
 use super::norm::{self, Norm};
 use super::op::{Op, Step};
@@ -127,12 +127,12 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         (Step::Whole(Op::SwiGlu), _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::SwishTimes }),
         (Step::Add, _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::Add }),
         (Step::Multiply, _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::Multiply }),
-        (Step::AddBias, _) => dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::Add }),
+        (Step::AddBias, _) => dispatch(isa, Flat { a: x, b: plan.vectors[0], y, stream, op: line::Add }),
         (Step::Whole(Op::BiasGelu), false) => {
-            dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<false> });
+            dispatch(isa, Flat { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<false> });
         }
         (Step::Whole(Op::BiasGelu), true) => {
-            dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<true> });
+            dispatch(isa, Flat { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<true> });
         }
         (Step::Whole(Op::MseLoss), _) if plan.each => {
             dispatch(isa, Flat { a: x, b: second, y, stream, op: line::SquaredDifference });

@@ -118,6 +118,19 @@ impl Shape {
     }
 }
 
+/// Refuses cases that nothing here computes.
+pub(super) fn check(case: &Case) -> Result<(), InputError> {
+    Shape::of(case)?;
+    labels::check(case)?;
+    Isa::of(case).map(drop)
+}
+
+/// Cases with the same sizes get the same arrays.
+pub(super) fn data_digest(case: &Case) -> u64 {
+    let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
+    Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
+}
+
 /// The axes of an operation.
 pub(super) fn axes(op: Op) -> Vec<Axis> {
     let mut axes = vec![

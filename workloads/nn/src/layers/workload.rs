@@ -2,13 +2,12 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensors, Tolerance, Verdict, Work, Workload,
 };
 
 use super::op::Op;
 use super::shape::{self, Allocation, Reduction, Shape};
-use super::{data, half, hard, labels, reference};
-use ellwand_simd::isa::Isa;
+use super::{data, half, hard, reference};
 use ellwand_simd::precision::{Precision, narrowed, widened};
 
 /// The workload of one operation.
@@ -48,9 +47,7 @@ impl Workload for Layer {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        Shape::of(case)?;
-        labels::check(case)?;
-        Isa::of(case).map(drop)
+        shape::check(case)
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {
@@ -102,8 +99,7 @@ impl Workload for Layer {
 
     /// Cases that differ only in computation or reduction get the same arrays, and so do all operations.
     fn data_digest(&self, case: &Case) -> u64 {
-        let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
-        Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
+        shape::data_digest(case)
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {

@@ -6,10 +6,10 @@
 
 use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
-use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance, Reading};
+use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Reading};
 
 use super::changes::{Lever, Levers, Saving};
-use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
+use super::{ABOVE, CALLS, Diagnosis, Limit, REFUTED, binds};
 
 /// Below this theoretical occupancy, too few warps are resident to hide latency.
 const FEW: f64 = 0.5;
@@ -31,34 +31,20 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
     let memory = traffic(ceilings, work, all, m.caches);
     let transfer =
         over(Reading::CARRIED_IN, CeilingKind::ToDevice).zip(over(Reading::CARRIED_OUT, CeilingKind::FromDevice));
-    let mut parts: Vec<Part> = [
+    let parts = [
         (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
         (Limit::Compute, operations(ceilings, work, all).map(|ceiling| work.flops / ceiling.value)),
         (Limit::Transfer, transfer.map(|(inwards, outwards)| inwards + outwards)),
         // Older records have no launch count; a run has at least one.
         (Limit::Launch, of(CeilingKind::Call).map(|each| each * reading(Reading::LAUNCHES).unwrap_or(1.0))),
-    ]
-    .into_iter()
-    .filter_map(|(limit, seconds)| Some(Part { limit, seconds: seconds? }))
-    .filter(|part| part.seconds.is_finite() && part.seconds > 0.0)
-    .collect();
-    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ];
 
     let largest_footprint = |of: &Ceiling| {
         let alike = ceilings.iter().filter(|c| c.kind == of.kind).map(|c| c.footprint_bytes);
         alike.max() == Some(of.footprint_bytes)
     };
     let level = |of: &Ceiling| if largest_footprint(of) { "memory" } else { "cache" };
-    let mut diagnosis = Diagnosis {
-        limit: Limit::Unexplained,
-        level: memory.map(|traffic| level(&traffic.ceiling).into()),
-        time_s,
-        share: 0.0,
-        parts,
-        per_cycle: None,
-        changes: Vec::new(),
-        provenance: Provenance::Derived,
-    };
+    let mut diagnosis = Diagnosis::open(time_s, memory.map(|traffic| level(&traffic.ceiling).into()), &parts);
     let fastest = fastest_traffic(ceilings, work, all, m.caches).map_or(0.0, |traffic| traffic.seconds);
     let (limit, seconds) = classify(&diagnosis, m, fastest);
     diagnosis.limit = limit;

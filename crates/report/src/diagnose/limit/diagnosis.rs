@@ -101,6 +101,23 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// A time to explain and the parts known of it, not yet limited by any.
+    pub(super) fn open(time_s: f64, level: Option<String>, parts: &[(Limit, Option<f64>)]) -> Self {
+        let known = parts.iter().filter_map(|(limit, seconds)| Some(Part { limit: *limit, seconds: (*seconds)? }));
+        let mut parts: Vec<Part> = known.filter(|part| part.seconds.is_finite() && part.seconds > 0.0).collect();
+        parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        Diagnosis {
+            limit: Limit::Unexplained,
+            level,
+            time_s,
+            share: 0.0,
+            parts,
+            per_cycle: None,
+            changes: Vec::new(),
+            provenance: Provenance::Derived,
+        }
+    }
+
     /// Seconds that a limit alone would take; 0 if it plays no part or was not measured.
     pub fn seconds(&self, limit: Limit) -> f64 {
         self.parts.iter().find(|part| part.limit == limit).map_or(0.0, |part| part.seconds)

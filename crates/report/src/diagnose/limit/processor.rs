@@ -2,9 +2,9 @@
 
 use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic};
 use ellwand_core::stats::{median, quantile};
-use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Provenance, Reading, Sample};
+use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Reading, Sample};
 
-use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes, rest};
+use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, REFUTED, binds, changes, rest};
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE: f64 = (2 << 20) as f64;
@@ -36,42 +36,28 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let memory = traffic(ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
 
-    let mut parts = Vec::new();
-    let mut part = |limit: Limit, seconds: Option<f64>| {
-        if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0) {
-            parts.push(Part { limit, seconds });
-        }
-    };
-    part(Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds));
-    part(Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value));
-    part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
-    part(Limit::Overhead, of(CeilingKind::Call));
+    let mut parts = vec![
+        (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
+        (Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value)),
+        (Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each)),
+        (Limit::Overhead, of(CeilingKind::Call)),
+    ];
     if threads == Parallelism::Many {
         // Pool threads fall asleep while the caches are flushed.
         let wake = if m.caches.is_warm() { CeilingKind::Wake } else { CeilingKind::ColdWake };
-        part(Limit::ThreadWake, of(wake));
+        parts.push((Limit::ThreadWake, of(wake)));
         // A waiting thread sleeps and is woken by the kernel: the cost of a cold wake-up beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
-        part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
+        parts.push((Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s)));
     } else {
         // Only if the workload declares dependent loads: many ordinary loops also take about one latency per line.
         let waits = latency(ceilings, work.footprint(), m.caches).filter(|_| work.dependent);
-        let chain = waits.map(|ceiling| bytes / LINE * ceiling.value);
-        part(Limit::Latency, chain);
+        parts.push((Limit::Latency, waits.map(|ceiling| bytes / LINE * ceiling.value)));
     }
-    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
     let fastest = fastest_traffic(ceilings, work, threads, m.caches).map(|traffic| traffic.seconds);
-    let mut diagnosis = Diagnosis {
-        limit: Limit::Unexplained,
-        level: memory.map(|traffic| traffic.ceiling.level).filter(|level| !level.is_empty()),
-        time_s,
-        share: 0.0,
-        parts,
-        per_cycle: None,
-        changes: Vec::new(),
-        provenance: Provenance::Derived,
-    };
+    let level = memory.map(|traffic| traffic.ceiling.level).filter(|level| !level.is_empty());
+    let mut diagnosis = Diagnosis::open(time_s, level, &parts);
     let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
     let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
     let (limit, seconds) = match classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep) {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::diagnose::CLOSE;
 use crate::grid::{Column, markdown};
-use crate::model::{Report, Row, Section};
+use crate::model::{Report, Row, Section, distinct};
 use crate::units::{UNAVAILABLE, below_resolution, human};
 
 /// Time and throughput of workloads that sweep the same axes, case by case.
@@ -12,35 +12,19 @@ pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<(
     for group in comparable(report) {
         let first = group[0];
         writeln!(out, "## Workloads side by side\n")?;
-        let mut keys: Vec<(usize, Vec<String>, String)> = Vec::new();
-        for row in group.iter().flat_map(|section| &section.rows) {
-            let key = key(first, row);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
+        let keys = distinct(group.iter().flat_map(|section| &section.rows).map(|row| key(first, row)));
         let mut columns = Vec::new();
-        if report.runs.len() > 1 {
-            columns.push(Column::new("run", true, 0, keys.iter().map(|(run, _, _)| (run + 1).to_string()).collect()));
-        }
+        columns.extend(Column::runs(report.runs.len() > 1, 0, keys.iter().map(|(run, _, _)| *run)));
         for (index, axis) in first.swept.iter().enumerate() {
-            columns.push(Column::new(
-                axis.name.clone(),
-                axis.numeric,
-                0,
-                keys.iter().map(|(_, values, _)| values[index].clone()).collect(),
-            ));
+            let cells = keys.iter().map(|(_, values, _)| values[index].clone());
+            columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
         }
-        columns.push(Column::new("implementation", false, 0, keys.iter().map(|(_, _, name)| name.clone()).collect()));
+        columns.push(Column::new("implementation", false, 0, keys.iter().map(|(_, _, name)| name.clone())));
         for section in &group {
             let row =
                 |wanted: &(usize, Vec<String>, String)| section.rows.iter().find(|row| key(first, row) == *wanted);
-            columns.push(Column::new(
-                section.workload.clone(),
-                true,
-                0,
-                keys.iter().map(|key| cell(row(key), section)).collect(),
-            ));
+            let cells = keys.iter().map(|key| cell(row(key), section));
+            columns.push(Column::new(section.workload.clone(), true, 0, cells));
         }
         markdown(&columns, out)?;
         writeln!(out)?;
@@ -93,7 +77,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
     let rows: Vec<(&crate::diagnose::Group<'_>, &Row)> =
         groups.iter().filter_map(|group| Some((group, group.largest()?))).collect();
     let column = |head: &str, right: bool, cell: &dyn Fn(&crate::diagnose::Group<'_>, &Row) -> String| {
-        Column::new(head, right, 0, rows.iter().map(|(group, row)| cell(group, row)).collect())
+        Column::new(head, right, 0, rows.iter().map(|(group, row)| cell(group, row)))
     };
     let or_unavailable = |value: Option<String>| value.unwrap_or_else(|| UNAVAILABLE.to_string());
     let columns = [

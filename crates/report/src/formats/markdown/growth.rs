@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::grid::{Column, markdown};
-use crate::model::{AlongAxis, Section};
+use crate::model::{AlongAxis, Section, distinct};
 use crate::units::{UNAVAILABLE, human, ratio};
 
 /// Most cases listed one by one; above that the tables by axis count them.
@@ -18,21 +18,15 @@ pub(super) fn along_axes(section: &Section, several_runs: bool, out: &mut dyn Wr
     best_by_shape(section, several_runs, out)
 }
 
-fn run_column<T>(rows: &[&T], run: impl Fn(&T) -> usize) -> Column {
-    Column::new("run", true, 0, rows.iter().map(|row| (run(row) + 1).to_string()).collect())
-}
-
 /// Writes the exponents by implementation and axis.
 fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
     if section.growth.is_empty() {
         return Ok(());
     }
-    let rows: Vec<_> = section.growth.iter().collect();
+    let rows = &section.growth;
     let mut columns = Vec::new();
-    if several_runs {
-        columns.push(run_column(&rows, |row| row.run));
-    }
-    let text = |cell: &dyn Fn(&crate::model::Growth) -> String| rows.iter().map(|row| cell(row)).collect::<Vec<_>>();
+    columns.extend(Column::runs(several_runs, 0, rows.iter().map(|row| row.run)));
+    let text = |cell: &dyn Fn(&crate::model::Growth) -> String| rows.iter().map(cell).collect::<Vec<_>>();
     columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.clone())));
     columns.push(Column::new("axis", false, 0, text(&|row| row.axis.clone())));
     columns.push(Column::new("exponent", true, 0, text(&|row| format!("{:.2}", row.exponent))));
@@ -55,16 +49,8 @@ fn by_value(
     several_runs: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut keys: Vec<(usize, &str)> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !keys.contains(&(row.run, &row.value)) {
-            keys.push((row.run, &row.value));
-        }
-        if !names.contains(&row.implementation.as_str()) {
-            names.push(&row.implementation);
-        }
-    }
+    let keys: Vec<(usize, &str)> = distinct(rows.iter().map(|row| (row.run, row.value.as_str())));
+    let names: Vec<&str> = distinct(rows.iter().map(|row| row.implementation.as_str()));
     if keys.len() < 2 {
         return Ok(());
     }
@@ -72,19 +58,17 @@ fn by_value(
         rows.iter().find(|row| (row.run, row.value.as_str()) == *key && row.implementation == name)
     };
     let mut columns = Vec::new();
-    if several_runs {
-        columns.push(Column::new("run", true, 0, keys.iter().map(|(run, _)| (run + 1).to_string()).collect()));
-    }
-    columns.push(Column::new(axis, true, 0, keys.iter().map(|(_, value)| (*value).to_string()).collect()));
+    columns.extend(Column::runs(several_runs, 0, keys.iter().map(|(run, _)| *run)));
+    columns.push(Column::new(axis, true, 0, keys.iter().map(|(_, value)| (*value).to_string())));
     let cases = |key| rows.iter().find(|row| (row.run, row.value.as_str()) == key).map_or(0, |row| row.cases);
-    columns.push(Column::new("cases", true, 0, keys.iter().map(|key| cases(*key).to_string()).collect()));
+    columns.push(Column::new("cases", true, 0, keys.iter().map(|key| cases(*key).to_string())));
     for name in &names {
         let cell = |key: &(usize, &str)| {
             let Some(row) = find(key, name) else { return String::new() };
             let speed = row.speedup.map(|speed| format!(" ({})", ratio(speed))).unwrap_or_default();
             format!("{}{speed}", human(row.time_s, "s"))
         };
-        columns.push(Column::new(*name, true, 0, keys.iter().map(cell).collect()));
+        columns.push(Column::new(*name, true, 0, keys.iter().map(cell)));
     }
     let fastest = |key: &(usize, &str)| {
         let best = names.iter().filter_map(|name| find(key, name)).filter(|row| row.best_in > 0);
@@ -96,7 +80,7 @@ fn by_value(
         });
         named.collect::<Vec<_>>().join(", ")
     };
-    columns.push(Column::new("fastest", false, 0, keys.iter().map(fastest).collect()));
+    columns.push(Column::new("fastest", false, 0, keys.iter().map(fastest)));
     writeln!(out, "### By {axis}\n")?;
     markdown(&columns, out)?;
     writeln!(
@@ -113,24 +97,22 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
     }
     let cases: Vec<_> = section.cases.iter().filter(|case| !case.rows.is_empty()).collect();
     let mut columns = Vec::new();
-    if several_runs {
-        columns.push(Column::new("run", true, 0, cases.iter().map(|case| (case.run + 1).to_string()).collect()));
-    }
+    columns.extend(Column::runs(several_runs, 0, cases.iter().map(|case| case.run)));
     for axis in &section.swept {
         let value =
             |case: &&crate::model::CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
-        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value).collect()));
+        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value)));
     }
     let best = |case: &&crate::model::CaseInfo| match case.best.row {
         Some(row) => section.rows[row].implementation.clone(),
         None => case.best.unavailable.clone().unwrap_or_default(),
     };
-    columns.push(Column::new("fastest", false, 0, cases.iter().map(best).collect()));
+    columns.push(Column::new("fastest", false, 0, cases.iter().map(best)));
     let time = |case: &&crate::model::CaseInfo| {
         let stats = case.best.row.and_then(|row| section.rows[row].stats("time"));
         stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| human(stats.median, "s"))
     };
-    columns.push(Column::new("time", true, 0, cases.iter().map(time).collect()));
+    columns.push(Column::new("time", true, 0, cases.iter().map(time)));
     let lead = |case: &&crate::model::CaseInfo| {
         let own = case.best.row.and_then(|row| section.rows[row].median("time"));
         let others = case
@@ -143,7 +125,7 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
             _ => UNAVAILABLE.to_string(),
         }
     };
-    columns.push(Column::new("lead over the next", true, 0, cases.iter().map(lead).collect()));
+    columns.push(Column::new("lead over the next", true, 0, cases.iter().map(lead)));
     writeln!(out, "### Fastest implementation by case\n")?;
     markdown(&columns, out)?;
     writeln!(out)

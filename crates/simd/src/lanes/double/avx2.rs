@@ -25,10 +25,20 @@ impl Double for Avx2 {
     type M = __m256d;
     const LANES: usize = 4;
 
-    #[inline(always)]
-    fn splat(self, x: f64) -> __m256d {
-        proven!(_mm256_set1_pd(x))
+    intrinsics! {
+        fn splat(self, x: f64) -> __m256d = _mm256_set1_pd(x);
+        fn add(self, a: __m256d, b: __m256d) -> __m256d = _mm256_add_pd(a, b);
+        fn sub(self, a: __m256d, b: __m256d) -> __m256d = _mm256_sub_pd(a, b);
+        fn mul(self, a: __m256d, b: __m256d) -> __m256d = _mm256_mul_pd(a, b);
+        fn div(self, a: __m256d, b: __m256d) -> __m256d = _mm256_div_pd(a, b);
+        fn mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d = _mm256_fmadd_pd(a, b, c);
+        fn neg_mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d = _mm256_fnmadd_pd(a, b, c);
+        fn max(self, a: __m256d, b: __m256d) -> __m256d = _mm256_max_pd(a, b);
+        fn lt(self, a: __m256d, b: __m256d) -> __m256d = _mm256_cmp_pd::<_CMP_LT_OQ>(a, b);
+        fn eq(self, a: __m256d, b: __m256d) -> __m256d = _mm256_cmp_pd::<_CMP_EQ_OQ>(a, b);
+        fn select(self, m: __m256d, yes: __m256d, no: __m256d) -> __m256d = _mm256_blendv_pd(no, yes, m);
     }
+
     #[inline(always)]
     fn load(self, x: &[f64]) -> __m256d {
         let x = &x[..4];
@@ -42,34 +52,6 @@ impl Double for Avx2 {
     #[inline(always)]
     unsafe fn load_at(self, x: *const f64) -> __m256d {
         proven!(_mm256_loadu_pd(x))
-    }
-    #[inline(always)]
-    fn add(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_add_pd(a, b))
-    }
-    #[inline(always)]
-    fn sub(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_sub_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_mul_pd(a, b))
-    }
-    #[inline(always)]
-    fn div(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_div_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-        proven!(_mm256_fmadd_pd(a, b, c))
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-        proven!(_mm256_fnmadd_pd(a, b, c))
-    }
-    #[inline(always)]
-    fn max(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_max_pd(a, b))
     }
     #[inline(always)]
     fn scale(self, a: __m256d, n: __m256d) -> __m256d {
@@ -93,18 +75,6 @@ impl Double for Avx2 {
         });
         let bias = self.select(small, self.splat(1023.0 + 54.0), self.splat(1023.0));
         (mantissa, self.sub(self.sub(exponent, self.splat(4_503_599_627_370_496.0)), bias))
-    }
-    #[inline(always)]
-    fn lt(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_cmp_pd::<_CMP_LT_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn eq(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_cmp_pd::<_CMP_EQ_OQ>(a, b))
-    }
-    #[inline(always)]
-    fn select(self, m: __m256d, yes: __m256d, no: __m256d) -> __m256d {
-        proven!(_mm256_blendv_pd(no, yes, m))
     }
     #[inline(always)]
     fn sum(self, a: __m256d) -> f64 {

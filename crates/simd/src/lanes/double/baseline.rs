@@ -19,14 +19,23 @@ impl Double for Baseline {
     type M = [bool; 4];
     const LANES: usize = 4;
 
-    #[inline(always)]
-    fn splat(self, x: f64) -> Four {
-        [x; 4]
+    methods! {
+        fn splat(self, x: f64) -> Four = [x; 4];
+        fn load(self, x: &[f64]) -> Four = std::array::from_fn(|i| x[i]);
+        fn add(self, a: Four, b: Four) -> Four = zip(a, b, |a, b| a + b);
+        fn sub(self, a: Four, b: Four) -> Four = zip(a, b, |a, b| a - b);
+        fn mul(self, a: Four, b: Four) -> Four = zip(a, b, |a, b| a * b);
+        fn div(self, a: Four, b: Four) -> Four = zip(a, b, |a, b| a / b);
+        fn mul_add(self, a: Four, b: Four, c: Four) -> Four = self.add(self.mul(a, b), c);
+        fn neg_mul_add(self, a: Four, b: Four, c: Four) -> Four = self.sub(c, self.mul(a, b));
+        fn max(self, a: Four, b: Four) -> Four = zip(a, b, |a, b| if a > b { a } else { b });
+        fn lt(self, a: Four, b: Four) -> [bool; 4] = std::array::from_fn(|i| a[i] < b[i]);
+        fn select(self, m: [bool; 4], yes: Four, no: Four) -> Four =
+            std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] });
+        fn sum(self, a: Four) -> f64 = (a[0] + a[2]) + (a[1] + a[3]);
+        fn largest(self, a: Four) -> f64 = a.into_iter().fold(f64::NEG_INFINITY, f64::max);
     }
-    #[inline(always)]
-    fn load(self, x: &[f64]) -> Four {
-        std::array::from_fn(|i| x[i])
-    }
+
     #[inline(always)]
     fn store(self, y: &mut [f64], v: Four) {
         y[..4].copy_from_slice(&v);
@@ -35,34 +44,6 @@ impl Double for Baseline {
     unsafe fn load_at(self, x: *const f64) -> Four {
         // SAFETY: the caller guarantees four readable values.
         std::array::from_fn(|i| unsafe { x.add(i).read() })
-    }
-    #[inline(always)]
-    fn add(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| a / b)
-    }
-    #[inline(always)]
-    fn mul_add(self, a: Four, b: Four, c: Four) -> Four {
-        self.add(self.mul(a, b), c)
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, a: Four, b: Four, c: Four) -> Four {
-        self.sub(c, self.mul(a, b))
-    }
-    #[inline(always)]
-    fn max(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
     fn scale(self, a: Four, n: Four) -> Four {
@@ -82,24 +63,8 @@ impl Double for Baseline {
         (a.map(mantissa), a.map(exponent))
     }
     #[inline(always)]
-    fn lt(self, a: Four, b: Four) -> [bool; 4] {
-        std::array::from_fn(|i| a[i] < b[i])
-    }
-    #[inline(always)]
     #[allow(clippy::float_cmp, reason = "equality is what it says")]
     fn eq(self, a: Four, b: Four) -> [bool; 4] {
         std::array::from_fn(|i| a[i] == b[i])
-    }
-    #[inline(always)]
-    fn select(self, m: [bool; 4], yes: Four, no: Four) -> Four {
-        std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] })
-    }
-    #[inline(always)]
-    fn sum(self, a: Four) -> f64 {
-        (a[0] + a[2]) + (a[1] + a[3])
-    }
-    #[inline(always)]
-    fn largest(self, a: Four) -> f64 {
-        a.into_iter().fold(f64::NEG_INFINITY, f64::max)
     }
 }

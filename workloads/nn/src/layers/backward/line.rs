@@ -4,7 +4,7 @@
 //! and the logistic function s has the same property. So f'(x) = 1 - h(x) above 0 and h(-x) below, where h(a) = f'(-a)
 //! decays exponentially and involves no cancellation.
 
-use crate::layers::line::Pair;
+use crate::layers::line::{Pair, each, pair};
 use ellwand_simd::lanes::{Kernel, Simd};
 
 /// erfc(z) = (c1 t + .. + c5 t^5) e^(-z^2) with t = 1 / (1 + p z), within 1.5e-7 for z >= 0 (M. Abramowitz and I. A.
@@ -68,35 +68,15 @@ fn swish<S: Simd>(s: S, x: S::F) -> S::F {
     mirrored(s, x, logistic(s, s.exp_down(s.sub(s.splat(0.0), a)), a))
 }
 
-/// dy times the slope of GELU at x, in the tanh form if `TANH`.
-#[derive(Clone, Copy)]
-pub(super) struct GeluSlope<const TANH: bool>;
-
-impl<const TANH: bool> Pair for GeluSlope<TANH> {
-    #[inline(always)]
-    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], dy: [S::F; N]) -> [S::F; N] {
-        let mut y = x;
-        for i in 0..N {
-            y[i] = s.mul(dy[i], if TANH { gelu_tanh(s, x[i]) } else { gelu(s, x[i]) });
-        }
-        y
-    }
-}
-
-/// dy times the slope of Swish at x.
-#[derive(Clone, Copy)]
-pub(super) struct SwishSlope;
-
-impl Pair for SwishSlope {
-    #[inline(always)]
-    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], dy: [S::F; N]) -> [S::F; N] {
-        let mut y = x;
-        for i in 0..N {
-            y[i] = s.mul(dy[i], swish(s, x[i]));
-        }
-        y
-    }
-}
+pair!(
+    /// dy times the slope of GELU at x, in the tanh form if `TANH`.
+    GeluSlope<TANH>, s, x, dy,
+    each::<S, N>(x, dy, |x, dy| s.mul(dy, if TANH { gelu_tanh(s, x) } else { gelu(s, x) }))
+);
+pair!(
+    /// dy times the slope of Swish at x.
+    SwishSlope, s, x, dy, each::<S, N>(x, dy, |x, dy| s.mul(dy, swish(s, x)))
+);
 
 /// (x - target) times a constant factor.
 #[derive(Clone, Copy)]
@@ -107,11 +87,7 @@ pub(super) struct ScaledDifference {
 impl Pair for ScaledDifference {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], target: [S::F; N]) -> [S::F; N] {
-        let mut y = x;
-        for i in 0..N {
-            y[i] = s.mul(s.sub(x[i], target[i]), s.splat(self.factor));
-        }
-        y
+        each::<S, N>(x, target, |x, target| s.mul(s.sub(x, target), s.splat(self.factor)))
     }
 }
 

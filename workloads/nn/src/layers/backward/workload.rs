@@ -1,8 +1,8 @@
 //! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
-    Case, Compared, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensor, Tensors, Tolerance, Value,
-    Verdict, Work, Workload,
+    Case, Compared, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Tensor, Tensors, Tolerance, Verdict,
+    Work, Workload,
 };
 
 use super::data;
@@ -10,8 +10,7 @@ use super::job::bytes_of_sums;
 use super::op::{Op, Upstream};
 use super::reference::{self, moments};
 use crate::layers::shape::{self, Allocation, Reduction, Shape};
-use crate::layers::{hard, labels};
-use ellwand_simd::isa::Isa;
+use crate::layers::{half, hard, labels};
 use ellwand_simd::pool;
 
 pub(super) struct Backward {
@@ -37,9 +36,7 @@ impl Workload for Backward {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        Shape::of(case)?;
-        labels::check(case)?;
-        Isa::of(case).map(drop)
+        shape::check(case)
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {
@@ -96,8 +93,7 @@ impl Workload for Backward {
 
     /// Cases that differ only in computation or reduction get the same arrays, which are those of the forward workload.
     fn data_digest(&self, case: &Case) -> u64 {
-        let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
-        Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
+        shape::data_digest(case)
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
@@ -211,22 +207,8 @@ fn sums_of_rows(values: &[f32], d: usize) -> Vec<f64> {
 /// may have been rounded to 0.
 fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: impl Fn(usize) -> f64) -> Verdict {
     let Tolerance::Close { absolute, relative } = tolerance else { return Verdict::wrong("no tolerance") };
-    let mut most = 0.0_f64;
-    for (at, (want, have)) in want.iter().zip(have).enumerate() {
-        let (w, h) = (f64::from(*want), f64::from(*have));
-        if w == h || w.is_nan() && h.is_nan() {
-            continue;
-        }
-        let error = (h - w).abs();
-        let allowed = absolute * scale(at) + relative * w.abs() + f64::from(f32::MIN_POSITIVE);
-        // NaN compares as false, so a NaN instead of a number is an error.
-        if !(error <= allowed && error.is_finite()) {
-            let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-            return Verdict::beyond(error, detail);
-        }
-        most = most.max(error);
-    }
-    Verdict::agree(Compared::all(want.len()), most)
+    let values = have.iter().zip(want).map(|(have, want)| (f64::from(*have), f64::from(*want)));
+    half::held(name, values, |at, w| absolute * scale(at) + relative * w.abs() + f64::from(f32::MIN_POSITIVE))
 }
 
 /// The scales for errors of layer normalisation's gradients.

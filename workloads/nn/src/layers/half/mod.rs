@@ -90,29 +90,61 @@ pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &
         if ports.outputs.iter().any(|port| port.name == name && port.dtype == Dtype::F32) {
             return compare(expected, got, in_f32);
         }
-        let Some(have) = got.find(name) else { return Verdict::wrong(format!("output {name} is missing")) };
-        let (Ok(have_values), Ok(want_values)) = (have.u16(), want.f32()) else {
-            return Verdict::wrong(format!("output {name} is {}, wanted bf16 as uint16", have.dtype()));
+        let (have, want) = match bf16_output(name, want, got) {
+            Ok(arrays) => arrays,
+            Err(wrong) => return wrong,
         };
-        if have.shape() != want.shape() {
-            let shapes = (have.shape(), want.shape());
-            return Verdict::wrong(format!("output {name} has shape {:?}, the reference {:?}", shapes.0, shapes.1));
+        let pair = |(have, want): (&u16, &f32)| {
+            let w = f64::from(*want);
+            // The nearest value may be infinite, for which no tolerance holds.
+            (if *have == narrow(*want) { w } else { f64::from(widen(*have)) }, w)
+        };
+        let found = held(name, have.iter().zip(want).map(pair), |_, w| absolute + relative * w.abs() + half_step(w));
+        if !found.passed {
+            return found;
         }
         values += want.len();
-        for (at, (have, want)) in have_values.iter().zip(want_values).enumerate() {
-            let (h, w) = (f64::from(widen(*have)), f64::from(*want));
-            // The nearest value may be infinite, for which no tolerance holds.
-            if *have == narrow(*want) || h == w || h.is_nan() && w.is_nan() {
-                continue;
-            }
-            let (error, allowed) = ((h - w).abs(), absolute + relative * w.abs() + half_step(w));
-            // NaN compares as false, so a NaN instead of a number is an error.
-            if !(error <= allowed && error.is_finite()) {
-                let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-                return Verdict::beyond(error, detail);
-            }
-            most = most.max(error);
-        }
+        most = most.max(found.max_error.unwrap_or(0.0));
     }
     Verdict::agree(Compared::all(values), most)
+}
+
+/// The values of a bf16 output and those of the reference, or why they cannot be compared.
+pub(crate) fn bf16_output<'a>(
+    name: &str,
+    want: &'a Tensor,
+    got: &'a Tensors,
+) -> Result<(&'a [u16], &'a [f32]), Verdict> {
+    let have = got.find(name).ok_or_else(|| Verdict::wrong(format!("output {name} is missing")))?;
+    let (Ok(values), Ok(want_values)) = (have.u16(), want.f32()) else {
+        return Err(Verdict::wrong(format!("output {name} is {}, wanted bf16 as uint16", have.dtype())));
+    };
+    if have.shape() != want.shape() {
+        let (shape, wanted) = (have.shape(), want.shape());
+        return Err(Verdict::wrong(format!("output {name} has shape {shape:?}, the reference {wanted:?}")));
+    }
+    Ok((values, want_values))
+}
+
+/// Checks that every value equals the reference's or differs by at most `allowed(index, reference)`. Takes pairs of a
+/// value and its reference.
+pub(crate) fn held(
+    name: &str,
+    values: impl ExactSizeIterator<Item = (f64, f64)>,
+    allowed: impl Fn(usize, f64) -> f64,
+) -> Verdict {
+    let (count, mut most) = (values.len(), 0.0_f64);
+    for (at, (h, w)) in values.enumerate() {
+        if h == w || h.is_nan() && w.is_nan() {
+            continue;
+        }
+        let (error, allowed) = ((h - w).abs(), allowed(at, w));
+        // NaN compares as false, so a NaN instead of a number is an error.
+        if !(error <= allowed && error.is_finite()) {
+            let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+            return Verdict::beyond(error, detail);
+        }
+        most = most.max(error);
+    }
+    Verdict::agree(Compared::all(count), most)
 }
