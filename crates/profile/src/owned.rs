@@ -310,7 +310,9 @@ impl Owned {
                     measured.memory.map(Fact::Memory),
                     measured.rss_bytes.map(Fact::Resident),
                 ];
-                self.fill_row(slot, |lane, row, _| facts.into_iter().flatten().for_each(|fact| lane.add_fact(row, fact)));
+                self.fill_row(slot, |lane, row, _| {
+                    facts.into_iter().flatten().for_each(|fact| lane.add_fact(row, fact))
+                });
             }
             Target::Skipped => {}
         }
