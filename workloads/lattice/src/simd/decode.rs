@@ -196,32 +196,41 @@ impl Chunk<'_> {
         let bits = codec.level_bits();
         let mask = ((1u64 << bits) - 1) as usize;
         assert_eq!(table.len(), (mask + 1) * D, "one point for every bit pattern of an index");
+        // The loops read slices of equal length, and what depends on the options is looked up before them: else each
+        // vector pays for bounds checks and a branch.
         let mut shift = [0.0; D];
         shift.copy_from_slice(&codec.shift()[..D]);
         let mut weights = [1.0f32; 20];
-        for m in 1..20 {
+        for m in 1..codec.levels() {
             weights[m] = weights[m - 1] * codec.q() as f32;
         }
-        let scales = codec.scales();
-        for (v, out) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
+        let depth = if DEPTH == 0 { codec.levels() - self.dropped } else { DEPTH };
+        let weights = &weights[self.dropped..][..depth];
+        let first = self.dropped as u32 * bits;
+        let point = |word: u32, scale: f32, out: &mut [f32; D]| {
             let mut sum = [0.0f32; D];
-            let levels = if DEPTH == 0 { codec.levels() - self.dropped } else { DEPTH };
-            for i in 0..levels {
-                let m = self.dropped + i;
-                let index = (self.words[v] >> (m as u32 * bits)) as usize & mask;
+            for (i, &weight) in weights.iter().enumerate() {
+                let index = (word >> (first + i as u32 * bits)) as usize & mask;
                 // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
                 let point = unsafe { &*table.as_ptr().add(index * D).cast::<[f32; D]>() };
                 for k in 0..D {
                     // Exact: integers or half-integers far below 2^24.
-                    sum[k] += weights[m] * point[k];
+                    sum[k] += weight * point[k];
                 }
             }
-            let scale = match self.retries {
-                Some(retries) => scales[usize::from(retries[v])],
-                None => scales[0],
-            };
             for k in 0..D {
                 out[k] = (sum[k] - shift[k]) * scale;
+            }
+        };
+        let scales = codec.scales();
+        let vectors = out.as_chunks_mut::<D>().0.iter_mut().zip(self.words);
+        match self.retries {
+            Some(retries) => {
+                vectors.zip(retries).for_each(|((out, &word), &t)| point(word, scales[usize::from(t)], out))
+            }
+            None => {
+                let scale = scales[0];
+                vectors.for_each(|(out, &word)| point(word, scale, out));
             }
         }
     }

@@ -18,8 +18,9 @@ pub(super) struct Words<'a> {
     pub(super) words: &'a mut [u32],
     /// Distance between rows of wide codes.
     pub(super) stride: usize,
-    /// 1 for each overloaded vector, if requested.
-    pub(super) flags: Option<&'a mut [u8]>,
+    /// Not 0 for each overloaded vector, if requested. As words: narrowed block by block, each lane went through a
+    /// general register.
+    pub(super) flags: Option<&'a mut [u32]>,
 }
 
 /// Constants of an encoder, in registers.
@@ -84,12 +85,7 @@ impl<S: Lanes> Encoder<'_, S> {
             for &g in &g[1..] {
                 any = s.or(any, g);
             }
-            let any = s.select(s.eq(any, s.splat(0)), s.splat(0), s.splat(1));
-            let mut ones = [0; WIDEST];
-            s.store(s.natural::<D>(any), &mut ones);
-            for (flag, one) in flags[at..at + S::LANES].iter_mut().zip(ones) {
-                *flag = one as u8;
-            }
+            s.store(s.natural::<D>(any), &mut flags[at..]);
         }
     }
 
@@ -182,7 +178,7 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let mut narrow_words = [0u32; CHUNK];
     let mut wide_words = vec![0u32; rows * CHUNK];
     let chunk_bytes = CHUNK * codec.vector_bits() / 8;
-    let mut flags = [0u8; CHUNK];
+    let mut flags = [0u32; CHUNK];
     for (c, x) in x.chunks(CHUNK * D).enumerate() {
         let n = x.len() / D;
         let words = if wide { &mut wide_words[..] } else { &mut narrow_words[..] };
@@ -193,7 +189,9 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
             retry::<S, K, D, POW2>(&encoder, x, words, &mut flags[..n], retries);
         }
         if let Some(overload) = overload.as_deref_mut() {
-            overload[c * CHUNK..][..n].copy_from_slice(&flags[..n]);
+            for (to, &flag) in overload[c * CHUNK..][..n].iter_mut().zip(&flags) {
+                *to = u8::from(flag != 0);
+            }
         }
         let end = packed.len().min((c + 1) * chunk_bytes);
         encoder.pack(words, CHUNK, n, &mut packed[c * chunk_bytes..end]);
@@ -206,7 +204,7 @@ fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     encoder: &Encoder<'_, S>,
     x: &[f32],
     words: &mut [u32],
-    flags: &mut [u8],
+    flags: &mut [u32],
     retries: &mut [u8],
 ) {
     let Overload::Retry { cap, .. } = encoder.codec.params().overload else { return };
@@ -215,13 +213,13 @@ fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let mut count = 0;
     for (v, &flag) in flags.iter().enumerate() {
         left[count] = v as u16;
-        count += usize::from(flag);
+        count += usize::from(flag != 0);
     }
     if count == 0 {
         return;
     }
     let mut dense = [0.0f32; CHUNK * 8];
-    let mut dense_flags = [0u8; CHUNK];
+    let mut dense_flags = [0u32; CHUNK];
     let mut narrow = [0u32; CHUNK];
     let mut wide = if encoder.wide { vec![0u32; words.len()] } else { Vec::new() };
     let rows = words.len() / CHUNK;
@@ -241,7 +239,7 @@ fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
             retries[v] = t;
             flags[v] = dense_flags[i];
             left[still] = left[i];
-            still += usize::from(dense_flags[i]);
+            still += usize::from(dense_flags[i] != 0);
         }
         count = still;
         if count == 0 {

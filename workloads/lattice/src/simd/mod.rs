@@ -69,35 +69,50 @@ type Decoded = Result<(), LatticeError>;
 
 #[cfg(target_arch = "x86_64")]
 mod switched {
-    //! The code with an instruction set enabled; calling it requires proof that the CPU has it.
+    //! The code with an instruction set enabled; calling it requires proof that the CPU has it. One function for each
+    //! lattice and kind of divisor: with all in one, the compiler kept the constants of the loops on the stack.
+    use super::kind::Kind;
+    use super::lanes::Lanes;
     use super::*;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-    pub(super) fn encode_avx512(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
-        // SAFETY: this function is called only if the CPU has these instructions.
-        let s = unsafe { avx512::Avx512::assume() };
-        by_lattice!(encode::encode, s, codec, x, out);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn encode_avx2(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
-        // SAFETY: this function is called only if the CPU has these instructions.
-        let s = unsafe { avx2::Avx2::assume() };
-        by_lattice!(encode::encode, s, codec, x, out);
+    pub(super) fn encode_avx512<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+        s: S,
+        codec: &Codec,
+        x: &[f32],
+        out: CodesMut<'_>,
+    ) {
+        encode::encode::<S, K, D, POW2>(s, codec, x, out);
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-    pub(super) fn decode_avx512(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
-        // SAFETY: this function is called only if the CPU has these instructions.
-        let s = unsafe { avx512::Avx512::assume() };
-        by_lattice!(decode::decode, s, codec, request, out)
+    pub(super) fn decode_avx512<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+        s: S,
+        codec: &Codec,
+        request: &Request<'_>,
+        out: &mut [f32],
+    ) -> Decoded {
+        decode::decode::<S, K, D, POW2>(s, codec, request, out)
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn decode_avx2(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
-        // SAFETY: this function is called only if the CPU has these instructions.
-        let s = unsafe { avx2::Avx2::assume() };
-        by_lattice!(decode::decode, s, codec, request, out)
+    pub(super) fn encode_avx2<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+        s: S,
+        codec: &Codec,
+        x: &[f32],
+        out: CodesMut<'_>,
+    ) {
+        encode::encode::<S, K, D, POW2>(s, codec, x, out);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn decode_avx2<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+        s: S,
+        codec: &Codec,
+        request: &Request<'_>,
+        out: &mut [f32],
+    ) -> Decoded {
+        decode::decode::<S, K, D, POW2>(s, codec, request, out)
     }
 }
 
@@ -106,10 +121,10 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { switched::encode_avx512(codec, x, out) },
+        Set::Avx512 => unsafe { by_lattice!(switched::encode_avx512, avx512::Avx512::assume(), codec, x, out) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { switched::encode_avx2(codec, x, out) },
+        Set::Avx2 => unsafe { by_lattice!(switched::encode_avx2, avx2::Avx2::assume(), codec, x, out) },
         Set::Baseline => by_lattice!(encode::encode, Portable, codec, x, out),
     }
 }
@@ -129,11 +144,11 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
                 }
             },
             // SAFETY: as above.
-            _ => unsafe { switched::decode_avx512(codec, request, out) },
+            _ => unsafe { by_lattice!(switched::decode_avx512, avx512::Avx512::assume(), codec, request, out) },
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
+        Set::Avx2 => unsafe { by_lattice!(switched::decode_avx2, avx2::Avx2::assume(), codec, request, out) },
         Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
     }
 }
