@@ -188,6 +188,39 @@ struct Chunk<'a> {
     dropped: usize,
 }
 
+/// How a word is decoded by table.
+struct Digits<'a, const D: usize> {
+    /// The point of each bit pattern of an index.
+    table: &'a [f32],
+    /// Power of q for each level, innermost first.
+    weights: &'a [f32],
+    shift: [f32; D],
+    /// First bit of the first level, and bits of each.
+    first: u32,
+    bits: u32,
+    mask: usize,
+}
+
+impl<const D: usize> Digits<'_, D> {
+    /// Always inlined: a copy outside the loop would be compiled without the loop's instruction set.
+    #[inline(always)]
+    fn point(&self, word: u32, scale: f32, out: &mut [f32; D]) {
+        let mut sum = [0.0f32; D];
+        for (i, &weight) in self.weights.iter().enumerate() {
+            let index = (word >> (self.first + i as u32 * self.bits)) as usize & self.mask;
+            // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
+            let point = unsafe { &*self.table.as_ptr().add(index * D).cast::<[f32; D]>() };
+            for k in 0..D {
+                // Exact: integers or half-integers far below 2^24.
+                sum[k] += weight * point[k];
+            }
+        }
+        for k in 0..D {
+            out[k] = (sum[k] - self.shift[k]) * scale;
+        }
+    }
+}
+
 impl Chunk<'_> {
     /// Sums table entries for `DEPTH` levels, or any number if it is 0.
     #[inline(always)]
@@ -206,31 +239,20 @@ impl Chunk<'_> {
         }
         let depth = if DEPTH == 0 { codec.levels() - self.dropped } else { DEPTH };
         let weights = &weights[self.dropped..][..depth];
-        let first = self.dropped as u32 * bits;
-        let point = |word: u32, scale: f32, out: &mut [f32; D]| {
-            let mut sum = [0.0f32; D];
-            for (i, &weight) in weights.iter().enumerate() {
-                let index = (word >> (first + i as u32 * bits)) as usize & mask;
-                // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
-                let point = unsafe { &*table.as_ptr().add(index * D).cast::<[f32; D]>() };
-                for k in 0..D {
-                    // Exact: integers or half-integers far below 2^24.
-                    sum[k] += weight * point[k];
-                }
-            }
-            for k in 0..D {
-                out[k] = (sum[k] - shift[k]) * scale;
-            }
-        };
+        let digits = Digits { table, weights, shift, first: self.dropped as u32 * bits, bits, mask };
         let scales = codec.scales();
         let vectors = out.as_chunks_mut::<D>().0.iter_mut().zip(self.words);
         match self.retries {
             Some(retries) => {
-                vectors.zip(retries).for_each(|((out, &word), &t)| point(word, scales[usize::from(t)], out))
+                for ((out, &word), &t) in vectors.zip(retries) {
+                    digits.point(word, scales[usize::from(t)], out);
+                }
             }
             None => {
                 let scale = scales[0];
-                vectors.for_each(|(out, &word)| point(word, scale, out));
+                for (out, &word) in vectors {
+                    digits.point(word, scale, out);
+                }
             }
         }
     }
