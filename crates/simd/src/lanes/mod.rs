@@ -9,8 +9,9 @@
 
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
 /// Calls intrinsics whose only condition is what the token proves (and, for pointers, what the caller checked).
+#[doc(hidden)]
+#[macro_export]
 macro_rules! proven {
     ($e:expr) => {
         // SAFETY: `self` proves the instructions; pointers come from slices whose length was checked or from the caller.
@@ -19,6 +20,8 @@ macro_rules! proven {
 }
 
 /// Methods of one expression each.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! methods {
     ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
         $(#[inline(always)]
@@ -28,11 +31,12 @@ macro_rules! methods {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 /// As `methods`, for bodies that are [`proven`].
+#[doc(hidden)]
+#[macro_export]
 macro_rules! intrinsics {
     ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
-        methods! { $(fn $name($self $(, $x: $type)*) -> $out = proven!($body);)* }
+        $crate::methods! { $(fn $name($self $(, $x: $type)*) -> $out = $crate::proven!($body);)* }
     };
 }
 

@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use ellwand_simd::{intrinsics, proven};
+
 use super::lanes::Lanes;
 
 /// Proof that the CPU has AVX2.
@@ -49,7 +51,7 @@ static BACK4: [i32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 impl Avx2 {
     #[inline(always)]
     fn permute(self, a: __m256i, order: &'static [i32; 8]) -> __m256i {
-        op!(_mm256_permutevar8x32_epi32(a, _mm256_loadu_si256(order.as_ptr().cast())))
+        proven!(_mm256_permutevar8x32_epi32(a, _mm256_loadu_si256(order.as_ptr().cast())))
     }
 }
 
@@ -89,17 +91,17 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load(self, from: &[u32]) -> __m256i {
         let from = &from[..8];
-        op!(_mm256_loadu_si256(from.as_ptr().cast()))
+        proven!(_mm256_loadu_si256(from.as_ptr().cast()))
     }
     #[inline(always)]
     fn store(self, a: __m256i, into: &mut [u32]) {
         let into = &mut into[..8];
-        op!(_mm256_storeu_si256(into.as_mut_ptr().cast(), a));
+        proven!(_mm256_storeu_si256(into.as_mut_ptr().cast(), a));
     }
     #[inline(always)]
     fn load2(self, x: &[f32]) -> [__m256; 2] {
         let x = &x[..16];
-        op!({
+        proven!({
             let (a, b) = (row!(x, 0), row!(x, 1));
             [_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xdd>(a, b)]
         })
@@ -107,12 +109,12 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load4(self, x: &[f32]) -> [__m256; 4] {
         let x = &x[..32];
-        op!(transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3)))
+        proven!(transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3)))
     }
     #[inline(always)]
     fn load8(self, x: &[f32]) -> [__m256; 8] {
         let x = &x[..64];
-        op!({
+        proven!({
             let t = transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3));
             let u = transpose4!(row!(x, 4), row!(x, 5), row!(x, 6), row!(x, 7));
             [
@@ -130,7 +132,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn store2(self, v: [__m256; 2], x: &mut [f32]) {
         let x = &mut x[..16];
-        op!({
+        proven!({
             _mm256_storeu_ps(x.as_mut_ptr(), _mm256_unpacklo_ps(v[0], v[1]));
             _mm256_storeu_ps(x.as_mut_ptr().add(8), _mm256_unpackhi_ps(v[0], v[1]));
         });
@@ -138,7 +140,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn store4(self, v: [__m256; 4], x: &mut [f32]) {
         let x = &mut x[..32];
-        op!({
+        proven!({
             for (j, row) in transpose4!(v[0], v[1], v[2], v[3]).into_iter().enumerate() {
                 _mm256_storeu_ps(x.as_mut_ptr().add(8 * j), row);
             }
@@ -147,7 +149,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn store8(self, v: [__m256; 8], x: &mut [f32]) {
         let x = &mut x[..64];
-        op!({
+        proven!({
             macro_rules! join {
                 ($half:literal, $k:literal) => {
                     _mm256_permute2f128_ps::<$half>(v[$k], v[$k + 4])

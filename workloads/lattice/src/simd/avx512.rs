@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use ellwand_simd::{intrinsics, proven};
+
 use super::lanes::Lanes;
 
 /// Proof that the CPU has AVX-512 F, BW, DQ and VL.
@@ -65,7 +67,7 @@ static HIGH: [i32; 16] = [8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 
 impl Avx512 {
     #[inline(always)]
     fn table(self, of: &'static [i32; 16]) -> __m512i {
-        op!(_mm512_loadu_si512(of.as_ptr().cast()))
+        proven!(_mm512_loadu_si512(of.as_ptr().cast()))
     }
 }
 
@@ -106,17 +108,17 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load(self, from: &[u32]) -> __m512i {
         let from = &from[..16];
-        op!(_mm512_loadu_si512(from.as_ptr().cast()))
+        proven!(_mm512_loadu_si512(from.as_ptr().cast()))
     }
     #[inline(always)]
     fn store(self, a: __m512i, into: &mut [u32]) {
         let into = &mut into[..16];
-        op!(_mm512_storeu_si512(into.as_mut_ptr().cast(), a));
+        proven!(_mm512_storeu_si512(into.as_mut_ptr().cast(), a));
     }
     #[inline(always)]
     fn load2(self, x: &[f32]) -> [__m512; 2] {
         let x = &x[..32];
-        op!({
+        proven!({
             let (a, b) = (_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16)));
             [_mm512_permutex2var_ps(a, self.table(&EVEN), b), _mm512_permutex2var_ps(a, self.table(&ODD), b)]
         })
@@ -124,12 +126,12 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load4(self, x: &[f32]) -> [__m512; 4] {
         let x = &x[..64];
-        op!(transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3)))
+        proven!(transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3)))
     }
     #[inline(always)]
     fn load8(self, x: &[f32]) -> [__m512; 8] {
         let x = &x[..128];
-        op!({
+        proven!({
             let t = transpose4!(row!(x, 0), row!(x, 1), row!(x, 2), row!(x, 3));
             let u = transpose4!(row!(x, 4), row!(x, 5), row!(x, 6), row!(x, 7));
             [
@@ -147,7 +149,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn store2(self, v: [__m512; 2], x: &mut [f32]) {
         let x = &mut x[..32];
-        op!({
+        proven!({
             let low = _mm512_permutex2var_ps(v[0], self.table(&LOW), v[1]);
             let high = _mm512_permutex2var_ps(v[0], self.table(&HIGH), v[1]);
             _mm512_storeu_ps(x.as_mut_ptr(), low);
@@ -157,7 +159,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn store4(self, v: [__m512; 4], x: &mut [f32]) {
         let x = &mut x[..64];
-        op!({
+        proven!({
             for (j, row) in transpose4!(v[0], v[1], v[2], v[3]).into_iter().enumerate() {
                 _mm512_storeu_ps(x.as_mut_ptr().add(16 * j), row);
             }
@@ -166,7 +168,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn store8(self, v: [__m512; 8], x: &mut [f32]) {
         let x = &mut x[..128];
-        op!({
+        proven!({
             // Lanes (0, 1) of v[k] and (0, 1) of v[k + 4] interleaved undo the 0x88 / 0xdd pair.
             macro_rules! join {
                 ($half:literal, $k:literal) => {{
@@ -184,16 +186,16 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn natural<const D: usize>(self, a: __m512i) -> __m512i {
         match D {
-            4 => op!(_mm512_permutexvar_epi32(self.table(&BACK4), a)),
-            8 => op!(_mm512_permutexvar_epi32(self.table(&BACK8), a)),
+            4 => proven!(_mm512_permutexvar_epi32(self.table(&BACK4), a)),
+            8 => proven!(_mm512_permutexvar_epi32(self.table(&BACK8), a)),
             _ => a,
         }
     }
     #[inline(always)]
     fn shuffled<const D: usize>(self, a: __m512i) -> __m512i {
         match D {
-            4 => op!(_mm512_permutexvar_epi32(self.table(&FORTH4), a)),
-            8 => op!(_mm512_permutexvar_epi32(self.table(&FORTH8), a)),
+            4 => proven!(_mm512_permutexvar_epi32(self.table(&FORTH4), a)),
+            8 => proven!(_mm512_permutexvar_epi32(self.table(&FORTH8), a)),
             _ => a,
         }
     }

@@ -1,6 +1,8 @@
 //! The few vector operations that the quantizer needs, and a portable version on arrays. The x86 versions are in
 //! sibling modules; all give the same bits.
 
+use ellwand_simd::methods;
+
 /// A vector unit. A value of an implementing type proves that the unit exists.
 ///
 /// `F`, `I` and `M` hold `LANES` f32 values, i32 values and booleans. No operation is fused, and every arithmetic

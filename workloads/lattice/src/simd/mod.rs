@@ -4,33 +4,6 @@
 //! Nothing here fuses a multiplication with an addition.
 #![allow(unsafe_code)]
 
-/// Methods of one expression each.
-macro_rules! methods {
-    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
-        $(#[inline(always)]
-        fn $name($self $(, $x: $type)*) -> $out {
-            $body
-        })*
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! op {
-    ($e:expr) => {{
-        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
-        // checked above.
-        unsafe { $e }
-    }};
-}
-
-#[cfg(target_arch = "x86_64")]
-/// As `methods`, for bodies of instructions that the token proves.
-macro_rules! intrinsics {
-    ($(fn $name:ident($self:ident $(, $x:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
-        methods! { $(fn $name($self $(, $x: $type)*) -> $out = op!($body);)* }
-    };
-}
-
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -75,45 +48,31 @@ mod switched {
     use super::lanes::Lanes;
     use super::*;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-    pub(super) fn encode_avx512<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
-        s: S,
-        codec: &Codec,
-        x: &[f32],
-        out: CodesMut<'_>,
-    ) {
-        encode::encode::<S, K, D, POW2>(s, codec, x, out);
-    }
+    macro_rules! switched {
+        ($features:literal, $encode:ident, $decode:ident) => {
+            #[target_feature(enable = $features)]
+            pub(super) fn $encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+                s: S,
+                codec: &Codec,
+                x: &[f32],
+                out: CodesMut<'_>,
+            ) {
+                encode::encode::<S, K, D, POW2>(s, codec, x, out);
+            }
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
-    pub(super) fn decode_avx512<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
-        s: S,
-        codec: &Codec,
-        request: &Request<'_>,
-        out: &mut [f32],
-    ) -> Decoded {
-        decode::decode::<S, K, D, POW2>(s, codec, request, out)
+            #[target_feature(enable = $features)]
+            pub(super) fn $decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+                s: S,
+                codec: &Codec,
+                request: &Request<'_>,
+                out: &mut [f32],
+            ) -> Decoded {
+                decode::decode::<S, K, D, POW2>(s, codec, request, out)
+            }
+        };
     }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn encode_avx2<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
-        s: S,
-        codec: &Codec,
-        x: &[f32],
-        out: CodesMut<'_>,
-    ) {
-        encode::encode::<S, K, D, POW2>(s, codec, x, out);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn decode_avx2<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
-        s: S,
-        codec: &Codec,
-        request: &Request<'_>,
-        out: &mut [f32],
-    ) -> Decoded {
-        decode::decode::<S, K, D, POW2>(s, codec, request, out)
-    }
+    switched!("avx512f,avx512bw,avx512dq,avx512vl,avx2", encode_avx512, decode_avx512);
+    switched!("avx2", encode_avx2, decode_avx2);
 }
 
 /// Encodes whole vectors; arguments are already checked.
