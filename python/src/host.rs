@@ -75,11 +75,11 @@ fn take_streams() -> PyResult<()> {
 /// Answers as a worker until the parent closes; returns the exit code.
 #[pyfunction]
 fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
-    let Some((questions, answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+    let Some((questions, mut answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Err(errors::raise(py, "a worker must take its streams first"));
     };
     let registry = registry(&workloads, &implementations)?;
-    Ok(py.detach(|| ellwand::internals::worker(&registry, BufReader::new(questions), answers)))
+    Ok(py.detach(|| ellwand::internals::worker(&registry, &mut BufReader::new(questions), &mut answers)))
 }
 
 /// Called in every child, right after the fork.

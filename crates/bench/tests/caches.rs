@@ -200,7 +200,7 @@ fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flu
     let lines: Vec<String> = questions.iter().map(|ask| serde_json::to_string(ask).unwrap()).collect();
     let host = Host { registry: &registry, probes: &[], read_given: &|_| Ok(Tensors::new()) };
     let mut answers = Vec::new();
-    serve(&host, Cursor::new(lines.join("\n")), &mut answers).unwrap();
+    serve(&host, &mut Cursor::new(lines.join("\n")), &mut answers).unwrap();
     let answers: Vec<Answer> =
         String::from_utf8(answers).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [Answer::Ready(opened), Answer::Slot { sample }, Answer::Slot { sample: second }, Answer::Judged(_)] =

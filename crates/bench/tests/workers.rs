@@ -45,7 +45,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("worker") => {
             let host = Host { registry: &registry(), probes: &[], read_given: &|_| Ok(Tensors::new()) };
-            serve(&host, std::io::stdin().lock(), std::io::stdout().lock()).unwrap();
+            serve(&host, &mut std::io::stdin().lock(), &mut std::io::stdout().lock()).unwrap();
         }
         Some("orphan") => orphan(),
         // A test runner lists twice: all tests, and the ignored ones; no test is ignored here.

@@ -36,7 +36,7 @@ pub struct Host<'a> {
 ///
 /// # Errors
 /// If a question cannot be read or an answer cannot be written.
-pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::Result<()> {
+pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> {
     die_with_the_parent();
     let mut desk = Desk { answers };
     let mut lines = questions.lines();
@@ -94,7 +94,7 @@ fn die_with_the_parent() {
     }
 }
 
-fn next(lines: &mut io::Lines<impl BufRead>) -> io::Result<Option<Ask>> {
+fn next(lines: &mut io::Lines<&mut dyn BufRead>) -> io::Result<Option<Ask>> {
     lines.next().map(|line| serde_json::from_str(&line?).map_err(io::Error::other)).transpose()
 }
 
@@ -102,11 +102,11 @@ fn refused(why: &str) -> Outcome {
     Outcome::Failed { error: format!("the worker was asked out of turn: {why}") }
 }
 
-struct Desk<W> {
-    answers: W,
+struct Desk<'a> {
+    answers: &'a mut dyn Write,
 }
 
-impl<W: Write> Desk<W> {
+impl Desk<'_> {
     fn say(&mut self, answer: &Answer) -> io::Result<()> {
         let line = serde_json::to_string(answer)? + "\n";
         self.answers.write_all(line.as_bytes())?;

@@ -70,13 +70,17 @@ pub(crate) fn cpu_description() -> String {
 /// Runs the command line on a registry and returns the exit code (DESIGN: 0 ok, 1 error, 2 usage, 3 regression,
 /// 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted).
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
-    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    run_collected(&args.into_iter().map(Into::into).collect::<Vec<_>>(), registry)
+}
+
+/// Not generic: a user's program compiles nothing of it.
+fn run_collected(args: &[OsString], registry: &Registry) -> i32 {
     // Before a command line is made and parsed: three of these begin every block of a comparison.
     if args.get(1).is_some_and(|word| word == COMMAND) && args.len() == 2 {
-        return worker(registry, std::io::stdin().lock(), std::io::stdout().lock());
+        return worker(registry, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     }
     let line = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    run_recorded(&args, line, registry)
+    run_recorded(args, line, registry)
 }
 
 /// As [`run()`]; the record states `line` as its command, for a host with options that are not Ellwand's.
@@ -132,7 +136,7 @@ fn code(outcome: Outcome) -> i32 {
 
 /// The hidden command by which this program, started again, becomes one arm of a measurement; returns the exit code. Errors of
 /// the protocol go to stderr, where the parent reads them as the last words.
-pub fn worker(registry: &Registry, questions: impl BufRead, answers: impl Write) -> i32 {
+pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dyn Write) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
     crossing::tell_kernels();

@@ -315,27 +315,37 @@ where
 
     fn slip(&self) -> Option<InputError> {
         let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
-        let mistake = |problem: String, expected: String| {
-            Some(InputError::new(&*self.sketch.description.name, problem, expected))
-        };
-        if let Some(early) = self.early {
-            return mistake(
-                format!("{early} comes before any implementation"),
-                "it after the implementation it is about".into(),
-            );
-        }
-        if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !names.contains(baseline)) {
-            return mistake(
-                format!("its baseline '{baseline}' is not implemented"),
-                format!("one of {}", names.join(", ")),
-            );
-        }
-        if self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..))) {
-            return mistake(NO_OUTPUT.into(), ".output(|input| ..)".into());
-        }
-        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-        twice.and_then(|(_, name)| mistake(format!("'{name}' is implemented twice"), "a name for each".into()))
+        let lacks_output = self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..)));
+        slip(&self.sketch.description.name, &names, self.baseline.as_deref(), self.early, lacks_output)
     }
+}
+
+/// Not generic, so that it is compiled once and not in every program.
+fn slip(
+    suite: &str,
+    names: &[&str],
+    baseline: Option<&str>,
+    early: Option<&str>,
+    lacks_output: bool,
+) -> Option<InputError> {
+    let mistake = |problem: String, expected: String| Some(InputError::new(suite, problem, expected));
+    if let Some(early) = early {
+        return mistake(
+            format!("{early} comes before any implementation"),
+            "it after the implementation it is about".into(),
+        );
+    }
+    if let Some(baseline) = baseline.filter(|baseline| !names.contains(baseline)) {
+        return mistake(
+            format!("its baseline '{baseline}' is not implemented"),
+            format!("one of {}", names.join(", ")),
+        );
+    }
+    if lacks_output {
+        return mistake(NO_OUTPUT.into(), ".output(|input| ..)".into());
+    }
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    twice.and_then(|(_, name)| mistake(format!("'{name}' is implemented twice"), "a name for each".into()))
 }
 
 impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {

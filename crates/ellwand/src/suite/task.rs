@@ -48,7 +48,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         if let Some((_, known)) = self.kept().input.as_ref().filter(|(known, _)| *known == key) {
             return Arc::clone(known);
         }
-        let made = Arc::new((self.make)(&Point(case), &mut ChaCha8Rng::seed_from_u64(seed)));
+        let made = Arc::new((self.make)(&Point(case), &mut generator(seed)));
         self.kept().input = Some((key, Arc::clone(&made)));
         made
     }
@@ -109,8 +109,12 @@ pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
     }
 }
 
+fn generator(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
 /// FNV-1a of the `Debug` text, which nobody has to hold in memory.
-fn digest(value: &impl Debug) -> u64 {
+fn digest(value: &dyn Debug) -> u64 {
     struct Feed(Fnv);
     impl fmt::Write for Feed {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -129,7 +133,7 @@ const SHOWN: usize = 60;
 const BEFORE: usize = 20;
 
 /// Where the `Debug` texts of an answer and of the reference differ, and what they are around that place.
-fn difference(answer: &impl Debug, expected: &impl Debug) -> String {
+fn difference(answer: &dyn Debug, expected: &dyn Debug) -> String {
     let [answer, expected] = [format!("{answer:?}"), format!("{expected:?}")];
     let first = answer.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
     let (got, wanted) = (around(&answer, first), around(&expected, first));
