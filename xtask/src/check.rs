@@ -221,7 +221,6 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             // The packages and features of the tests, which are built.
             Proof::Cuda => step(name, &mut || gpu::lab(&[&[name], &features(asked)[..]].concat(), &features(asked))),
             Proof::Triton => step(name, &mut || gpu::lab(&[name], &features(asked))),
-            Proof::Races => step(name, &mut || emulated("races", &[&["--workspace"][..], &features(asked)].concat())),
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
@@ -246,16 +245,18 @@ fn real_weights() -> Result<()> {
     Ok(())
 }
 
-/// What the one run of all tests proves if asked for.
-const BY_TESTS: [Proof; 4] = [Proof::Emulation, Proof::Vulkan, Proof::Slurm, Proof::Postgres];
+/// What the one run of all tests proves if asked for. With both, the race detector watches one of the emulation's orders.
+const BY_TESTS: [Proof; 5] = [Proof::Emulation, Proof::Races, Proof::Vulkan, Proof::Slurm, Proof::Postgres];
 
 /// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice
 /// and no test runs twice: a test that lacks what such a proof needs fails.
 fn tests(asked: &[Proof]) -> Result<()> {
-    let emulation = asked.contains(&Proof::Emulation);
     let mut env = Vec::new();
     let libraries;
-    if emulation {
+    if asked.contains(&Proof::Races) {
+        needs_compiler()?;
+    }
+    if asked.contains(&Proof::Emulation) {
         needs_compiler()?;
         libraries = gpu::nvrtc(&features(asked))?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
@@ -264,7 +265,10 @@ fn tests(asked: &[Proof]) -> Result<()> {
     let required = required.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
     env.push(("ELLWAND_REQUIRE", &required));
     if installed("nextest") {
-        return cargo(&[&["nextest", "run", "--workspace", "--no-fail-fast"][..], &features(asked)].concat(), &env);
+        // One more than processors: tests wait for limits, signals and servers, which would leave a third of the machine idle.
+        let threads = (std::thread::available_parallelism()?.get() + 1).to_string();
+        let run = ["nextest", "run", "--workspace", "--no-fail-fast", "--test-threads", &threads];
+        return cargo(&[&run[..], &features(asked)].concat(), &env);
     }
     println!(
         "cargo-nextest is not installed; the tests run one binary at a time (`cargo install cargo-nextest --locked` makes this faster)"
