@@ -1,9 +1,9 @@
 //! Compares any two shell commands as whole processes, run in turns.
 //!
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
-//! counts, because disturbances only ever make a process slower. Every run must exit successfully. The output is
-//! compared only on request, in separate runs before and after the timed ones. The time budget begins with the first run
-//! of all; a run that lasts until its end is killed.
+//! counts, because delays only make a process slower, or all of them where that scatters less (`Basis::of_runs`). Every
+//! run must exit successfully. The output is compared only on request, in separate runs before and after the timed ones.
+//! The time budget begins with the first run of all; a run that lasts until its end is killed.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,13 +18,13 @@ use ellwand_core::verdict::Verdict;
 use rand::seq::SliceRandom;
 
 use crate::check::plain;
-use crate::compare::{ARMS, Basis, BlockSamples, Choice, Decision, NoDecision, Spent, Terms, over_blocks};
+use crate::compare::{ARMS, BlockSamples, Choice, Decision, NoDecision, Rounds, Spent, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 use crate::guard::Guard;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Most runs of each command in a block.
+/// Most runs of each command in a block of usual length.
 const RUNS: f64 = 5.0;
 /// Blocks that fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
@@ -50,8 +50,12 @@ pub fn compare(
     // The outputs are compared once more after the timed runs.
     let last_s = if same_output { 2.0 * run_s } else { 0.0 };
     let terms = &terms.clone().within((terms.budget_s - last_s).max(0.0));
-    let runs = ((terms.budget_s - runner.gone_s()) / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS) as u32;
-    let decision = over_blocks(terms, on_block, &mut |coin, _| {
+    let usual = ((terms.budget_s - runner.gone_s()) / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS).floor();
+    let decision = over_blocks(terms, on_block, &mut |coin, ask| {
+        let runs = match ask.rounds {
+            Rounds::About(runs) => runs.max(1.0) as u32,
+            Rounds::Usual | Rounds::Many => usual as u32,
+        };
         let start = Instant::now();
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..runs {
@@ -62,10 +66,9 @@ pub fn compare(
                 samples[arm].push(Sample { round, position: position as u32, ..sample });
             }
         }
-        // The shortest runs of a block count as one round.
         let rounds_s = start.elapsed().as_secs_f64();
-        let spent = Spent { start_s: 0.0, rounds_s, gone_s: runner.gone_s(), usual: 1.0 };
-        Ok(BlockSamples { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
+        let spent = Spent { start_s: 0.0, rounds_s, gone_s: runner.gone_s(), usual };
+        Ok(BlockSamples { samples, basis: Choice::ByRuns, spent })
     })?;
     if same_output {
         // A decision is not thrown away because its last two runs are somewhat slower than the first two.

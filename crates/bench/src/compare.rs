@@ -287,7 +287,10 @@ pub(crate) struct Spent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Choice {
     /// In advance, for the main question and for the side questions.
+    #[cfg(test)]
     Fixed(Basis, Basis),
+    /// From the runs of commands in the blocks up to the first look ([`Basis::of_runs`]).
+    ByRuns,
     /// From the samples of the blocks up to the first look, for sides with this parallelism. All arms get the same choice.
     BySamples([Parallelism; 2]),
 }
@@ -295,7 +298,9 @@ pub(crate) enum Choice {
 impl Choice {
     fn of(self, blocks: &[[&[Sample]; 3]]) -> (Basis, Basis) {
         match self {
+            #[cfg(test)]
             Choice::Fixed(basis, beside) => (basis, beside),
+            Choice::ByRuns => (Basis::of_runs(blocks), Basis::Wall),
             Choice::BySamples(sides) => (Basis::among(blocks, &sides), Basis::of_whole_slots(blocks, &sides)),
         }
     }

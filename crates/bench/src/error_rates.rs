@@ -103,6 +103,43 @@ fn what_is_slow_now_and_then_is_found() {
     }
 }
 
+/// Runs of a command of 50 ms that scatter by 3 %, or are delayed by 3 % in the mean.
+fn runs(delayed: bool, slower: f64, rounds: usize, random: &mut ChaCha8Rng) -> Vec<Sample> {
+    let mut one = || {
+        let late = if delayed { -random.random_range(f64::EPSILON..1.0_f64).ln() } else { normal(random) };
+        Sample { iterations: 1, wall_ns: (5e7 * (0.03 * late + slower).exp()) as u64, ..Sample::default() }
+    };
+    (0..rounds).map(|_| one()).collect()
+}
+
+/// The choice between the shortest run and all of them, made from the runs that are then judged, costs no false alarm and
+/// takes what scatters less.
+#[test]
+fn commands_are_judged_by_what_scatters_less_and_equal_ones_rarely_called_different() {
+    let (promised, trials) = (0.015, 60);
+    for (delayed, usual) in [(false, Basis::Wall), (true, Basis::Shortest)] {
+        let compare = |seed: u64, slower: f64| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let terms = Terms::new(0.01, 0.01, Some(32), Limits::default(), seed).unwrap();
+            over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+                let rounds = if let Rounds::About(rounds) = ask.rounds { rounds as usize } else { 5 };
+                let samples = [0.0, slower, 0.0].map(|slower| runs(delayed, slower, rounds, &mut random));
+                let spent = Spent { start_s: 0.0, rounds_s: 0.15 * rounds as f64, gone_s: 0.0, usual: 5.0 };
+                Ok(BlockSamples { samples, basis: Choice::ByRuns, spent })
+            })
+            .unwrap()
+        };
+        let equal: Vec<Decision> = (0..trials).map(|seed| compare(seed, 0.0)).collect();
+        let alarmed = |decision: &Decision| slower(decision) || matches!(decision.call, Call::As(Difference::Faster));
+        let alarms = equal.iter().filter(|decision| alarmed(decision)).count() as u64;
+        assert!(special::binomial_upper_tail(alarms, trials, promised) > 1e-4, "{alarms} of {trials}");
+        let taken = equal.iter().filter(|decision| decision.basis == usual).count();
+        assert!(taken >= 42, "{usual:?}: {taken} of {trials}");
+        let found = (trials..2 * trials).filter(|seed| slower(&compare(*seed, 0.04))).count();
+        assert!(found >= 57, "delayed {delayed}: {found} of {trials}");
+    }
+}
+
 /// The cost of waiting: if the time is the same, nearly all comparisons say so at once, also with noisy neighbours.
 #[test]
 fn equal_things_rarely_wait_for_slow_moments() {

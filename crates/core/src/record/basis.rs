@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Sample;
 use crate::implementation::Parallelism;
-use crate::stats::median;
+use crate::stats::{mean_interval, median};
 
 /// Seconds per iteration from which nearly every slot meets a context switch. From here on CPU time is steadier than
 /// elapsed time, if it accounts for the time that passed.
@@ -64,6 +64,28 @@ impl Basis {
     /// [`Basis::among`], it does not know which arm is which.
     pub fn of_whole_slots<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
         if cpu_may_be_judged(blocks, parallelism) { Basis::Cpu } else { Basis::Wall }
+    }
+
+    /// Chooses the basis for whole processes, from the runs of baseline, candidate and second copy of the baseline in each
+    /// block: the shortest run of a block, or all of them where their mean scatters less. Delays only lengthen a run, so that
+    /// the shortest is steady where delays are what scatters; where every run differs in both directions, as processes do that
+    /// lie elsewhere in memory, it wastes half of the time.
+    ///
+    /// What scatters is the mean of baseline and candidate against the second copy: it has no part of their difference, and
+    /// stays the same if the two swap their samples in some of the blocks.
+    pub fn of_runs(blocks: &[[&[Sample]; 3]]) -> Self {
+        let scatter = |of: fn(&[f64]) -> f64| {
+            let log = |samples: &[Sample]| of(&samples.iter().map(|s| Basis::Wall.seconds(s).ln()).collect::<Vec<_>>());
+            let against = |[one, other, copy]: &[&[Sample]; 3]| 0.5 * (log(one) + log(other)) - log(copy);
+            let values: Vec<f64> = blocks.iter().map(against).collect();
+            mean_interval(&values, 0.99).map(|interval| interval.sd)
+        };
+        let mean = scatter(|logs| logs.iter().sum::<f64>() / logs.len() as f64);
+        let shortest = scatter(|logs| logs.iter().copied().fold(f64::INFINITY, f64::min));
+        match (mean, shortest) {
+            (Ok(mean), Ok(shortest)) if mean < shortest => Basis::Wall,
+            _ => Basis::Shortest,
+        }
     }
 
     /// Seconds per iteration of `sample`.
@@ -216,6 +238,44 @@ mod tests {
                 })
                 .collect();
             assert!(choices.iter().all(|choice| *choice == choices[0]), "{kinds:?}: {choices:?}");
+        }
+    }
+
+    /// Blocks of five runs of 50 ms; `late(block, run)` is what an arm adds to its logarithm.
+    fn runs(late: [&dyn Fn(usize, usize) -> f64; 3]) -> Vec<[Vec<Sample>; 3]> {
+        let run = |late: f64| Sample { iterations: 1, wall_ns: (5e7 * late.exp()) as u64, ..Sample::default() };
+        (0..6).map(|block| late.map(|late| (0..5).map(|index| run(late(block, index))).collect())).collect()
+    }
+
+    fn of_runs(blocks: &[[Vec<Sample>; 3]]) -> Basis {
+        Basis::of_runs(&blocks.iter().map(|arms| arms.each_ref().map(Vec::as_slice)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands_are_judged_by_all_runs_where_these_scatter_both_ways() {
+        // Drawn by multiplication: between -1 and 1, other for each arm.
+        let drawn = |seed: usize, block: usize, run: usize| {
+            2.0 * ((block * 5 + run + 1) as f64 * (0.618_034 + seed as f64 * 0.137)).fract() - 1.0
+        };
+        let both = |seed: usize| move |block, run| 0.03 * (drawn(seed, block, run) + drawn(seed + 3, block, run));
+        let delayed = |seed: usize| move |block, run| 0.5 * drawn(seed, block, run).max(0.0).powi(2);
+        let blocks = runs([&both(0), &|block, run| 0.3 + both(1)(block, run), &both(2)]);
+        assert_eq!(of_runs(&blocks), Basis::Wall, "a difference between the two does not count as scatter");
+        assert_eq!(of_runs(&runs([&delayed(0), &delayed(1), &delayed(2)])), Basis::Shortest);
+        assert_eq!(of_runs(&blocks[..1]), Basis::Shortest, "one block shows no scatter");
+        let single: Vec<_> = blocks.iter().map(|arms| arms.each_ref().map(|runs| runs[..1].to_vec())).collect();
+        assert_eq!(of_runs(&single), Basis::Shortest, "of one run both are the same");
+        for noise in [runs([&both(0), &both(1), &both(2)]), runs([&delayed(0), &delayed(1), &delayed(2)])] {
+            let swapped = |swaps: u32| {
+                let mut blocks = noise.clone();
+                blocks
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(index, _)| swaps >> index & 1 == 1)
+                    .for_each(|(_, b)| b.swap(0, 1));
+                of_runs(&blocks)
+            };
+            assert!((1..64).all(|swaps| swapped(swaps) == swapped(0)));
         }
     }
 
