@@ -245,7 +245,7 @@ fn real_weights() -> Result<()> {
     Ok(())
 }
 
-/// What the one run of all tests proves if asked for. With both, the race detector watches one of the emulation's orders.
+/// What the one run of all tests proves if asked for.
 const BY_TESTS: [Proof; 5] = [Proof::Emulation, Proof::Races, Proof::Vulkan, Proof::Slurm, Proof::Postgres];
 
 /// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice

@@ -1,6 +1,6 @@
 //! Judges kernels against the workload's reference, on every device that tests have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use ellwand_core::{Case, Device, DeviceError, DeviceKind, PrepareError, Registry, Tensors};
@@ -64,7 +64,7 @@ pub fn judge_on(
     let rows: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name.as_str())).collect();
     assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
     // Implementations with the same kernels must agree bit for bit; a specialised one has separate bits.
-    let mut first = [None; 2];
+    let mut first = BTreeMap::new();
     let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
     for (row, (device_name, device)) in each {
@@ -88,7 +88,8 @@ pub fn judge_on(
             let verdict = task.judge(case, inputs, &expected, &output);
             assert!(verdict.passed, "{case}, {name}: {}", verdict.detail);
             if name.contains("emulation") {
-                let digest = *first[usize::from(special)].get_or_insert(output.digest());
+                // Code that calls the race detector may give NaN another sign.
+                let digest = *first.entry((special, device_name.contains("Watched"))).or_insert(output.digest());
                 assert_eq!(output.digest(), digest, "{case}, {name}: the order of threads must not matter");
             }
         }

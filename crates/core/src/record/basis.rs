@@ -67,24 +67,26 @@ impl Basis {
     }
 
     /// Chooses the basis for whole processes, from the runs of baseline, candidate and second copy of the baseline in each
-    /// block: the shortest run of a block, or all of them where their mean scatters less. Delays only lengthen a run, so that
-    /// the shortest is steady where delays are what scatters; where every run differs in both directions, as processes do that
-    /// lie elsewhere in memory, it wastes half of the time.
+    /// block: CPU time if that is what they take undisturbed, and the shortest run of a block, or all of them where their mean
+    /// scatters less. Delays only lengthen a run, so that the shortest is steady where delays are what scatters; where every
+    /// run differs in both directions, as processes do that lie elsewhere in memory, it wastes half of the time.
     ///
     /// What scatters is the mean of baseline and candidate against the second copy: it has no part of their difference, and
     /// stays the same if the two swap their samples in some of the blocks.
     pub fn of_runs(blocks: &[[&[Sample]; 3]]) -> Self {
+        let cpu = runs_only_compute(blocks);
+        let (all, shortest) = if cpu { (Basis::Cpu, Basis::ShortestCpu) } else { (Basis::Wall, Basis::Shortest) };
         let scatter = |of: fn(&[f64]) -> f64| {
-            let log = |samples: &[Sample]| of(&samples.iter().map(|s| Basis::Wall.seconds(s).ln()).collect::<Vec<_>>());
+            let log = |samples: &[Sample]| of(&samples.iter().map(|s| all.seconds(s).ln()).collect::<Vec<_>>());
             let against = |[one, other, copy]: &[&[Sample]; 3]| 0.5 * (log(one) + log(other)) - log(copy);
             let values: Vec<f64> = blocks.iter().map(against).collect();
             mean_interval(&values, 0.99).map(|interval| interval.sd)
         };
-        let mean = scatter(|logs| logs.iter().sum::<f64>() / logs.len() as f64);
-        let shortest = scatter(|logs| logs.iter().copied().fold(f64::INFINITY, f64::min));
-        match (mean, shortest) {
-            (Ok(mean), Ok(shortest)) if mean < shortest => Basis::Wall,
-            _ => Basis::Shortest,
+        let of_all = scatter(|logs| logs.iter().sum::<f64>() / logs.len() as f64);
+        let of_shortest = scatter(|logs| logs.iter().copied().fold(f64::INFINITY, f64::min));
+        match (of_all, of_shortest) {
+            (Ok(mean), Ok(least)) if mean < least => all,
+            _ => shortest,
         }
     }
 
@@ -134,6 +136,16 @@ impl Basis {
 
 fn cpu_may_be_judged<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> bool {
     parallelism.iter().all(|one| *one == Parallelism::Single) && accounts_for_time(blocks)
+}
+
+/// True if the commands wait for nothing but a processor: of the run in a block that waited least, CPU time accounts for the
+/// time that passed. For what a command waits by itself, it waits in every run; neighbours leave some runs alone. Of the
+/// three arms the worst counts, averaged over the blocks.
+fn runs_only_compute<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
+    let gap = |run: &Sample| Some(run.wall_ns.abs_diff(run.cpu_ns?) as f64 / run.wall_ns as f64);
+    let least = |runs: &&[Sample]| runs.iter().filter_map(gap).fold(f64::INFINITY, f64::min);
+    let worst = |arms: &[&[Sample]; ARMS]| arms.iter().map(least).fold(0.0, f64::max);
+    !blocks.is_empty() && blocks.iter().map(worst).sum::<f64>() / blocks.len() as f64 <= UNEXPLAINED
 }
 
 /// True if the CPU time of the calling threads accounts for the time that passed, except for what the scheduler gave to
@@ -265,6 +277,17 @@ mod tests {
         assert_eq!(of_runs(&blocks[..1]), Basis::Shortest, "one block shows no scatter");
         let single: Vec<_> = blocks.iter().map(|arms| arms.each_ref().map(|runs| runs[..1].to_vec())).collect();
         assert_eq!(of_runs(&single), Basis::Shortest, "of one run both are the same");
+        // Two of five runs are preempted for as long as they compute.
+        let with_cpu = |waits: f64| {
+            let mut blocks = blocks.clone();
+            for (index, run) in blocks.iter_mut().flatten().flat_map(|runs| runs.iter_mut().enumerate()) {
+                run.cpu_ns = Some(run.wall_ns);
+                run.wall_ns = (run.wall_ns as f64 * if index < 2 { 2.0 } else { 1.0 + waits }) as u64;
+            }
+            of_runs(&blocks)
+        };
+        assert_eq!(with_cpu(0.01), Basis::Cpu);
+        assert!(!with_cpu(0.04).is_cpu(), "they wait in every run");
         for noise in [runs([&both(0), &both(1), &both(2)]), runs([&delayed(0), &delayed(1), &delayed(2)])] {
             let swapped = |swaps: u32| {
                 let mut blocks = noise.clone();

@@ -165,6 +165,8 @@ fn measure(
 }
 
 fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {
+    // A command is a whole process, longer than what the clock cannot resolve.
+    let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
     let Contest { case, names, candidate, .. } = contest;
     let budgets = match (limits, &candidate) {
         (Some(limits), Some(candidate)) => judge(limits, candidate, &case, &result, resolution_ns),

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use ellwand_bench::compare::{Basis, Call, Decision, Terms};
+use ellwand_bench::compare::{Call, Decision, Terms};
 use ellwand_bench::worker::Limits;
 use ellwand_core::InputError;
 use ellwand_core::record::Outcome as Fate;
@@ -63,7 +63,7 @@ impl Said {
         let below = |decision: &Decision| decision.seconds.iter().all(|seconds| *seconds < resolution);
         match result {
             Err(_) => Said::Nothing,
-            Ok(decision) if decision.basis != Basis::Shortest && below(decision) => Said::BelowResolution(resolution),
+            Ok(decision) if below(decision) => Said::BelowResolution(resolution),
             Ok(decision) => Said::Call(decision.call),
         }
     }
@@ -162,7 +162,7 @@ pub(super) mod samples {
             change: change(1.1),
             control: change(1.07),
             sides: Vec::new(),
-            basis: Basis::Wall,
+            basis: ellwand_bench::compare::Basis::Wall,
             seconds: [2e-3, 2.2e-3],
             evidence,
             side_evidence: evidence,

@@ -315,7 +315,7 @@ pub fn stand_in(name: &str, text: &str) -> Option<PathBuf> {
 
 /// Devices for kernel tests: the emulation in three orders if there is a C++ compiler, and the first real GPU.
 /// `ELLWAND_REQUIRE=emulation` makes a missing compiler an error; `=cuda` selects the GPU alone, and `=races` the
-/// emulation under the race detector alone. With `=emulation,races` the first of the three orders is under it.
+/// emulation under the race detector alone. `=emulation,races` is both.
 pub fn test_devices() -> Vec<TestDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").unwrap_or_default();
     // Under a GPU sanitizer, emulation would only cost time.
@@ -334,12 +334,13 @@ pub fn test_devices() -> Vec<TestDevice> {
         let device: Arc<dyn Device> = Arc::new(GpuDevice::new("emulation".into(), gpu));
         (format!("emulation, {order:?}"), device)
     };
-    let races = required.contains("races");
-    if races && !required.contains("emulation") {
-        return vec![emulated(Order::Watched)];
+    let watched = required.contains("races").then(|| emulated(Order::Watched));
+    if watched.is_some() && !required.contains("emulation") {
+        return watched.into_iter().collect();
     }
-    let first = if races { Order::Watched } else { Order::Forward };
-    let mut devices: Vec<_> = [first, Order::Backward, Order::Drawn(7)].map(emulated).into();
+    let orders = [Order::Forward, Order::Backward, Order::Drawn(7)].map(emulated);
+    // The detector first: tests of one device take the first.
+    let mut devices: Vec<_> = watched.into_iter().chain(orders).collect();
     devices.extend(super::judge::real_devices(&required));
     devices
 }
