@@ -300,7 +300,7 @@ fn verdicts_and_exit_codes() {
         ("slower", &["--blocks", "6"], 4, &["slower takes 1.100x", "about 2 more blocks", "--blocks 8"]),
         ("slower", &["--blocks", "6", "--fail-on", "slower"], 0, &["undecided"]),
         ("faster", &[], 0, &["faster: faster takes 0.500x the time of plain (99 % interval 0.500 to 0.500)"]),
-        ("moody", &[], 3, &[": there moody takes ", "at its fastest moody takes 1.000x"]),
+        ("moody", &[], 3, &[": there moody takes ", "by the judged time moody takes 1.000x"]),
         // Six blocks cannot show that slow moments are slower, and so not that all is the same.
         (
             "moody",

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ellwand_bench::beside::Side;
-use ellwand_bench::compare::{Call, Decision};
+use ellwand_bench::compare::{Basis, Call, Decision};
 use ellwand_core::stats::{Change, Difference};
 use ellwand_report::units;
 use serde_json::{Value, json};
@@ -85,13 +85,15 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             let slow = side_change(decision, name);
             let (what, slow, bounds) = (about(name), times(slow.ratio), bounds(&slow));
             format!(
-                "slower {what}: there {candidate} takes {slow} the time of {baseline} ({bounds}); at its fastest {takes}, {cost}"
+                "slower {what}: there {candidate} takes {slow} the time of {baseline} ({bounds}); {} {takes}, {cost}",
+                where_judged(decision.basis)
             )
         }
         Said::Call(Call::Unsettled(name)) => format!(
-            "undecided {}: {}; at its fastest {takes}, the same within {}, {cost}",
+            "undecided {}: {}; {} {takes}, the same within {}, {cost}",
             about(name),
             unsettled(decision, name, [&baseline, &candidate]),
+            where_judged(decision.basis),
             percent(rope),
         ),
         Said::Call(Call::Withheld) => format!(
@@ -284,6 +286,14 @@ fn difference(difference: Difference) -> &'static str {
         Difference::Faster => "faster",
         Difference::Same => "same",
         Difference::Undecided { .. } => "undecided",
+    }
+}
+
+/// The moments or the time that the main question is about.
+fn where_judged(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Fastest | Basis::Shortest | Basis::ShortestCpu => "at its fastest",
+        Basis::Cpu | Basis::Wall => "by the judged time",
     }
 }
 
