@@ -73,7 +73,7 @@ fn prove(proof: Proof) -> Result<()> {
         }
         Proof::Emulation => {
             needs_compiler()?;
-            emulated("emulation", &PACKAGES_WITH_KERNELS)?;
+            emulated("emulation")?;
             let emulator = ["test", "--quiet", "-p", "ellwand-gpu-lab", "--lib", "--test", "kernels"];
             cargo(&emulator, &[("ELLWAND_REQUIRE", "emulation")])?;
             // Runs the program on the emulated driver.
@@ -82,7 +82,7 @@ fn prove(proof: Proof) -> Result<()> {
         }
         Proof::Races => {
             needs_compiler()?;
-            emulated("races", &PACKAGES_WITH_KERNELS)
+            emulated("races")
         }
         Proof::Miri => miri(),
         // A separate folder: the flag would rebuild everything here, and everything there afterwards.
@@ -161,11 +161,11 @@ fn clippy_with(asked: &[Proof]) -> Result<()> {
     cargo(&[&["clippy"], &packages[..], &features(asked), &deny].concat(), &[])
 }
 
-/// Runs every CUDA kernel of these packages on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
-fn emulated(how: &str, packages: &[&str]) -> Result<()> {
+/// Runs every CUDA kernel on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
+fn emulated(how: &str) -> Result<()> {
     let required = [("ELLWAND_REQUIRE", how)];
     for tests in [&["--lib", "--", "cuda", "cublas"][..], &["--test", "calibration"]] {
-        cargo(&[&["test", "--quiet"], packages, tests].concat(), &required)?;
+        cargo(&[&["test", "--quiet"], &PACKAGES_WITH_KERNELS[..], tests].concat(), &required)?;
     }
     Ok(())
 }
@@ -253,11 +253,10 @@ const BY_TESTS: [Proof; 5] = [Proof::Emulation, Proof::Races, Proof::Vulkan, Pro
 fn tests(asked: &[Proof]) -> Result<()> {
     let mut env = Vec::new();
     let libraries;
-    if asked.contains(&Proof::Races) {
+    if [Proof::Emulation, Proof::Races].iter().any(|proof| asked.contains(proof)) {
         needs_compiler()?;
     }
     if asked.contains(&Proof::Emulation) {
-        needs_compiler()?;
         libraries = gpu::nvrtc(&features(asked))?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
     }

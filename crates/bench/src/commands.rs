@@ -2,8 +2,9 @@
 //!
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
 //! counts, because delays only make a process slower, or all of them where that scatters less; CPU time counts if an
-//! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only on request, in separate runs before and after the timed ones.
-//! The time budget begins with the first run of all; a run that lasts until its end is killed.
+//! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only on
+//! request, in separate runs before and after the timed ones. The time budget begins with the first run of all; a run that
+//! lasts until its end is killed.
 
 use std::io;
 use std::os::unix::process::CommandExt;

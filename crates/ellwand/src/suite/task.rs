@@ -109,6 +109,7 @@ pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
     }
 }
 
+/// Not generic, so that it is compiled once and not in every program.
 fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
