@@ -178,6 +178,10 @@ impl Arms<'_> {
 
     /// Records settling curves in the first block and gives all arms comparable slots.
     fn settle(&mut self, block: &mut Block, specs: &[Spec; 3], coin: &mut ChaCha8Rng) -> Result<(), NoDecision> {
+        if !(0..specs.len()).all(|arm| block.state(arm).is_ok_and(|opened| opened.settles)) {
+            // An older program cannot: then both sides warm up by the same rule.
+            return Ok(());
+        }
         let learnt = block.settle(specs, &mut self.known, coin, SLOT_NS)?;
         let [Some(baseline), Some(candidate), Some(control)] = &learnt[..] else { return Ok(()) };
         let longest = |arm: &Settling, other: &Settling| {

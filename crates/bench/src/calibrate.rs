@@ -103,7 +103,7 @@ const LONG_SLOT_NS: u64 = 20_000_000;
 
 /// Untimed iterations at the head of a slot while there is no settling curve (`settle.rs`), or if the device cannot
 /// record one: a twentieth of the slot, and at least one unless the slot is long.
-fn unlearnt(slot: Slot) -> u64 {
+pub(crate) fn unlearnt(slot: Slot) -> u64 {
     if slot.iterations >= 20 { slot.iterations / 20 } else { u64::from(slot.cost_ns <= LONG_SLOT_NS) }
 }
 

@@ -73,7 +73,7 @@ impl Kernel for Weigh<'_> {
     type Out = Weighed;
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Weighed {
-        if S::REGISTERS < 32 {
+        if const { S::REGISTERS < 32 } {
             // With tiles a quarter of the size, the overhead per tile exceeds the gain: 2 to 5 % slower.
             return Weighed::Lost;
         }

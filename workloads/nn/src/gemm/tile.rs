@@ -24,7 +24,7 @@ macro_rules! each_row {
         each_row!(@one $rows, $i, 5, $body);
     };
     (@one $rows:ident, $i:ident, $at:literal, $body:expr) => {
-        if $rows > $at {
+        if const { $rows > $at } {
             const $i: usize = $at;
             $body
         }
