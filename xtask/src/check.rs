@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{gpu, python, readme, root, services, tidy, weights};
+use crate::{gpu, inlined, python, readme, root, services, tidy, weights};
 
 /// A proof that needs a tool besides Rust; it runs on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +229,8 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     }
     if with_readme {
         step("commands of README", &mut readme::readme);
+        // These commands have built the program for release.
+        step("vector instructions", &mut inlined::inlined);
     }
     if failed.is_empty() {
         println!("\nall checks passed");

@@ -5,6 +5,7 @@ mod attack;
 mod check;
 mod figures;
 mod gpu;
+mod inlined;
 mod picture;
 mod python;
 mod readme;
@@ -40,6 +41,7 @@ cargo xtask TASK
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
+  inlined        builds for release and fails if a vector instruction of a kernel is a call
   picture        draws README's picture of a terminal from a committed record
   revisions N [FIRST]
                  compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         ["figures", folder] => figures::figures(folder),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
+        ["inlined"] => inlined::inlined(),
         ["picture"] => picture::picture(),
         ["revisions", count] => revisions::revisions(count, "1"),
         ["revisions", count, first] => revisions::revisions(count, first),

@@ -88,7 +88,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let wanted = [0, 1].map(|arm| {
         let iterations = each[arm] * parts;
         let slot = Slot { parts, ..Slot::whole(iterations, (iterations as f64 * times[arm]) as u64) };
-        // Older programs warm every slot up by this rule, whatever they are told.
+        // Older programs warm every slot up by this rule, whatever they are asked for.
         Slot { lead: unlearnt(slot), ..slot }
     });
     let as_it_is = |arm: usize| {

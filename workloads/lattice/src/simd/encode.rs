@@ -179,6 +179,7 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let mut wide_words = vec![0u32; rows * CHUNK];
     let chunk_bytes = CHUNK * codec.vector_bits() / 8;
     let mut flags = [0u32; CHUNK];
+    let mut gathered = None;
     for (c, x) in x.chunks(CHUNK * D).enumerate() {
         let n = x.len() / D;
         let words = if wide { &mut wide_words[..] } else { &mut narrow_words[..] };
@@ -186,7 +187,7 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
         encoder.chunk::<K, D, POW2>(x, 0, &mut target);
         if let Some(retries) = retries.as_deref_mut() {
             let retries = &mut retries[c * CHUNK..][..n];
-            retry::<S, K, D, POW2>(&encoder, x, words, &mut flags[..n], retries);
+            retry::<S, K, D, POW2>(&encoder, x, words, &mut flags[..n], retries, &mut gathered);
         }
         if let Some(overload) = overload.as_deref_mut() {
             for (to, &flag) in overload[c * CHUNK..][..n].iter_mut().zip(&flags) {
@@ -198,6 +199,13 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     }
 }
 
+/// The flagged vectors of a chunk: values, flags and words at a larger scale.
+struct Gathered<const D: usize> {
+    dense: [[f32; D]; CHUNK],
+    dense_flags: [u32; CHUNK],
+    narrow: [u32; CHUNK],
+}
+
 /// Re-encodes the flagged vectors of a chunk, gathered together, at growing scales.
 #[inline(always)]
 fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
@@ -206,6 +214,7 @@ fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     words: &mut [u32],
     flags: &mut [u32],
     retries: &mut [u8],
+    gathered: &mut Option<Gathered<D>>,
 ) {
     let Overload::Retry { cap, .. } = encoder.codec.params().overload else { return };
     retries.fill(0);
@@ -218,18 +227,20 @@ fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     if count == 0 {
         return;
     }
-    let mut dense = [0.0f32; CHUNK * 8];
-    let mut dense_flags = [0u32; CHUNK];
-    let mut narrow = [0u32; CHUNK];
+    let Gathered { dense, dense_flags, narrow } = gathered.get_or_insert_with(|| Gathered {
+        dense: [[0.0; D]; CHUNK],
+        dense_flags: [0; CHUNK],
+        narrow: [0; CHUNK],
+    });
     let mut wide = if encoder.wide { vec![0u32; words.len()] } else { Vec::new() };
     let rows = words.len() / CHUNK;
     for t in 1..=cap {
-        for (to, &v) in dense.chunks_exact_mut(D).zip(&left[..count]) {
+        for (to, &v) in dense.iter_mut().zip(&left[..count]) {
             to.copy_from_slice(&x[usize::from(v) * D..][..D]);
         }
         let again = if encoder.wide { &mut wide[..] } else { &mut narrow[..] };
-        let mut target = Words { words: again, stride: CHUNK, flags: Some(&mut dense_flags) };
-        encoder.chunk::<K, D, POW2>(&dense[..count * D], usize::from(t), &mut target);
+        let mut target = Words { words: again, stride: CHUNK, flags: Some(dense_flags) };
+        encoder.chunk::<K, D, POW2>(dense[..count].as_flattened(), usize::from(t), &mut target);
         let mut still = 0;
         for i in 0..count {
             let v = usize::from(left[i]);

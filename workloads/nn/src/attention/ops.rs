@@ -6,6 +6,7 @@ use super::fused::Core;
 use super::shape::Shape;
 use super::softmax::Row;
 use crate::gemm::{self, Product, Scratch, Source};
+use crate::layers::layer_norm;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp};
 use ellwand_simd::pool;
@@ -164,7 +165,7 @@ impl Ops {
 
     /// Layer norm of rows of length `gamma.len()`.
     pub(super) fn layer_norm(&self, x: &[f32], gamma: &[f32], beta: &[f32], y: &mut [f32]) {
-        self.rows(y, gamma.len(), |at, y| dispatch(self.isa, Norm { x: &x[at..][..y.len()], gamma, beta, y }));
+        self.rows(y, gamma.len(), |at, y| layer_norm(self.isa, &x[at..][..y.len()], gamma, beta, EPSILON as f32, y));
     }
 
     /// GELU in the tanh form, in place.
@@ -191,62 +192,9 @@ impl Start {
     }
 }
 
-struct Norm<'a> {
-    x: &'a [f32],
-    gamma: &'a [f32],
-    beta: &'a [f32],
-    y: &'a mut [f32],
-}
-
-/// Calls `f(vector, at, whole)` over a row.
-#[inline(always)]
-fn each<S: Simd>(s: S, x: &[f32], mut f: impl FnMut(S::F, std::ops::Range<usize>)) {
-    let whole = x.len() / S::LANES * S::LANES;
-    for at in (0..whole).step_by(S::LANES) {
-        f(s.load(&x[at..]), at..at + S::LANES);
-    }
-    if whole < x.len() {
-        f(s.load_part(&x[whole..], 0.0), whole..x.len());
-    }
-}
-
 #[inline(always)]
 fn put<S: Simd>(s: S, y: &mut [f32], v: S::F) {
     if y.len() == S::LANES { s.store(y, v) } else { s.store_part(y, v) }
-}
-
-impl Kernel for Norm<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let d = self.gamma.len();
-        for (x, y) in self.x.chunks_exact(d).zip(self.y.chunks_exact_mut(d)) {
-            let mut sum = s.splat(0.0);
-            each(s, x, |v, _| sum = s.add(sum, v));
-            let mean = s.sum(sum) / d as f32;
-            let mut squares = s.splat(0.0);
-            each(s, x, |v, at| {
-                let v = s.sub(v, s.splat(mean));
-                if at.len() == S::LANES {
-                    squares = s.mul_add(v, v, squares);
-                } else {
-                    // Lanes beyond the row hold the negated mean and do not count.
-                    let mut part = [0.0; 16];
-                    s.store(&mut part, s.mul(v, v));
-                    part[at.len()..].fill(0.0);
-                    squares = s.add(squares, s.load(&part));
-                }
-            });
-            let scale = s.splat(1.0 / (s.sum(squares) / d as f32 + EPSILON as f32).sqrt());
-            each(s, x, |v, at| {
-                let whole = at.len() == S::LANES;
-                let part = |x: &[f32]| if whole { s.load(x) } else { s.load_part(x, 0.0) };
-                let (g, b) = (part(&self.gamma[at.clone()]), part(&self.beta[at.clone()]));
-                let v = s.mul(s.sub(v, s.splat(mean)), scale);
-                put(s, &mut y[at], s.mul_add(v, g, b));
-            });
-        }
-    }
 }
 
 struct Gelu<'a>(&'a mut [f32]);

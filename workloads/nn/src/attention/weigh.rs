@@ -186,7 +186,11 @@ impl Weigh<'_> {
         if let Some(before) = before {
             self.finish(s, before, None, &mut rows);
         }
-        let sum: [f32; M] = std::array::from_fn(|i| s.sum(rows.sum[i]));
+        // A loop, which is inlined: in a closure `sum` would be a call.
+        let mut sum = [0.0; M];
+        for (sum, lanes) in sum.iter_mut().zip(rows.sum) {
+            *sum = s.sum(lanes);
+        }
         // A score too far below the top for `near_exp2` may give infinity.
         if sum.iter().any(|sum| !sum.is_finite()) {
             return Weighed::Lost;

@@ -44,6 +44,7 @@ pub(crate) use gpu::Kernels;
 pub use library::Layer;
 
 pub(crate) use half::{bf16_output, held, judge as judge_in_bf16, tolerance as tolerance_in_bf16};
+pub(crate) use norm::layer_norm;
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 
 /// The JSON keys that scripts for layer benchmarks read.

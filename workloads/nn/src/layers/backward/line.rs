@@ -71,11 +71,11 @@ fn swish<S: Simd>(s: S, x: S::F) -> S::F {
 pair!(
     /// dy times the slope of GELU at x, in the tanh form if `TANH`.
     GeluSlope<TANH>, s, x, dy,
-    each::<S, N>(x, dy, |x, dy| s.mul(dy, if TANH { gelu_tanh(s, x) } else { gelu(s, x) }))
+    each!(x of x, dy of dy => s.mul(dy, if TANH { gelu_tanh(s, x) } else { gelu(s, x) }))
 );
 pair!(
     /// dy times the slope of Swish at x.
-    SwishSlope, s, x, dy, each::<S, N>(x, dy, |x, dy| s.mul(dy, swish(s, x)))
+    SwishSlope, s, x, dy, each!(x of x, dy of dy => s.mul(dy, swish(s, x)))
 );
 
 /// (x - target) times a constant factor.
@@ -87,7 +87,7 @@ pub(super) struct ScaledDifference {
 impl Pair for ScaledDifference {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], target: [S::F; N]) -> [S::F; N] {
-        each::<S, N>(x, target, |x, target| s.mul(s.sub(x, target), s.splat(self.factor)))
+        each!(x of x, target of target => s.mul(s.sub(x, target), s.splat(self.factor)))
     }
 }
 

@@ -198,20 +198,27 @@ impl NormGradient<'_> {
             }
         }
         let mut rows = [Row::default(); ROWS];
+        let (mut means, mut far) = ([0.0; ROWS], [false; ROWS]);
         for (r, row) in rows.iter_mut().enumerate() {
             let [all, squares, all_g, products] = sums[r];
             let (rest, square) = (s.sum(all) / d as f32, s.sum(squares) / d as f32);
             let mean_g = s.sum(all_g) / d as f32;
-            *row = if near_enough(rest, square) {
-                let moments = settle(shift[r], rest, square, self.eps);
-                // n = d scale + offset
-                let mean_gn = s.sum(products) / d as f32 * moments.scale + mean_g * moments.offset;
-                Row { moments, mean_g, mean_gn }
-            } else {
+            let moments = settle(shift[r], rest, square, self.eps);
+            // n = d scale + offset
+            let mean_gn = s.sum(products) / d as f32 * moments.scale + mean_g * moments.offset;
+            *row = Row { moments, mean_g, mean_gn };
+            if !near_enough(rest, square) {
+                std::hint::cold_path();
+                (means[r], far[r]) = (shift[r] + rest, true);
+            }
+        }
+        // After the loop, as in `layers::norm`.
+        if far.contains(&true) {
+            for r in (0..ROWS).filter(|r| far[*r]) {
                 let of_row = from + r * d..from + (r + 1) * d;
-                let moments = moments_about(s, &self.x[of_row.clone()], shift[r] + rest, self.eps);
-                Row { moments, mean_g, mean_gn: self.mean_gn(s, of_row, moments) }
-            };
+                let moments = moments_about(s, &self.x[of_row.clone()], means[r], self.eps);
+                rows[r] = Row { moments, mean_gn: self.mean_gn(s, of_row, moments), ..rows[r] };
+            }
         }
         rows
     }
