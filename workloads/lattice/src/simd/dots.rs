@@ -1,11 +1,11 @@
-//! Plain dot products of f32 and i16 rows, written so that the compiler vectorizes them for each instruction set.
+//! Dot products of f32 and i16 rows for each instruction set.
 
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// Number of independent sums, enough to hide the latency of an addition.
-const SUMS: usize = 64;
+/// Number of vectors of independent sums, enough to hide the latency of an addition.
+const SUMS: usize = 8;
 
-/// Sum of products in f32, in `SUMS` interleaved partial sums; may fuse.
+/// Sum of products in f32, in `SUMS` interleaved vectors of partial sums; may fuse.
 pub(super) struct F32<'a> {
     pub(super) a: &'a [f32],
     pub(super) b: &'a [f32],
@@ -15,24 +15,28 @@ impl Kernel for F32<'_> {
     type Out = f32;
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> f32 {
-        let mut sums = [0.0f32; SUMS];
-        let (a_blocks, a_rest) = self.a.as_chunks::<SUMS>();
-        let (b_blocks, b_rest) = self.b.as_chunks::<SUMS>();
-        for (a, b) in a_blocks.iter().zip(b_blocks) {
-            for k in 0..SUMS {
-                sums[k] = if S::FUSES { a[k].mul_add(b[k], sums[k]) } else { a[k] * b[k] + sums[k] };
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let mut sums = [s.splat(0.0); SUMS];
+        let (a, b) = (self.a.chunks_exact(SUMS * S::LANES), self.b.chunks_exact(SUMS * S::LANES));
+        let rest = a.remainder().chunks(S::LANES).zip(b.remainder().chunks(S::LANES));
+        for (a, b) in a.zip(b) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = s.mul_add(s.load(&a[i * S::LANES..]), s.load(&b[i * S::LANES..]), *sum);
             }
         }
-        let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+        for (a, b) in rest {
+            let whole = a.len() == S::LANES;
+            let [a, b] = if whole { [s.load(a), s.load(b)] } else { [s.load_part(a, 0.0), s.load_part(b, 0.0)] };
+            sums[0] = s.mul_add(a, b, sums[0]);
+        }
         let mut width = SUMS;
         while width > 1 {
             width /= 2;
-            for k in 0..width {
-                sums[k] += sums[k + width];
+            for i in 0..width {
+                sums[i] = s.add(sums[i], sums[i + width]);
             }
         }
-        sums[0] + rest
+        s.sum(sums[0])
     }
 }
 
