@@ -77,11 +77,12 @@ impl Pace<'_> {
         }
         let course = self.course()?;
         let gone_s = self.spent.gone_s + self.block_s();
+        if suspicious {
+            // The forecast is that of the main question; the rest of the time may answer this one.
+            return Ok(Next::Block(Rounds::Many));
+        }
         if self.blocks.len() >= SIX && gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
             return Ok(Next::End);
-        }
-        if suspicious {
-            return Ok(Next::Block(Rounds::Many));
         }
         let rounds = course.leg(Guess::Open).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
         let usual = self.is_single() || rounds == self.spent.usual;
