@@ -25,6 +25,8 @@ pub(crate) enum Proof {
     Slurm,
     /// The thread team, buffers, spans and statistics run under Miri, which detects undefined behaviour.
     Miri,
+    /// The same run with AddressSanitizer, which every stable toolchain has; alone, it runs the kernels too.
+    Address,
     /// The Python package installs, its types are checked, and its tests run with PyTorch and JAX.
     Python,
     /// Histories in PostgreSQL, on a server that the tests start on loopback; without PostgreSQL it fails.
@@ -36,7 +38,7 @@ pub(crate) enum Proof {
     Loom,
 }
 
-const PROOFS: [(&str, Proof); 11] = [
+const PROOFS: [(&str, Proof); 12] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
@@ -44,6 +46,7 @@ const PROOFS: [(&str, Proof); 11] = [
     ("vulkan", Proof::Vulkan),
     ("slurm", Proof::Slurm),
     ("miri", Proof::Miri),
+    ("address", Proof::Address),
     ("python", Proof::Python),
     ("postgres", Proof::Postgres),
     ("services", Proof::Services),
@@ -85,6 +88,7 @@ fn prove(proof: Proof) -> Result<()> {
             emulated("races")
         }
         Proof::Miri => miri(),
+        Proof::Address => address(&[&INSTRUMENT[..], &KERNELS].concat()),
         // A separate folder: the flag would rebuild everything here, and everything there afterwards.
         Proof::Loom => cargo(
             &["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"],
@@ -139,6 +143,20 @@ const MIRI: &[(&str, &[&str])] = &[
         &["blocks::tests::a_", "blocks::tests::the_", "describe::tests::quantiles", "ebh", "evidence", "verdict"],
     ),
 ];
+
+/// The instrument's crates with `unsafe` code and those that compute verdicts, as arguments of cargo; then those of the kernels.
+const INSTRUMENT: [&str; 6] = ["-p", "ellwand-simd", "-p", "ellwand-profile", "-p", "ellwand-stats"];
+const KERNELS: [&str; 6] = ["-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
+
+/// Runs the unit tests of packages with AddressSanitizer, vector instructions included. Leaks do not count: the recorder keeps
+/// its pages for ever.
+fn address(packages: &[&str]) -> Result<()> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let run = ["test", "--quiet", "--lib", "--target", &target, "--target-dir", "target/address"];
+    // The flag is not stable yet; the sanitizer itself comes with the stable toolchain.
+    let env = [("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address"), ("ASAN_OPTIONS", "detect_leaks=0")];
+    cargo(&[&run[..], packages].concat(), &env)
+}
 
 /// The crates with GPU kernels, as arguments of cargo.
 const PACKAGES_WITH_KERNELS: [&str; 8] =
@@ -221,6 +239,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             // The packages and features of the tests, which are built.
             Proof::Cuda => step(name, &mut || gpu::lab(&[&[name], &features(asked)[..]].concat(), &features(asked))),
             Proof::Triton => step(name, &mut || gpu::lab(&[name], &features(asked))),
+            Proof::Address => step(name, &mut || address(&INSTRUMENT)),
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }

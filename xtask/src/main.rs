@@ -33,8 +33,9 @@ cargo xtask TASK
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
                        on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
                        buffers, spans and statistics; needs rustup's nightly components miri and rust-src, so CI
-                       does not run it), loom (what threads of the profiler see of each other, in every order), python
-                        (installs PyTorch and JAX)
+                       does not run it), address (the same crates with AddressSanitizer, with --only the kernels too;
+                       Linux), loom (what threads of the profiler see of each other, in every order), python (installs
+                       PyTorch and JAX)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
                  (`cargo run -p ellwand-gpu-lab` lists this and single proofs about kernels)
