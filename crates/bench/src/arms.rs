@@ -104,11 +104,13 @@ pub fn compare(
         what_ran: Default::default(),
         readings: Default::default(),
         settling: Default::default(),
+        unable: [false; 2],
     };
     let mut decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
     decision.what_ran = arms.what_ran;
     decision.readings = arms.readings;
     decision.settling = arms.settling;
+    decision.unable = arms.unable;
     Ok(decision)
 }
 
@@ -148,6 +150,7 @@ struct Arms<'a> {
     what_ran: [String; 2],
     readings: [Vec<Reading>; 2],
     settling: [Option<Settling>; 2],
+    unable: [bool; 2],
 }
 
 impl Arms<'_> {
@@ -178,8 +181,9 @@ impl Arms<'_> {
 
     /// Records settling curves in the first block and gives all arms comparable slots.
     fn settle(&mut self, block: &mut Block, specs: &[Spec; 3], coin: &mut ChaCha8Rng) -> Result<(), NoDecision> {
-        if !(0..specs.len()).all(|arm| block.state(arm).is_ok_and(|opened| opened.settles)) {
-            // An older program cannot: then both sides warm up by the same rule.
+        self.unable = [BASELINE, CANDIDATE].map(|arm| block.state(arm).is_ok_and(|opened| !opened.settles));
+        if self.unable.contains(&true) {
+            // Then both sides warm up by the same rule.
             return Ok(());
         }
         let learnt = block.settle(specs, &mut self.known, coin, SLOT_NS)?;

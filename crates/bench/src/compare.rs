@@ -205,6 +205,8 @@ pub struct Decision {
     pub readings: [Vec<Reading>; 2],
     /// Settling curves after other arms used the processor, if recorded: baseline, candidate.
     pub settling: [Option<Settling>; 2],
+    /// True for a side that can record no settling curve: its program is older, or its device cannot time parts.
+    pub unable: [bool; 2],
     /// The raw samples: baseline, candidate, second copy of the baseline.
     pub samples: [Vec<Sample>; 3],
     /// Duration of the comparison, in seconds.

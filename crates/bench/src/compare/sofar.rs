@@ -247,6 +247,7 @@ impl Sofar {
             what_ran: Default::default(),
             readings: Default::default(),
             settling: Default::default(),
+            unable: [false; 2],
             samples: self.samples.clone(),
             elapsed_s: self.spent.gone_s,
             end,

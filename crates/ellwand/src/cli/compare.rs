@@ -172,7 +172,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
         (Some(limits), Some(candidate)) => judge(limits, candidate, &case, &result, resolution_ns),
         _ => Vec::new(),
     };
-    let remarks = match (&result, &candidate) {
+    let mut remarks: Vec<String> = match (&result, &candidate) {
         (Ok(decision), Some(candidate)) if candidate.on_host => decision
             .seconds
             .iter()
@@ -181,9 +181,23 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
             .collect(),
         _ => Vec::new(),
     };
+    remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
+}
+
+/// What is said of a side whose program is older than the other's.
+fn older(unable: [bool; 2], names: &[String; 2]) -> Option<String> {
+    let [name, other] = match unable {
+        [true, false] => [&names[0], &names[1]],
+        [false, true] => [&names[1], &names[0]],
+        _ => return None,
+    };
+    Some(format!(
+        "{name} measures with an older Ellwand, which cannot tell when a slot has settled: the slots of {other} begin after the same \
+         fixed warm-up, and a small difference may come from that"
+    ))
 }
 
 /// The candidate against its budgets, over the blocks of the comparison.
@@ -235,4 +249,21 @@ fn print(
         Form::Github => ci::write_github(rows, &gated, rope, out),
         Form::Table => output::prose(out, |out| verdict::write_budgets(judged, out)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_side_is_named_and_equal_sides_are_not() {
+        let names = ["v1".to_string(), "the work tree".to_string()];
+        let said = older([true, false], &names).unwrap();
+        assert!(
+            said.starts_with("v1 measures with an older Ellwand") && said.contains("slots of the work tree"),
+            "{said}"
+        );
+        assert!(older([false, true], &names).unwrap().starts_with("the work tree"));
+        assert_eq!([older([true; 2], &names), older([false; 2], &names)], [None, None]);
+    }
 }

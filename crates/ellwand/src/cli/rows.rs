@@ -173,6 +173,7 @@ pub(super) mod samples {
             what_ran: Default::default(),
             readings: Default::default(),
             settling: Default::default(),
+            unable: [false; 2],
             samples: Default::default(),
             elapsed_s: 1.5,
             end: End::Planned,
