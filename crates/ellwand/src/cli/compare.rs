@@ -187,7 +187,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
 }
 
-/// What is said of a side whose program is older than the other's.
+/// The remark on a side whose program is older than the other's.
 fn older(unable: [bool; 2], names: &[String; 2]) -> Option<String> {
     let [name, other] = match unable {
         [true, false] => [&names[0], &names[1]],
