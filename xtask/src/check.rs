@@ -88,7 +88,7 @@ fn prove(proof: Proof) -> Result<()> {
             emulated("races")
         }
         Proof::Miri => miri(),
-        Proof::Address => address(&[&INSTRUMENT[..], &KERNELS].concat()),
+        Proof::Address => address(&PACKAGES_WITH_KERNELS),
         // A separate folder: the flag would rebuild everything here, and everything there afterwards.
         Proof::Loom => cargo(
             &["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"],
@@ -144,18 +144,15 @@ const MIRI: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The instrument's crates with `unsafe` code and those that compute verdicts, as arguments of cargo; then those of the kernels.
-const INSTRUMENT: [&str; 6] = ["-p", "ellwand-simd", "-p", "ellwand-profile", "-p", "ellwand-stats"];
-const KERNELS: [&str; 6] = ["-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
-
-/// Runs the unit tests of packages with AddressSanitizer, vector instructions included. Leaks do not count: the recorder keeps
-/// its pages for ever.
-fn address(packages: &[&str]) -> Result<()> {
+/// Runs the unit tests of the packages in [`MIRI`] and of `more` with AddressSanitizer, vector instructions included. Leaks do
+/// not count: the recorder keeps its pages for ever.
+fn address(more: &[&str]) -> Result<()> {
+    let packages: Vec<&str> = MIRI.iter().flat_map(|(package, _)| ["-p", package]).collect();
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let run = ["test", "--quiet", "--lib", "--target", &target, "--target-dir", "target/address"];
     // The flag is not stable yet; the sanitizer itself comes with the stable toolchain.
     let env = [("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address"), ("ASAN_OPTIONS", "detect_leaks=0")];
-    cargo(&[&run[..], packages].concat(), &env)
+    cargo(&[&run[..], &packages, more].concat(), &env)
 }
 
 /// The crates with GPU kernels, as arguments of cargo.
@@ -239,7 +236,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             // The packages and features of the tests, which are built.
             Proof::Cuda => step(name, &mut || gpu::lab(&[&[name], &features(asked)[..]].concat(), &features(asked))),
             Proof::Triton => step(name, &mut || gpu::lab(&[name], &features(asked))),
-            Proof::Address => step(name, &mut || address(&INSTRUMENT)),
+            Proof::Address => step(name, &mut || address(&[])),
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
@@ -325,7 +322,7 @@ fn installed(subcommand: &str) -> bool {
     asked.is_ok_and(|output| output.status.success())
 }
 
-fn cargo_path() -> String {
+pub(crate) fn cargo_path() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 

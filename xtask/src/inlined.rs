@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 
+use crate::check::cargo_path;
 use crate::root;
 
 /// The crates with vector kernels.
@@ -18,8 +19,7 @@ const MODULE: &[u8] = b"9core_arch";
 /// Builds the program for release and looks for instructions among the symbols of its kernels.
 pub(crate) fn inlined() -> Result<()> {
     let build = ["build", "--release", "-p", "ellwand-cli", "--message-format", "json-render-diagnostics"];
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let output = Command::new(cargo).args(build).current_dir(root()?).stderr(Stdio::inherit()).output()?;
+    let output = Command::new(cargo_path()).args(build).current_dir(root()?).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         bail!("cargo {} ended with {}", build.join(" "), output.status);
     }
