@@ -16,7 +16,7 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
 use ellwand_core::record::{Outcome, Sample, Settling};
-use ellwand_core::stats::{Change, DecisionRule, Difference, LOOKS, StatsError};
+use ellwand_core::stats::{Centre, Change, DecisionRule, Difference, LOOKS, StatsError};
 
 use crate::beside::{self, QUESTIONS, Side};
 use crate::measure::Interrupted;
@@ -68,7 +68,8 @@ impl Terms {
     pub fn new(rope: f64, alpha: f64, most: Option<usize>, limits: Limits, coin: u64) -> Result<Self, StatsError> {
         let looks = looks(most);
         let rule = DecisionRule::new(rope, alpha, &looks)?;
-        let side_rule = DecisionRule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
+        // A process that is slower than the others is what the side questions look for.
+        let side_rule = DecisionRule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?.with_centre(Centre::Mean);
         Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY, age_s: AGE_S })
     }
 

@@ -32,7 +32,7 @@ mod spans;
 
 pub use basis::{Basis, LONG_RUN_S};
 pub use certificate::{Certificate, Planted, SlowMode};
-pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending, Stakes};
+pub use comparison::{Arm, BlockValues, Centre, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;

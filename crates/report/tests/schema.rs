@@ -5,7 +5,7 @@ mod common;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use ellwand_core::Outcome;
-use ellwand_core::record::line;
+use ellwand_core::record::{Centre, Spending, Stakes, line};
 use ellwand_report::RECORD_SCHEMA;
 use serde_json::{Value, json};
 
@@ -59,6 +59,23 @@ fn the_record_kept_for_ever_is_accepted() {
         record.comparisons.iter().for_each(|comparison| accepted(&line(comparison).unwrap()));
         accepted(&line(&record.run).unwrap());
         accepted(&ellwand_core::record::seal(&line(&record.run).unwrap()));
+    }
+}
+
+#[test]
+fn a_comparison_by_any_rule_is_accepted() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
+    let record = ellwand_core::record::parse(&std::fs::read_to_string(folder).unwrap()).unwrap();
+    let mut comparison = record.comparisons.into_iter().find(|comparison| !comparison.blocks.is_empty()).unwrap();
+    comparison.blocks[0].weight = 0.5;
+    comparison.blocks[1].bet = 0.0;
+    for spending in [Spending::Pocock, Spending::Hyperbolic] {
+        for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks] {
+            for centre in [Centre::Mean, Centre::Robust] {
+                (comparison.spending, comparison.stakes, comparison.centre) = (spending, stakes, centre);
+                accepted(&line(&comparison).unwrap());
+            }
+        }
     }
 }
 

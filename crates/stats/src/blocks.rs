@@ -32,26 +32,28 @@ pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>
     Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
-/// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
+/// The centre of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {
     /// Mean of the block values.
     pub mean: f64,
-    /// Standard deviation of the block values (divisor n - 1).
+    /// Centre of the interval: the mean, unless Huber's estimate took its place.
+    pub centre: f64,
+    /// Standard deviation of a block value (divisor n - 1), as the standard error of the centre implies it.
     pub sd: f64,
-    /// Half the width of the interval: it runs from `mean - half` to `mean + half`.
+    /// Half the width of the interval: it runs from `centre - half` to `centre + half`.
     pub half: f64,
 }
 
 impl MeanInterval {
     /// Lower end of the interval.
     pub fn low(&self) -> f64 {
-        self.mean - self.half
+        self.centre - self.half
     }
 
     /// Upper end of the interval.
     pub fn high(&self) -> f64 {
-        self.mean + self.half
+        self.centre + self.half
     }
 }
 
@@ -69,7 +71,7 @@ pub fn mean_interval(blocks: &[f64], confidence: f64) -> Result<MeanInterval, St
 }
 
 /// As [`mean_interval`], from the probability `miss` of missing the mean, since 1 - 0.0005 loses digits.
-pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
+fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
     if blocks.len() < 2 {
         return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
     }
@@ -77,7 +79,7 @@ pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInt
     let (mean, sd) = mean_and_sd(blocks);
     let n = blocks.len() as f64;
     let half = student_t_upper_quantile(0.5 * miss, n - 1.0)? * sd / n.sqrt();
-    Ok(MeanInterval { mean, sd, half })
+    Ok(MeanInterval { mean, centre: mean, sd, half })
 }
 
 /// As [`mean_interval_missing`], with weighted blocks: the scatter is computed as if the weights were the precisions of
@@ -100,7 +102,8 @@ pub(super) fn weighted_interval_missing(
         shares.iter().zip(blocks).map(|(share, value)| (share * (value - origin - offset)).powi(2)).sum();
     let standard_error = (squares * count / (count - 1.0)).sqrt();
     let half = student_t_upper_quantile(0.5 * miss, count - 1.0)? * standard_error;
-    Ok(MeanInterval { mean: origin + offset, sd: standard_error * (blocks.len() as f64).sqrt(), half })
+    let mean = origin + offset;
+    Ok(MeanInterval { mean, centre: mean, sd: standard_error * (blocks.len() as f64).sqrt(), half })
 }
 
 /// In two passes around the first value, so blocks that all agree have a spread of exactly zero.

@@ -23,11 +23,11 @@ pub struct Course<'a> {
     pub needed: f64,
     /// Blocks measured before this look.
     pub blocks: usize,
-    /// Weighted mean of their values.
-    pub mean: f64,
-    /// Information on the mean: the sum of one over the variance of each block.
+    /// Centre of their values.
+    pub centre: f64,
+    /// Information on the centre: the sum of one over the variance of each block.
     pub information: f64,
-    /// What the bets have won so far in the direction of the mean.
+    /// What the bets have won so far in the direction of the centre.
     pub outlook: Outlook,
     /// Where the scatter of the blocks comes from.
     pub variances: Variances,
@@ -93,7 +93,7 @@ impl Course<'_> {
     fn distance(&self, guess: Guess) -> (bool, f64) {
         let edge = shift(self.rule.rope()).unwrap_or(0.0);
         let error = (1.0 / self.information).sqrt();
-        let size = self.mean.abs();
+        let size = self.centre.abs();
         let shrunk = if size > error { size * (1.0 - (error / size).powi(2)) } else { 0.0 };
         let (size, luck) = match guess {
             Guess::Likely | Guess::Open => (shrunk, 0.0),
@@ -148,7 +148,18 @@ mod tests {
         let information = 3.0 / variances.of_block(6.0);
         let outlook = Wager::new(rule.stakes(), &[], &[]).outlook();
         let (round_s, rounds) = (0.002, (6.0, 1e4));
-        Course { rule, needed: 200.0, blocks: 3, mean: 0.0, information, outlook, variances, start_s, round_s, rounds }
+        Course {
+            rule,
+            needed: 200.0,
+            blocks: 3,
+            centre: 0.0,
+            information,
+            outlook,
+            variances,
+            start_s,
+            round_s,
+            rounds,
+        }
     }
 
     #[test]
@@ -193,7 +204,7 @@ mod tests {
     fn a_difference_waits_for_its_evidence() {
         let rule = DecisionRule::default();
         let mut course = course(&rule, 0.0005, 0.003, 0.02);
-        course.mean = 0.05;
+        course.centre = 0.05;
         // Nothing was bet on yet, and eight unanimous blocks are needed.
         assert_eq!(course.leg(Guess::Likely).unwrap().look, 12);
         course.blocks = 0;
@@ -210,7 +221,7 @@ mod tests {
         let seconds = far.seconds(Guess::Likely);
         assert!((500.0..2000.0).contains(&seconds), "{seconds}");
         let mut edge = course(&rule, 0.002, 0.003, 0.02);
-        edge.mean = 0.01_f64.ln_1p();
+        edge.centre = 0.01_f64.ln_1p();
         assert!(edge.seconds(Guess::Likely) > 2.0 * edge.seconds(Guess::Lucky), "on the edge only luck decides");
     }
 }

@@ -18,12 +18,12 @@ pub(super) fn blocks_needed(
     interval: &MeanInterval,
 ) -> Result<Option<usize>, StatsError> {
     let shift = shift(rule.rope())?;
-    let beyond = interval.mean.abs() - shift;
+    let beyond = interval.centre.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
     let mut wager = Wager::new(rule.stakes(), &[], &[]);
     for block in blocks {
-        wager.bet(block * interval.mean.signum() - shift);
+        wager.bet(block * interval.centre.signum() - shift);
     }
     let outlook = wager.outlook();
     let ln_needed = rule.evidence_needed().ln();

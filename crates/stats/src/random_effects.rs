@@ -1,5 +1,6 @@
 //! Blocks of unequal precision: each scatters by a variance that all processes share, and by that of its own rounds.
 
+use crate::centre::better;
 use crate::describe::median;
 use crate::within::{Estimate, RANKED};
 
@@ -31,12 +32,17 @@ impl Variances {
         let within = median(&shown.map(of_rounds).collect::<Vec<f64>>())?;
         let rounds_only = Self { between: 0.0, within };
         let weights: Vec<f64> = known.iter().map(|block| 1.0 / rounds_only.of_this(block).max(LEAST)).collect();
+        let values: Vec<f64> = known.iter().map(|block| block.value).collect();
         let all: f64 = weights.iter().sum();
-        let mean = weights.iter().zip(&known).map(|(weight, block)| weight * block.value).sum::<f64>() / all;
-        let beyond: f64 = weights.iter().zip(&known).map(|(weight, block)| weight * (block.value - mean).powi(2)).sum();
+        let mean = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum::<f64>() / all;
+        let beyond: f64 = weights.iter().zip(&values).map(|(weight, value)| weight * (value - mean).powi(2)).sum();
         let scale = all - weights.iter().map(|weight| weight * weight).sum::<f64>() / all;
-        let between = ((beyond - (known.len() as f64 - 1.0)) / scale).max(0.0);
-        Some(Self { between, within })
+        let found = Self { between: ((beyond - (known.len() as f64 - 1.0)) / scale).max(0.0), within };
+        let precisions: Vec<f64> = known.iter().map(|block| 1.0 / found.of_this(block).max(LEAST)).collect();
+        let Some((_, share)) = better(&values, &precisions) else { return Some(found) };
+        // A few blocks far off lose their pull on the centre, and so their part in what it scatters by.
+        let of_rounds = known.len() as f64 / all;
+        Some(Self { between: (share * (found.between + of_rounds) - of_rounds).max(0.0), within })
     }
 
     /// The variance of this block: that of its number of rounds, or more if its own rounds show more. Both are the same if

@@ -3,9 +3,11 @@
 //! "Slower" and "faster" require two tests that fail for different reasons: Student's interval, which assumes
 //! independent blocks, lies entirely outside the region of practical equivalence, *and* the evidence of the signs,
 //! which assumes nothing about the noise, has reached 2 / alpha (half of alpha for each direction). The second alone
-//! bounds the false positives of a comparison by alpha. "Same" uses the interval alone.
+//! bounds the false positives of a comparison by alpha. "Same" uses the interval, and the mean of the blocks must lie
+//! within the region too: where a few blocks are far slower, the centre alone would not show it.
 
-use crate::blocks::{MeanInterval, mean_interval_missing, weighted_interval_missing};
+use crate::blocks::MeanInterval;
+use crate::centre::Centre;
 use crate::error::StatsError;
 use crate::evidence::{Evidence, Stakes, fewest_blocks, shift, weighted_evidence};
 use crate::forecast::blocks_needed;
@@ -17,6 +19,7 @@ pub struct DecisionRule {
     rope: f64,
     spending: Spending,
     stakes: Stakes,
+    centre: Centre,
 }
 
 impl DecisionRule {
@@ -27,13 +30,13 @@ impl DecisionRule {
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
-        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::default() })
+        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::default(), centre: Centre::default() })
     }
 
-    /// This rule with the spending function and the stakes of records that name neither.
+    /// This rule with the spending function, the stakes and the centre of records that name none.
     #[must_use]
     pub fn of_old_records(self) -> Self {
-        Self { spending: self.spending.of_old_records(), stakes: Stakes::Fixed, ..self }
+        Self { spending: self.spending.of_old_records(), stakes: Stakes::Fixed, centre: Centre::Mean, ..self }
     }
 
     /// This rule with another division of the capital.
@@ -42,12 +45,23 @@ impl DecisionRule {
         Self { stakes, ..self }
     }
 
+    /// This rule with another centre of block values.
+    #[must_use]
+    pub fn with_centre(self, centre: Centre) -> Self {
+        Self { centre, ..self }
+    }
+
     /// This rule with other looks.
     ///
     /// # Errors
     /// As [`Spending::new`].
     pub fn with_looks(self, looks: &[usize]) -> Result<Self, StatsError> {
         Ok(Self { spending: Spending::new(looks, self.spending.alpha())?, ..self })
+    }
+
+    /// The centre of blocks with these precisions, up to a common factor.
+    pub fn centre_of(&self, blocks: &[f64], weights: &[f64]) -> f64 {
+        self.centre.of(blocks, weights)
     }
 
     /// How the capital is divided among the stakes.
@@ -87,8 +101,8 @@ impl Default for DecisionRule {
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Time of the candidate divided by that of the baseline: the exponential of the mean block value. Above 1 is
-    /// slower.
+    /// Time of the candidate divided by that of the baseline: the exponential of the centre of the block values. Above 1
+    /// is slower.
     pub ratio: f64,
     /// Lower end of the interval of the ratio. The intervals of all looks hold together with probability 1 - alpha.
     pub low: f64,
@@ -148,9 +162,9 @@ pub enum Difference {
 /// # Errors
 /// A number of blocks that is not a planned look (see [`Spending::reached`]), a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &DecisionRule) -> Result<Change, StatsError> {
-    let interval = mean_interval_missing(blocks, rule.spending.at(blocks.len())?)?;
-    let bets = vec![1.0; blocks.len()];
-    change(blocks, &bets, rule, &interval)
+    let ones = vec![1.0; blocks.len()];
+    let interval = rule.centre.interval(blocks, &ones, rule.spending.at(blocks.len())?)?;
+    change(blocks, &ones, rule, &interval)
 }
 
 /// A block of a comparison whose blocks differ in precision, such as blocks with different numbers of rounds.
@@ -180,14 +194,14 @@ pub fn decide_weighted(blocks: &[Weighted], rule: &DecisionRule) -> Result<Chang
             return Err(StatsError::Value { what, index, value: factors[index], expected });
         }
     }
-    let interval = weighted_interval_missing(&values, &weights, rule.spending.cut(blocks.len()))?;
+    let interval = rule.centre.interval(&values, &weights, rule.spending.cut(blocks.len()))?;
     change(&values, &bets, rule, &interval)
 }
 
 fn change(blocks: &[f64], bets: &[f64], rule: &DecisionRule, interval: &MeanInterval) -> Result<Change, StatsError> {
     let evidence = weighted_evidence(blocks, bets, rule.rope, rule.stakes)?;
     let difference = difference(blocks, rule, interval, &evidence)?;
-    Ok(Change { ratio: interval.mean.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
+    Ok(Change { ratio: interval.centre.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
 }
 
 fn difference(
@@ -202,7 +216,7 @@ fn difference(
         Difference::Slower
     } else if interval.high() < -shift && evidence.faster.peak >= needed {
         Difference::Faster
-    } else if interval.low() >= -shift && interval.high() <= shift {
+    } else if interval.low() >= -shift && interval.high() <= shift && interval.mean.abs() <= shift {
         Difference::Same
     } else {
         Difference::Undecided { blocks_needed: blocks_needed(blocks, rule, interval)? }
@@ -251,7 +265,7 @@ mod tests {
 
     #[test]
     fn heavy_blocks_decide_what_light_ones_scatter() {
-        let rule = DecisionRule::default();
+        let rule = DecisionRule::default().with_centre(Centre::Mean);
         let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
         let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
         let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
@@ -301,6 +315,27 @@ mod tests {
         let known = same.known_to(0.009, &rule);
         assert!(known.difference == Difference::Same && (known.high - 1.009).abs() < 1e-12);
         assert_eq!(same.known_to(0.011, &rule).difference, Difference::Undecided { blocks_needed: None });
+    }
+
+    #[test]
+    fn a_few_blocks_far_off_neither_hide_a_difference_nor_pass_for_the_same() {
+        let rule = DecisionRule::new(0.01, 0.01, &[40]).unwrap();
+        // Of 40 blocks two are off by half, to either side or to one.
+        let noisy = |theta: f64, far: [f64; 2]| -> Vec<f64> {
+            let noise = |i: usize| 0.002 * ((i * 7 % 11) as f64 - 5.0) / 3.0;
+            (0..40).map(|i| theta + if i % 20 == 7 { far[i / 20] } else { noise(i) }).collect()
+        };
+        let (even, odd) = ([0.4, -0.4], [0.4, 0.3]);
+        let decided = |blocks: &[f64], centre: Centre| decide(blocks, &rule.clone().with_centre(centre)).unwrap();
+        let found = decided(&noisy(0.03, even), Centre::Robust);
+        assert_eq!(found.difference, Difference::Slower, "{found:?}");
+        assert!((found.ratio - 0.03_f64.exp()).abs() < 0.002, "{found:?}");
+        let hidden = decided(&noisy(0.03, even), Centre::Mean);
+        assert!(matches!(hidden.difference, Difference::Undecided { .. }), "{hidden:?}");
+        assert_eq!(decided(&noisy(0.0, even), Centre::Robust).difference, Difference::Same);
+        let on_one_side = decided(&noisy(0.0, odd), Centre::Robust);
+        assert!(matches!(on_one_side.difference, Difference::Undecided { .. }), "{on_one_side:?}");
+        assert!(on_one_side.high < 1.01, "its centre alone would be the same: {on_one_side:?}");
     }
 
     #[test]

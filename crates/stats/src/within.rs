@@ -7,14 +7,13 @@
 //! show, which is the same after the sides are swapped.
 
 use crate::blocks::log_ratios;
+use crate::centre::Huber;
 use crate::describe::median;
 use crate::error::StatsError;
 
 /// Where Huber's estimate begins to limit the pull of a round, in robust standard deviations: 95 % efficient for normal
 /// rounds.
 const PULL: f64 = 1.345;
-/// Steps of the iteration; the error shrinks by a factor of five or more a step.
-const STEPS: usize = 12;
 /// Fewest rounds whose ranks show the scatter of their median.
 pub(super) const RANKED: usize = 6;
 /// The median must beat Huber's estimate by this factor on the variance: the error of a median, from the distance of two
@@ -54,7 +53,10 @@ impl Statistic {
         let (value, error) = match self {
             _ if rounds < RANKED => (middle, plain_error(&ratios, middle)),
             Statistic::Median => (middle, Some(rank_error(&ratios))),
-            Statistic::Huber => huber(&ratios, middle),
+            Statistic::Huber => {
+                let huber = Huber::of(&ratios, &vec![1.0; rounds], PULL);
+                (huber.value, Some(huber.error))
+            }
         };
         Ok(Estimate { value, error, rounds })
     }
@@ -88,25 +90,6 @@ fn rank_error(ratios: &[f64]) -> f64 {
     // The same ranks from either end, so that swapping the sides changes nothing.
     let high = ((middle + off).round() as usize).min(rounds.len() - 1);
     0.5 * (rounds[high] - rounds[rounds.len() - 1 - high])
-}
-
-/// Huber's estimate around `middle`, and its standard error (Huber 1981, 6.3).
-fn huber(ratios: &[f64], middle: f64) -> (f64, Option<f64>) {
-    let off: Vec<f64> = ratios.iter().map(|x| (x - middle).abs()).collect();
-    let limit = PULL * 1.4826 * median(&off).unwrap_or(0.0);
-    // More than half of the rounds agree to the last bit.
-    if limit == 0.0 {
-        return (middle, Some(0.0));
-    }
-    let n = ratios.len() as f64;
-    let mut value = middle;
-    let pull = |value: f64| ratios.iter().map(|x| (x - value).clamp(-limit, limit)).sum::<f64>() / n;
-    let inside = |value: f64| ratios.iter().filter(|x| (*x - value).abs() <= limit).count().max(1) as f64 / n;
-    for _ in 0..STEPS {
-        value += pull(value) / inside(value);
-    }
-    let squares = ratios.iter().map(|x| (x - value).clamp(-limit, limit).powi(2)).sum::<f64>() / (n - 1.0);
-    (value, Some((squares / n).sqrt() / inside(value)))
 }
 
 #[cfg(test)]

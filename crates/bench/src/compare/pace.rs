@@ -182,8 +182,8 @@ impl Pace<'_> {
         let variances = Variances { between: between.max(1e-10), ..variances };
         let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_this(block)).collect();
         let information: f64 = weights.iter().sum();
-        let mean = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum::<f64>() / information;
-        let toward: Vec<f64> = values.iter().map(|value| value * mean.signum()).collect();
+        let centre = self.terms.rule.centre_of(&values, &weights);
+        let toward: Vec<f64> = values.iter().map(|value| value * centre.signum()).collect();
         let blocks = self.blocks.len() as f64;
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         // All of the time of a block with one value is that of the block.
@@ -194,7 +194,7 @@ impl Pace<'_> {
             // The evidence for a report is the mean over both directions.
             needed: self.terms.rule.evidence_needed().max(2.0 * self.terms.bar()),
             blocks: self.blocks.len(),
-            mean,
+            centre,
             information,
             outlook: outlook(&toward, self.bets, self.terms.rule.rope(), self.terms.rule.stakes())?,
             variances,

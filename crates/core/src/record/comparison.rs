@@ -28,6 +28,9 @@ pub struct Comparison {
     /// How the bets on the signs of the blocks divide their capital.
     #[serde(default, skip_serializing_if = "Stakes::is_default")]
     pub stakes: Stakes,
+    /// What the centre of the block values is.
+    #[serde(default, skip_serializing_if = "Centre::is_default")]
+    pub centre: Centre,
     /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
     /// The time that was compared; missing in older records.
@@ -103,6 +106,33 @@ impl From<Stakes> for stats::Stakes {
     }
 }
 
+/// What the centre of the block values is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Centre {
+    /// Their mean, as in records that name none.
+    #[default]
+    Mean,
+    /// Their mean, or Huber's estimate where it scatters less.
+    Robust,
+}
+
+impl Centre {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<Centre> for stats::Centre {
+    fn from(centre: Centre) -> Self {
+        match centre {
+            Centre::Mean => Self::Mean,
+            Centre::Robust => Self::Robust,
+        }
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
@@ -172,7 +202,8 @@ impl Comparison {
         if self.blocks.is_empty() {
             return Ok(None);
         }
-        let rule = DecisionRule::new(self.rope, self.alpha, &self.looks)?.with_stakes(self.stakes.into());
+        let rule = DecisionRule::new(self.rope, self.alpha, &self.looks)?;
+        let rule = rule.with_stakes(self.stakes.into()).with_centre(self.centre.into());
         if self.spending == Spending::Pocock {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));

@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Settings, Spending, Stakes};
+use ellwand_core::record::{Arm, BlockValues, Centre, Comparison, Ended, Settings, Spending, Stakes};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -77,6 +77,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         looks: terms.rule.spending().looks().to_vec(),
         spending: Spending::Hyperbolic,
         stakes: Stakes::ByBlocks,
+        centre: Centre::Robust,
         judged_by: String::new(),
         basis: None,
         verdict: verdict::label(row.said).into(),

@@ -206,6 +206,10 @@ pub(super) fn bounds(change: &Change) -> String {
     let (least, most) = (change.ratio / 100.0, change.ratio * 100.0);
     let low = if change.low < least { format!("below {}", digits(least)) } else { digits(change.low) };
     let high = if change.high > most { format!("above {}", digits(most)) } else { digits(change.high) };
+    // Ends that read the same say nothing of the width.
+    let finer =
+        || (4..=9).map(|n| [change.low, change.high].map(|end| format!("{end:.n$}"))).find(|[low, high]| low != high);
+    let [low, high] = if low == high { finer().unwrap_or([low, high]) } else { [low, high] };
     format!("99 % interval {low} to {high}")
 }
 
@@ -322,6 +326,8 @@ mod tests {
         assert_eq!(of(1000.0, 998.0, 1002.0), "99 % interval 998.0 to 1002.0");
         assert_eq!(of(0.001, 0.000_998, 0.001_002), "99 % interval 0.000998 to 0.00100");
         assert_eq!(of(1.1, 1.0, 1.2), "99 % interval 1.000 to 1.200");
+        assert_eq!(of(1.0, 0.999_97, 1.000_04), "99 % interval 0.99997 to 1.00004");
+        assert_eq!(of(1.0, 1.0, 1.0), "99 % interval 1.000 to 1.000");
         assert_eq!(of(1.1, 0.0, f64::INFINITY), "99 % interval below 0.0110 to above 110.0");
     }
 
