@@ -46,6 +46,8 @@ fn axes_out_of_range() {
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
     here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no implementation asked for runs on wgpu"]);
     here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
+    here.refused(&["run", "null", "--blocks", "-1"], &["--blocks", "invalid value '-1'"]);
+    here.refused(&["run", "null", "--format", "junit", "-o", "x.xml"], &["-o", "x.xml", "writes to stdout"]);
     here.refused(&["run", "null", "--batch", "5"], &["--batch", "no axis"]);
     here.refused(&["run", "null", "copy", "--time-limit", "3", "--spans"], &["--time-limit", "--spans"]);
 }
@@ -55,6 +57,8 @@ fn sides_of_a_comparison_that_are_none() {
     let here = Box::default();
     for (sides, parts) in [
         (&["gelu:simd", "swish:simd"][..], &["CANDIDATE", "different tasks"][..]),
+        (&["null:simd", "wake:team"], &["an implementation of null, such as null:"]),
+        (&["gelu:simd", "gelu:scalar", "-o", "x.xml", "--format", "junit"], &["-o", "x.xml", "writes to stdout"]),
         (&["gleu:simd", "gelu:simd"], &["BASE", "no workload 'gleu'", "did you mean gelu?"]),
         (&["gelu:simd", "a:b"], &["CANDIDATE", "no workload 'a'"]),
         (&["gelu:simd", "gelu:scalar", "--device", "gpu"], &["--device", "'gpu' is unknown", "cuda:0"]),

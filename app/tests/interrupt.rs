@@ -93,6 +93,9 @@ fn kill_loses_at_most_the_cell_being_measured() {
     let rows = kept(&here);
     assert!(rows >= 8, "{rows}");
     assert!(!here.path("out/report.md").exists(), "no report pretends to be whole");
+    let blocks =
+        [&["run", "lattice-encode", "--batch", "1,2", "-i", "scalar"], &LONG[4..], &["--resume", "--blocks", "9"]];
+    here.refused(&blocks.concat(), &["--blocks"]);
     // Going on measures what is missing and touches nothing that is there; a short effort would be another record.
     let resumed =
         here.run(&[&["run", "lattice-encode", "--batch", "1,2", "-i", "scalar"], &LONG[4..], &["--resume"]].concat());

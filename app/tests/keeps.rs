@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::process::{Command, Stdio};
+
 use common::Box;
 
 const GELU: [&str; 6] = ["apply", "gelu", "--input", "x=x.npy", "-o", "out"];
@@ -186,22 +188,31 @@ fn old_results_stay_until_new_ones_are_whole() {
 }
 
 #[test]
-fn a_killed_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
+fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
+    stopped("KILL");
+    let interrupted = stopped("INT");
+    assert!(interrupted.contains("the old results are as they were"), "{interrupted}");
+}
+
+/// Returns what the run said when it was stopped by the signal.
+fn stopped(signal: &str) -> String {
     let here = here();
     assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
     let before = files(&here.path("out"));
     let batch: String = (1..=12).map(|n| format!("{n},")).collect();
     let quick = ["run", "lattice-encode", "--batch", batch.trim_end_matches(','), "-i", "simd", "--no-ceilings"];
     let run = [&quick[..], &["--effort", "quick", "--no-plot", "-o", "out"]].concat();
-    let mut child = here.command(&[&run[..], &["--overwrite"]].concat()).spawn().unwrap();
+    let mut command = here.command(&[&run[..], &["--overwrite"]].concat());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let unfinished = here.path("out/ellwand-unfinished/record.jsonl");
     let finished = || std::fs::read_to_string(&unfinished).map_or(0, |text| text.lines().count());
     while finished() < 3 {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     here.refused(&[&run[..], &["--overwrite"]].concat(), &["another process is writing to out"]);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap().success());
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
     let kept = std::fs::read_to_string(&unfinished).unwrap();
     let mut left = files(&here.path("out"));
     left.retain(|path, _| *path != unfinished);
@@ -215,6 +226,7 @@ fn a_killed_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
     assert!(record.starts_with(&whole), "finished cells are kept");
     assert!(!here.path("out/ellwand-unfinished").exists());
     assert!(!record.contains("\"implementation\":\"scalar\""), "nothing of the old record");
+    said
 }
 
 #[test]

@@ -121,11 +121,16 @@ fn a_sweep_survives_the_death_of_a_node() {
         let shard = parse(&text).unwrap().run.shard.unwrap();
         (shard.number, shard.host)
     };
-    // The second node dies while it measures a shard, and has finished one before.
+    // The second node dies while it measures a shard, which it has just begun, and has finished one before.
     let of_second = |name: &&String| name.contains(".n2-");
-    while cluster.files(".partial").iter().find(of_second).is_none()
-        || cluster.files(".jsonl").iter().all(|name| host(name).1 != "n2")
-    {
+    let mut known = cluster.files(".partial");
+    loop {
+        let now = cluster.files(".partial");
+        let begun = now.iter().filter(of_second).any(|name| !known.contains(name));
+        if begun && cluster.files(".jsonl").iter().any(|name| host(name).1 == "n2") {
+            break;
+        }
+        known = now;
         sleep(Duration::from_millis(20));
     }
     cluster.nodes("kill", &["n2"]);

@@ -34,7 +34,7 @@ pub enum StoreError {
         known: i64,
     },
     /// The index is no database, or is damaged.
-    #[error("{place}: {problem}{}", rebuild(place))]
+    #[error("{place} is damaged ({problem}){}", rebuild(place))]
     Damaged {
         /// Path of the database file, or its URL without a password.
         place: String,
@@ -57,7 +57,7 @@ pub enum StoreError {
 /// Advice for an index in a folder; that of a server cannot be deleted.
 fn rebuild(place: &str) -> &'static str {
     if place.ends_with(crate::store::INDEX) {
-        ", or delete the index: it is rebuilt from the records in its folder"
+        "; if you delete the index, it is rebuilt from the records in its folder"
     } else {
         ""
     }

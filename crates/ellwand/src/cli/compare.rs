@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::compare::{AGE_S, NoDecision};
+use ellwand_bench::compare::{AGE_S, End, NoDecision};
 use ellwand_bench::{Effort, arms, commands, resolutions, reuse};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::{InputError, Registry};
@@ -16,10 +16,12 @@ use super::lines::Lines;
 use super::progress::Progress;
 use super::rows::{self, Decided, Row, Said};
 use super::time::{self, Clock};
-use super::{certificate, ci, output, records, signals, verdict};
+use super::{certificate, ci, output, records, report, signals, verdict};
 
 pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
     refuse_cold(args)?;
+    let format = Form::VERDICTS.into_iter().find(|(_, form)| *form == args.format).map_or("table", |(name, _)| name);
+    report::no_file(args.session.output.as_deref(), format)?;
     if let Some([baseline, candidate]) = records_given(args)? {
         refuse_measuring(args)?;
         return records::compare(args, [&baseline, &candidate]);
@@ -56,7 +58,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         output::note("note: the output of the commands was not compared; --same-output compares it");
     }
     if let Some(keeper) = keeper {
-        keeper.end()?;
+        keeper.end(rows.len() < planned)?;
     }
     printed?;
     if rows.len() < planned {
@@ -161,6 +163,13 @@ fn measure(
         lines.follow(&rows, &mut progress);
     }
     progress.finish();
+    let open = |row: &Row| match &row.result {
+        Ok(decision) => matches!(decision.end, End::Budget | End::Hopeless),
+        Err((ended, _)) => *ended == verdict::COMPARISON,
+    };
+    if let Some(why) = clock.all_bound().filter(|_| rows.iter().any(open)) {
+        output::note(&why);
+    }
     Ok(rows)
 }
 

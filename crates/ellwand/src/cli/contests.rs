@@ -167,7 +167,9 @@ fn implementations(
     }
     if workload != other {
         let problem = format!("{workload} and {other} are different tasks");
-        let expected = format!("an implementation of {workload}, such as {workload}:{second}");
+        let mut there = registry.implementations(workload).into_iter().map(|one| format!("{workload}:{}", one.name));
+        let other = there.clone().find(|one| *one != format!("{workload}:{first}")).or_else(|| there.next_back());
+        let expected = format!("an implementation of {workload}, such as {}", other.unwrap_or_default());
         return Err(InputError::new("CANDIDATE", problem, expected));
     }
     for (argument, name) in [("BASE", first), ("CANDIDATE", second)] {

@@ -46,8 +46,8 @@ impl Keeper {
         follow(&mut self.record)
     }
 
-    /// Reads the record back and writes the report next to it.
-    pub(super) fn end(self) -> Result<(), Failure> {
+    /// Reads the record back and writes the report next to it. Old results stay when there are no new ones, or not all.
+    pub(super) fn end(self, interrupted: bool) -> Result<(), Failure> {
         let Self { results, mut record } = self;
         follow(&mut record)?;
         let path = record.path().to_path_buf();
@@ -56,6 +56,13 @@ impl Keeper {
         if results.replaces() && record.comparisons.iter().all(|comparison| comparison.ended.is_some()) {
             results.keep_old();
             output::note("nothing was decided; the old results are as they were");
+            return Ok(());
+        }
+        if results.replaces() && interrupted {
+            output::note(&format!(
+                "the old results are as they were; those of this comparison are in {}",
+                path.display()
+            ));
             return Ok(());
         }
         if !record.comparisons.is_empty() {

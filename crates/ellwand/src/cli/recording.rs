@@ -123,6 +123,8 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
         ("--seed", known.seed.to_string(), run.seed.to_string()),
         ("--caches", known.settings.caches.word().to_string(), run.settings.caches.word().to_string()),
         ("--effort", effort(&known.settings), effort(&run.settings)),
+        ("--blocks", option(known, "--blocks"), option(run, "--blocks")),
+        ("--in-process", flag(known, "--in-process"), flag(run, "--in-process")),
         ("--atol", tolerance(known, |allowed| allowed.absolute), tolerance(run, |allowed| allowed.absolute)),
         ("--rtol", tolerance(known, |allowed| allowed.relative), tolerance(run, |allowed| allowed.relative)),
         ("--warm-up", count(known, |counts| counts.warm_up), count(run, |counts| counts.warm_up)),
@@ -138,6 +140,19 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
         return Err(InputError::new("--resume", problem, format!("{there}, or a new directory")));
     }
     Ok(())
+}
+
+/// The value of an option in the command of a run.
+fn option(run: &Run, name: &str) -> String {
+    let mut words = run.command.iter().skip_while(|word| *word != name && !word.starts_with(&format!("{name}=")));
+    let value =
+        words.next().and_then(|word| word.split_once('=').map(|(_, value)| value).or(words.next().map(|v| v.as_str())));
+    value.unwrap_or("unset").to_string()
+}
+
+/// Whether the command of a run has a flag.
+fn flag(run: &Run, name: &str) -> String {
+    if run.command.iter().any(|word| word == name) { "set" } else { "unset" }.to_string()
 }
 
 /// A count that the user fixed.

@@ -31,6 +31,8 @@ struct Pair {
     ratio: Option<[f64; 3]>,
     /// Seconds of an iteration in the middle process: baseline, candidate; `None` if there is no ratio.
     seconds: Option<[f64; 2]>,
+    /// Which time that is.
+    basis: Basis,
     why_not: &'static str,
     /// Whether both records hold it.
     common: bool,
@@ -74,6 +76,8 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
 struct Side<'a> {
     cell: String,
     caches: Option<Caches>,
+    /// The time that reports of the record show.
+    basis: Basis,
     /// None where it was not measured.
     samples: Option<&'a [Sample]>,
 }
@@ -83,6 +87,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
     let measured = record.measurements.iter().map(|measurement| Side {
         cell: measurement.cell(),
         caches: Some(measurement.caches),
+        basis: measurement.basis.unwrap_or(Basis::Wall).of_slots(),
         samples: measurement.outcome.is_measured().then_some(&measurement.samples[..]),
     });
     let arms = record.comparisons.iter().flat_map(|comparison| {
@@ -90,6 +95,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
         names.into_iter().enumerate().map(|(arm, [name, other])| Side {
             cell: format!("{} {name} beside {other}", comparison.case),
             caches: None,
+            basis: comparison.basis.unwrap_or(Basis::Wall).of_slots(),
             samples: comparison.arms.get(arm).map(|arm| &arm.samples[..]),
         })
     });
@@ -102,7 +108,14 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
         all.iter().enumerate().map(|(at, side)| (side.cell.clone(), at)).collect()
     };
     let (known, measured) = (by_cell(&before), by_cell(&after));
-    let alone = |cell: &str, why_not| Pair { cell: cell.into(), ratio: None, seconds: None, why_not, common: false };
+    let alone = |cell: &str, why_not| Pair {
+        cell: cell.into(),
+        ratio: None,
+        seconds: None,
+        basis: Basis::Wall,
+        why_not,
+        common: false,
+    };
     let mut pairs: Vec<Pair> = after
         .iter()
         .map(|side| match known.get(&side.cell) {
@@ -117,7 +130,10 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 
 fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
     let mut seconds = None;
-    let (ratio, why_not) = match (before.samples.and_then(processes), after.samples.and_then(processes)) {
+    // Where a neighbour held up one of the runs its elapsed time says little; but both must be the same kind of time.
+    let basis = if before.basis == after.basis { after.basis } else { Basis::Wall };
+    let of = |side: &Side<'_>| side.samples.and_then(|samples| processes(samples, basis));
+    let (ratio, why_not) = match (of(before), of(after)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
             seconds = median(&before).zip(median(&after)).map(|(before, after)| [before, after]);
@@ -126,14 +142,15 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
         (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
         _ => (None, "it was not measured in both"),
     };
-    Pair { cell: after.cell.clone(), ratio, seconds: seconds.filter(|_| ratio.is_some()), why_not, common: true }
+    let seconds = seconds.filter(|_| ratio.is_some());
+    Pair { cell: after.cell.clone(), ratio, seconds, basis, why_not, common: true }
 }
 
-/// What each process took: the median of its slots' fastest parts.
-fn processes(samples: &[Sample]) -> Option<Vec<f64>> {
+/// What each process took: the median of its slots.
+fn processes(samples: &[Sample], basis: Basis) -> Option<Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for sample in samples {
-        blocks.entry(sample.block).or_default().push(Basis::Fastest.seconds(sample));
+        blocks.entry(sample.block).or_default().push(basis.seconds(sample));
     }
     blocks.values().map(|seconds| median(seconds)).collect()
 }
@@ -167,7 +184,8 @@ impl Pair {
 
     fn sentence(&self, rope: f64) -> String {
         let Some([low, middle, high]) = self.ratio else { return format!("suggests nothing: {}", self.why_not) };
-        let both = self.seconds.map_or_else(String::new, |seconds| format!(", {}", against(seconds)));
+        let judged = if self.basis.is_cpu() { "CPU time" } else { "elapsed time" };
+        let both = self.seconds.map_or_else(String::new, |seconds| format!(", {}, {judged}", against(seconds)));
         let takes = format!("{}x the time (processes {} to {}){both}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
             word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),
@@ -209,6 +227,7 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
                 "low": ratios[0],
                 "high": ratios[2],
                 "seconds": pair.seconds,
+                "judged_by": pair.basis.about(),
             }),
             None => json!({ "cell": pair.cell, "suggests": "nothing", "reason": pair.why_not }),
         })

@@ -107,6 +107,15 @@ pub(super) fn no_other_format(output: Option<&Path>, format: &Format) -> Result<
     }
 }
 
+/// Refuses a file for what is only written to stdout.
+pub(super) fn no_file(output: Option<&Path>, format: &str) -> Result<(), InputError> {
+    let ending =
+        |path: &Path| path.extension().is_some_and(|ending| ["xml", "json", "txt"].iter().any(|one| ending == *one));
+    let Some(path) = output.filter(|path| ending(path) && !path.is_dir()).map(Path::display) else { return Ok(()) };
+    let problem = format!("{path} is named like a file, and --format {format} writes to stdout");
+    Err(InputError::new("-o", problem, "a directory for the record").help(format!("`> {path}` keeps what stdout says")))
+}
+
 /// Refuses to replace a file unasked.
 pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), InputError> {
     if overwrite || !file.exists() {

@@ -30,8 +30,10 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         return check::once(registry, args, &plan, given.as_ref());
     }
     let started = output::unix_ms();
-    if let RunFormat::Report(format) = args.format {
-        report::no_other_format(args.session.output.as_deref(), format)?;
+    let output = args.session.output.as_deref();
+    match args.format {
+        RunFormat::Report(format) => report::no_other_format(output, format)?,
+        other => report::no_file(output, other.name())?,
     }
     if let Some(file) = file_of(args) {
         report::room_for(file, args.session.overwrite)?;
@@ -213,6 +215,8 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
     let dir = path.parent().unwrap_or(Path::new("."));
     // Old results stay when there are no new ones.
     let keep_old = results.replaces() && !fates.iter().any(Fate::is_measured);
+    // And when the new ones are not complete: --resume goes on with them where they are.
+    let unfinished = results.replaces() && interrupted;
     let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
     if !fates.is_empty() {
         let options = report::options(&args.reports);
@@ -223,7 +227,7 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
         };
         if keep_old {
             results.keep_old();
-        } else {
+        } else if !unfinished {
             report::write_directory(&options, &[record], dir)?;
             results.place(path)?;
         }
@@ -234,7 +238,10 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
     }
     match (interrupted, keep_old) {
         (true, true) => output::note("interrupted before anything was measured; the old results are as they were"),
-        (true, false) => output::note(&format!("interrupted; {how} goes on from here")),
+        (true, false) => {
+            let old = if unfinished { "the old results are as they were; " } else { "" };
+            output::note(&format!("interrupted; {old}{how} goes on from here"));
+        }
         (false, true) => output::note("nothing was measured; the old results are as they were"),
         (false, false) => {}
     }

@@ -33,6 +33,7 @@ impl Clock {
     pub(super) fn sentence(&self) -> String {
         let (case, all) = (human(self.case_s), self.total_s.min(self.case_s * self.cases as f64));
         match self.cases {
+            1 if self.total_s < self.case_s => format!("at most {} (--total-time)", human(all)),
             1 => format!("at most {} (--time)", human(all)),
             n => format!("{n} cases, at most {case} each (--time) and {} in all (--total-time)", human(all)),
         }
@@ -41,6 +42,14 @@ impl Clock {
     /// The seconds that case `index` may take: its own, or its share of what is left for all.
     pub(super) fn of_case(&self, index: usize) -> f64 {
         share(self.case_s, self.total_s - self.begin.elapsed().as_secs_f64(), self.cases - index)
+    }
+
+    /// Why more --time alone gives no case more, if so.
+    pub(super) fn all_bound(&self) -> Option<String> {
+        let case_s = self.total_s / self.cases.max(1) as f64;
+        let cases = if self.cases == 1 { "the case".into() } else { format!("each of {} cases", self.cases) };
+        let why = || format!("note: --total-time {} leaves {cases} {}", dense(self.total_s), human(case_s));
+        (case_s < self.case_s).then(|| format!("{}; raise it together with --time", why()))
     }
 
     /// Seconds of the cases after `index`, if each takes as long as this one.
@@ -105,7 +114,7 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
 pub(super) fn settles(decision: &Decision) -> String {
     match decision.end {
         End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
-        End::Budget | End::Hopeless => format!("--time {}", human(3.0 * decision.elapsed_s).replace(' ', "")),
+        End::Budget | End::Hopeless => format!("--time {}", dense(3.0 * decision.elapsed_s)),
     }
 }
 
@@ -116,7 +125,7 @@ fn digits(share: f64) -> String {
 
 /// Why there is no decision at all.
 pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
-    let time = human(1.2 * needed_s.unwrap_or(8.0 * budget_s)).replace(' ', "");
+    let time = dense(1.2 * needed_s.unwrap_or(8.0 * budget_s));
     let fewest = needed_s.map_or_else(String::new, |seconds| format!(", which take about {}", human(seconds)));
     format!(
         "{} are not enough for the fewest blocks of fresh processes that can decide{fewest}; give it --time {time}, or choose a smaller case",
@@ -126,12 +135,17 @@ pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
 
 /// The same for shell commands: a run that lasts until the time is up is killed.
 pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> String {
-    let time = human(1.2 * needed_s.unwrap_or(8.0 * budget_s)).replace(' ', "");
+    let time = dense(1.2 * needed_s.unwrap_or(8.0 * budget_s));
     let fewest = needed_s.map_or_else(String::new, |seconds| format!(" of about {}", human(seconds)));
     format!(
         "out of time after {}: the commands take too long for the fewest runs that can decide{fewest}; give them --time {time} or more, or less to do",
         human(budget_s)
     )
+}
+
+/// A time as `--time` takes it, in one word.
+fn dense(seconds: f64) -> String {
+    human(seconds).replace(' ', "")
 }
 
 /// A time as `--time` takes it.
@@ -154,6 +168,16 @@ mod tests {
         assert_eq!(share(20.0, 300.0, 30), 10.0);
         assert_eq!(share(20.0, 12.0, 1), 12.0);
         assert_eq!(share(20.0, -1.0, 2), 0.0);
+    }
+
+    #[test]
+    fn the_time_that_bounds_the_cases_is_named() {
+        let clock = |case_s, total_s, cases| Clock { begin: Instant::now(), case_s, total_s, cases };
+        assert_eq!(clock(20.0, 300.0, 1).sentence(), "at most 20 s (--time)");
+        assert_eq!(clock(20.0, 1.0, 1).sentence(), "at most 1.0 s (--total-time)");
+        assert_eq!(clock(20.0, 300.0, 15).all_bound(), None);
+        let bound = clock(20.0, 1.0, 2).all_bound().unwrap();
+        assert_eq!(bound, "note: --total-time 1.0s leaves each of 2 cases 0.5 s; raise it together with --time");
     }
 
     #[test]

@@ -201,6 +201,9 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     let silent = compare("true", "true", &["--same-output"]);
     assert_eq!(silent.code, Some(1), "{}", silent.stderr);
     assert!(silent.stdout.contains("the baseline failed: it prints nothing"), "{}", silent.stdout);
+    let silent = compare("echo a", "true", &["--same-output"]);
+    assert_eq!(silent.code, Some(5), "{}", silent.stderr);
+    assert!(silent.stdout.contains("its output differs in line 1, byte 1: ''"), "{}", silent.stdout);
     // Right at first, and another answer after the timed runs.
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark").display().to_string();

@@ -81,7 +81,6 @@ pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Com
                 .long(name)
                 .value_name("V,..")
                 .action(ArgAction::Append)
-                .allow_negative_numbers(true)
                 .help(help.join("; "))
                 .help_heading(heading.clone())
                 .hide(flag.meanings.is_empty())

@@ -175,7 +175,16 @@ fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     let line = line.mut_subcommand("history", |history| history.mut_subcommand("trend", with_axes));
     #[cfg(feature = "sweep")]
     let line = line.mut_subcommand("sweep", |sweep| sweep.mut_subcommand("plan", with_axes));
-    line
+    with_negative_values(line)
+}
+
+/// `--blocks -1` is a value out of range, not another flag.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let negative = |arg: clap::Arg| match arg.is_positional() || !arg.get_action().takes_values() {
+        true => arg,
+        false => arg.allow_negative_numbers(true),
+    };
+    command.mut_args(negative).mut_subcommands(with_negative_values)
 }
 
 #[cfg(test)]

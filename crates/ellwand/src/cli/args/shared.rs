@@ -43,7 +43,7 @@ pub(crate) struct Cases {
     #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Seed of the inputs and of the order of rounds [default: 42]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Accept |got - reference| <= ATOL + RTOL |reference| instead of what the workload accepts [default: 0 with --atol]
     #[arg(long, value_name = "RTOL", value_parser = tolerance)]

@@ -18,7 +18,7 @@ impl Form {
     /// Formats of rows.
     pub(super) const ROWS: [(&'static str, Form); 2] = [("table", Form::Table), ("json", Form::Json)];
     /// Formats of verdicts: rows, and what continuous integration reads.
-    pub(super) const VERDICTS: [(&'static str, Form); 4] =
+    pub(crate) const VERDICTS: [(&'static str, Form); 4] =
         [("table", Form::Table), ("json", Form::Json), ("junit", Form::Junit), ("github", Form::Github)];
 }
 

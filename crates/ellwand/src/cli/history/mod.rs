@@ -154,15 +154,15 @@ fn show(store: &mut Store, id: &str, format: Form) -> Outcome {
         output::result(|out| writeln!(out, "{model:#}"))?;
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["case", "implementation", "device", "time", "95 % interval"]);
+    let mut table = Table::new(&["implementation", "device", "time", "95 % interval", "case"]);
     for CellRow { series, status, seconds, low, high, .. } in &cells {
         let time = seconds.map_or_else(|| status.clone(), |seconds| human(seconds, "s"));
         table.row([
-            clean(&series.case),
             clean(&series.implementation),
             clean(&series.device),
             time,
             low.zip(*high).map_or_else(String::new, |(low, high)| range(low, high, "s")),
+            clean(&series.case),
         ]);
     }
     output::result(|out| -> Result<(), Failure> {

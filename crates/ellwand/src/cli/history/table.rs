@@ -1,4 +1,4 @@
-//! Rows of text in columns. The last column is cut where the terminal ends.
+//! Rows of text in columns. What is longer than a line of the terminal is cut, which an ellipsis shows.
 
 use std::io::{self, Write};
 
@@ -31,8 +31,13 @@ impl Table {
         for row in &self.rows {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
             let line = cells.collect::<Vec<_>>().join("  ");
-            let line: String = line.trim_end().chars().take(width.unwrap_or(usize::MAX)).collect();
-            writeln!(out, "{line}")?;
+            let line = line.trim_end();
+            match width {
+                Some(width) if line.chars().count() > width => {
+                    writeln!(out, "{}…", line.chars().take(width.saturating_sub(1)).collect::<String>())?;
+                }
+                _ => writeln!(out, "{line}")?,
+            }
         }
         Ok(())
     }
@@ -52,6 +57,6 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(None), "a        long\n1234 µs  x\n");
-        assert_eq!(text(Some(10)), "a        l\n1234 µs  x\n");
+        assert_eq!(text(Some(10)), "a        …\n1234 µs  x\n");
     }
 }

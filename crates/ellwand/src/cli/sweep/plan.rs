@@ -83,7 +83,15 @@ fn write(path: &Path, planned: &Planned, overwrite: bool) -> Result<(), Failure>
     match fs::read_to_string(path) {
         Ok(there) if there == text => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+            let problem = format!("{} cannot be read ({error})", path.display());
+            return Err(InputError::new("-o", problem, "the name of a file for the plan").into());
+        }
         _ if overwrite => {}
+        Ok(text) if serde_json::from_str::<Planned>(&text).is_err() => {
+            let problem = format!("{} exists and is no plan", path.display());
+            return Err(InputError::new("-o", problem, "a new name, or --overwrite to replace it").into());
+        }
         _ => {
             let problem = format!("{} exists and is another plan", path.display());
             let error = InputError::new("-o", problem, "a new name, or --overwrite to replace it");
@@ -153,6 +161,11 @@ mod tests {
         planned(&c, &flags.replace("--seed 3", "--seed 4")).unwrap();
         assert_ne!(read_back.hash, read(&c).unwrap().hash);
         assert!(planned(&a, "--n 1").unwrap_err().message().unwrap().contains("exists and is another plan"));
+        let refused = |path: &Path| planned(path, "--n 1").unwrap_err().message().unwrap().to_string();
+        fs::write(dir.path().join("mine"), "mine").unwrap();
+        assert!(refused(&dir.path().join("mine")).contains("exists and is no plan"));
+        assert!(refused(dir.path()).contains("cannot be read"), "{}", refused(dir.path()));
+        assert!(refused(&a.join("under")).contains("cannot be read"));
         assert_eq!(read(&a).unwrap().hash, read_back.hash);
         planned(&a, "--n 1 --overwrite").unwrap();
     }
