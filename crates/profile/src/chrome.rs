@@ -65,6 +65,7 @@ impl Trace {
         json.string(self.clock.kind.word());
         let counts = [
             ("started_unix_ns", self.started_unix_ns),
+            ("wall_ns", self.wall_ns().round() as u64),
             ("open", self.open()),
             ("dropped", self.dropped()),
             ("dropped_details", self.dropped_details()),
@@ -110,7 +111,8 @@ impl Trace {
         json.raw(",\"cat\":").string(site.map_or(Kind::Cpu, |site| site.kind).word()).raw(",\"ts\":");
         micros(json, self.since_start_ns(span.start));
         json.raw(",\"pid\":").uint(pid).raw(",\"tid\":").uint(tid).raw(",\"args\":{");
-        match site {
+        // What was read from elsewhere has no line of source.
+        match site.filter(|site| !site.file.is_empty()) {
             Some(site) => json.raw("\"at\":").string(&format!("{}:{}", site.file, site.line)),
             None => json.raw("\"at\":\"?\""),
         };

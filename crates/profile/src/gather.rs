@@ -165,10 +165,10 @@ impl Gathered {
             device_ns: trace.clock.ns(self.device),
             transfer_ns: trace.clock.ns(self.transfer),
             // A span measures `empty_ns` of its own cost; the rest falls into the span around it.
-            overhead_ns: trace.cost.map(|cost| count * cost.empty_ns + nested * cost.on_ns),
-            self_overhead_ns: trace
-                .cost
-                .map(|cost| count * cost.empty_ns + children * (cost.on_ns - cost.empty_ns).max(0.0)),
+            overhead_ns: known(trace.cost.map(|cost| count * cost.empty_ns + nested * cost.on_ns)),
+            self_overhead_ns: known(
+                trace.cost.map(|cost| count * cost.empty_ns + children * (cost.on_ns - cost.empty_ns).max(0.0)),
+            ),
             counters: self.counters,
         }
     }
@@ -241,4 +241,9 @@ fn joined(a: MemoryUse, b: MemoryUse) -> MemoryUse {
         freed_bytes: a.freed_bytes.saturating_add(b.freed_bytes),
         peak_bytes: a.peak_bytes.max(b.peak_bytes),
     }
+}
+
+/// A cost of which a part is unknown is unknown.
+fn known(ns: Option<f64>) -> Option<f64> {
+    ns.filter(|ns| ns.is_finite())
 }

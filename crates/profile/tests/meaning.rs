@@ -153,6 +153,11 @@ fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
     // 11 spans measure 1 ns of their own cost each; 20 children cost 1 ns more in the self time and 2 ns in the total.
     assert_eq!((step.overhead_ns, step.self_overhead_ns), (Some(51.0), Some(31.0)));
     assert_eq!((step.corrected_total_ns(), step.corrected_self_ns()), (Some(449.0), Some(369.0)));
+    // A cost of which a part is unknown is unknown, and not all of the time.
+    let mut unknown = aggregated();
+    unknown.cost = cost(2.0, f64::NAN);
+    let row = &unknown.summary().rows[0];
+    assert_eq!((row.overhead_ns, row.corrected_total_ns(), row.corrected_self_ns()), (None, None, None));
     let wait = &summary.rows[1];
     assert_eq!(
         (wait.path.join("/").as_str(), wait.count, wait.p90_ns, wait.p99_ns),

@@ -82,7 +82,7 @@ pub struct Routing {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// Too few sizes were timed on both sides.
-    #[error("{operation}: {common} sizes timed on both CPU and GPU; expected at least 2")]
+    #[error("{operation}: the number of sizes timed on both CPU and GPU is {common}; expected at least 2")]
     TooFewSizes {
         /// Name of the operation.
         operation: String,

@@ -262,7 +262,7 @@ fn a_routing_table_knows_its_crossover_and_survives_its_file() {
     assert!(matches!(Routing::from_json("nothing"), Err(RoutingError::Json(_))));
     let one = [Timing { size: 4, ns: 1.0 }, Timing { size: 8, ns: f64::NAN }];
     let error = Routing::of("encode", &one, &one).unwrap_err();
-    assert_eq!(error.to_string(), "encode: 1 sizes timed on both CPU and GPU; expected at least 2");
+    assert_eq!(error.to_string(), "encode: the number of sizes timed on both CPU and GPU is 1; expected at least 2");
 }
 
 #[test]

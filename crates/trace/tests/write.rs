@@ -206,6 +206,18 @@ fn formats_are_found_by_name_and_write_empty_profiles() {
 }
 
 #[test]
+fn formats_without_aggregated_spans_say_so() {
+    let lacking: Vec<&str> =
+        FORMATS.iter().filter(|format| format.left_out(&step()).is_some()).map(|format| format.name).collect();
+    assert_eq!(lacking, ["chrome", "perfetto", "otlp"]);
+    let note = format("otlp").unwrap().left_out(&step()).unwrap();
+    assert_eq!(note, "10 aggregated spans are left out, because otlp has no place for them");
+    let mut kept = step();
+    kept.lanes.iter_mut().for_each(|lane| lane.totals.clear());
+    assert!(FORMATS.iter().all(|format| format.left_out(&kept).is_none()));
+}
+
+#[test]
 fn deep_nesting_is_written_in_every_format() {
     let depth: u32 = 20_000;
     let spans = (0..depth).map(|at| common::span(1, at.wrapping_sub(1), 1 + u64::from(at), 100_000 - u64::from(at)));

@@ -81,19 +81,24 @@ fn show(args: &ShowArgs) -> Outcome {
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
 }
 
+fn counted(count: impl std::fmt::Display + PartialEq<u8>, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
     let threads = trace.lanes.len();
     writeln!(
         out,
-        "{} · {} · {} spans on {threads} {}",
+        "{} · {} · {} on {}",
         table::printable(&trace.name),
         table::time(trace.wall_ns()),
-        trace.spans(),
-        if threads == 1 { "lane" } else { "lanes" }
+        counted(trace.spans(), "span"),
+        counted(threads, "lane")
     )?;
     let lost = trace.dropped();
     if lost > 0 {
-        writeln!(out, "warning: {lost} spans were lost; times below lack them")?;
+        let was = if lost == 1 { "was" } else { "were" };
+        writeln!(out, "warning: {} {was} lost; times below lack them", counted(lost, "span"))?;
     }
     let summary = if args.tree { trace.summary() } else { trace.summary_by_site() };
     writeln!(out, "\n{summary}\n\n{}", trace.breakdown())?;
@@ -149,6 +154,9 @@ fn export(args: &ExportArgs) -> Outcome {
             write_file(path, |out| (args.format.write)(&trace, out))?;
         }
         None => output::result(|out| (args.format.write)(&trace, out))?,
+    }
+    if let Some(note) = args.format.left_out(&trace) {
+        output::note(&format!("note: {}: {note}", args.file.display()));
     }
     Ok(Exit::Ok)
 }

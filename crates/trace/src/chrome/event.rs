@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::scalar::{Args, Scalar};
+use super::scalar::{Args, Scalar, Time};
 
 /// The members that are used, each of any type. An event that is no object is an error with its place.
 #[derive(Debug, Default, Deserialize)]
@@ -11,7 +11,7 @@ pub(crate) struct Event {
     pub(crate) ph: Scalar,
     pub(crate) name: Scalar,
     pub(crate) cat: Scalar,
-    pub(crate) ts: Scalar,
+    pub(crate) ts: Time,
     pub(crate) dur: Scalar,
     /// CPU time in microseconds.
     pub(crate) tdur: Scalar,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ellwand_profile::{Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, Value};
+use ellwand_profile::{Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Value};
 
 use super::category::{Class, class};
 use super::event::Event;
@@ -71,6 +71,8 @@ pub(crate) struct Events {
     /// Skipped events by phase.
     pub(crate) skipped: BTreeMap<char, u64>,
     pub(crate) unmatched_ends: u64,
+    /// Negative durations and times that [`shifted`] limits.
+    pub(crate) impossible: u64,
     /// Ranges of streams that repeat those of the host.
     pub(crate) repeated: u64,
     /// First and last time, in nanoseconds of the file.
@@ -141,7 +143,7 @@ impl Events {
         if phase == 'M' {
             return self.metadata(&event);
         }
-        let Some(start) = event.ts.nanos() else {
+        let Some(start) = event.ts.0 else {
             *self.skipped.entry(phase).or_insert(0) += 1;
             return;
         };
@@ -208,8 +210,7 @@ impl Events {
     }
 
     fn complete(&mut self, event: Event, start: i64) {
-        let length = event.dur.nanos().unwrap_or(0).max(0);
-        let end = start.saturating_add(length);
+        let end = start.saturating_add(event.dur.nanos().unwrap_or(0));
         match class(event.category(), event.name.text().unwrap_or_default()) {
             Class::Extent => {
                 self.pytorch = true;
@@ -248,6 +249,7 @@ impl Events {
             self.unmatched_ends += 1;
             return;
         };
+        self.impossible += u64::from(shifted(end) < span.start);
         span.end = shifted(end).max(span.start);
         let (ext, more) = (span.ext, detail(event));
         if let (Some(detail), Some(more)) = (ext.checked_sub(1).and_then(|at| track.details.get_mut(at as usize)), more)
@@ -267,9 +269,10 @@ impl Events {
         }
     }
 
-    fn extend(&mut self, start: i64, end: i64) {
+    pub(super) fn extend(&mut self, start: i64, end: i64) {
+        self.impossible += u64::from(start <= -SHIFT || end > SHIFT || end < start);
         let (first, last) = self.extent.unwrap_or((start, end));
-        self.extent = Some((first.min(start), last.max(end)));
+        self.extent = Some((first.min(start), last.max(end).max(start)));
     }
 
     fn span(&mut self, track: usize, mut event: Event, kind: Kind, (start, end): (i64, Option<i64>)) {
@@ -326,7 +329,7 @@ impl Events {
                 track.dropped_details += 1;
             }
         }
-        let end = end.map_or(0, shifted);
+        let end = end.map_or(0, |end| shifted(end.max(start)));
         track.spans.push(Span { start: shifted(start), end, site, parent: NONE, corr, ext });
         self.spans += 1;
     }
@@ -367,15 +370,4 @@ fn detail(mut event: Event) -> Option<Detail> {
     let rss_bytes = args.take_count("rss_bytes");
     let detail = Detail { counters, cpu_ns, memory, rss_bytes, args: std::mem::take(&mut args.0), ..Detail::default() };
     (detail != Detail::default()).then_some(detail)
-}
-
-/// The kind of a lane.
-pub(crate) fn lane_kind(track: &Track, names: &Names) -> LaneKind {
-    if !track.stream {
-        return LaneKind::Thread;
-    }
-    let named = |table: &BTreeMap<String, String>| table.get(&track.process).filter(|name| !name.is_empty()).cloned();
-    let label = named(&names.labels).filter(|label| !label.eq_ignore_ascii_case("cpu"));
-    let numbered = track.device.map(|number| format!("device {number}"));
-    LaneKind::Stream { device: label.or(numbered).or_else(|| named(&names.processes)).unwrap_or_default() }
 }

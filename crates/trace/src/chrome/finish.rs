@@ -1,10 +1,13 @@
 //! The trace of all collected events.
 
-use ellwand_profile::{Trace, TraceLane, Value};
+use std::collections::BTreeMap;
 
-use super::events::{Events, Names, Track, lane_kind, shifted};
+use ellwand_profile::{LaneKind, Trace, TraceLane, Value};
+
+use super::events::{Events, Names, Track, shifted};
 use super::links::place;
-use super::nest::nest;
+use super::nest::{nest, overlap_name};
+use crate::read::counted;
 
 /// Microseconds since 1970 of the years 2001 to 2096: times in this range are dates.
 const DATES: std::ops::Range<i64> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
@@ -13,12 +16,19 @@ impl Events {
     /// The trace, and what was left out or changed.
     pub(crate) fn finish(mut self) -> (Trace, Vec<String>) {
         let mut trace = Trace::in_nanoseconds();
+        let ours = self.facts.iter().any(|(name, value)| name == "program" && *value == Value::Text("ellwand".into()));
+        let own = |name: &str| number(&self.facts, name).filter(|_| ours);
+        let aggregated = own("aggregated").unwrap_or(0);
+        // Our own export counts times from the start of the recording.
+        if let Some(wall) = own("wall_ns").and_then(|wall| i64::try_from(wall).ok()) {
+            self.extend(0, wall);
+        }
         let (first, last) = self.extent.unwrap_or((0, 0));
         trace.start = 1;
         // Ticks of the trace count from 1 at the first event.
         let offset = shifted(first) - 1;
         trace.end = shifted(last).saturating_sub(offset).max(1);
-        self.environment(&mut trace, first);
+        self.environment(&mut trace, first, ours);
         let several = self.processes() > 1;
         let (mut cut, mut lost_arrows, mut overlapping, mut beyond) = (0, 0, 0, 0);
         for mut track in std::mem::take(&mut self.tracks) {
@@ -44,7 +54,7 @@ impl Events {
                 if number == 0 {
                     lost_arrows += place(&track.arrows, &mut spans);
                 }
-                let name = if number == 0 { name.clone() } else { format!("{name} (overlap {number})") };
+                let name = if number == 0 { name.clone() } else { overlap_name(&name, number) };
                 let (dropped, dropped_details) = std::mem::take(&mut dropped);
                 let kind = kind.clone();
                 trace.lanes.push(TraceLane {
@@ -64,16 +74,7 @@ impl Events {
             track.points.iter_mut().for_each(|point| point.0 = point.0.saturating_sub(offset).max(1));
             track.points.sort_by_key(|point| point.0);
         }
-        self.count_notes(&[
-            (cut, "spans were shortened by up to 1 µs, so that they nest"),
-            (overlapping, "lanes were added for spans that overlap others of their thread"),
-            (lost_arrows, "ends of arrows have no span"),
-            (self.repeated, "ranges and marks that repeat other events were left out"),
-            (self.unmatched_ends, "ends of spans have no beginning"),
-            (self.counters.dropped, "values of counters are beyond the limit"),
-            (beyond, "spans are beyond the limits"),
-            (trace.dropped_details(), "spans lost their arguments, which are beyond the limit"),
-        ]);
+        self.note_repairs([cut, overlapping, lost_arrows, beyond, aggregated], trace.dropped_details());
         let phases = self.skipped.iter().map(|(phase, count)| format!("{count} of phase {phase:?}"));
         let phases: Vec<String> = phases.take(20).collect();
         if !phases.is_empty() {
@@ -82,9 +83,37 @@ impl Events {
         (trace, self.notes)
     }
 
-    fn count_notes(&mut self, counts: &[(u64, &str)]) {
-        let notes = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        self.notes.extend(notes);
+    /// Notes what was left out or changed, if anything.
+    fn note_repairs(&mut self, [cut, overlapping, lost_arrows, beyond, aggregated]: [u64; 5], lost_details: u64) {
+        let counts = [
+            (cut, "span was", "spans were", "shortened by up to 1 µs, so that spans nest"),
+            (overlapping, "lane was", "lanes were", "added for spans that overlap others of their thread"),
+            (lost_arrows, "end of an arrow has", "ends of arrows have", "no span"),
+            (
+                self.repeated,
+                "range or mark that repeats another event was",
+                "ranges and marks that repeat other events were",
+                "left out",
+            ),
+            (self.unmatched_ends, "end of a span has", "ends of spans have", "no beginning"),
+            (
+                self.impossible,
+                "event has an impossible time",
+                "events have impossible times",
+                "(a negative duration, or beyond 146 years), changed to the nearest possible",
+            ),
+            (self.counters.dropped, "value of a counter is", "values of counters are", "beyond the limit"),
+            (beyond, "span is", "spans are", "beyond the limits"),
+            (aggregated, "aggregated span is", "aggregated spans are", "not in this file; its times lack them"),
+            (
+                lost_details,
+                "span lost its arguments, which are",
+                "spans lost their arguments, which are",
+                "beyond the limit",
+            ),
+        ];
+        let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+        self.notes.extend(counts.map(|(count, one, many, what)| format!("{} {what}", counted(count, one, many))));
     }
 
     fn processes(&self) -> usize {
@@ -92,25 +121,17 @@ impl Events {
         hosts.map(|track| &track.process).collect::<std::collections::HashSet<_>>().len()
     }
 
-    fn environment(&mut self, trace: &mut Trace, first: i64) {
-        let text = |facts: &[(String, Value)], name: &str| {
-            facts.iter().find(|(known, _)| known == name).and_then(|(_, value)| match value {
-                Value::Text(text) => text.parse::<u64>().ok(),
-                Value::Int(value) => u64::try_from(*value).ok(),
-                _ => None,
-            })
-        };
-        let base = text(&self.facts, "baseTimeNanoseconds").unwrap_or(0);
+    fn environment(&mut self, trace: &mut Trace, first: i64, ours: bool) {
+        let base = number(&self.facts, "baseTimeNanoseconds").unwrap_or(0);
         let date = first.saturating_add_unsigned(base);
         if DATES.contains(&date) {
             trace.started_unix_ns = date.unsigned_abs();
         }
-        let ours = self.facts.iter().any(|(name, value)| name == "program" && *value == Value::Text("ellwand".into()));
         if ours {
-            trace.started_unix_ns = text(&self.facts, "started_unix_ns").unwrap_or(trace.started_unix_ns);
-            trace.lost = text(&self.facts, "dropped").unwrap_or(0);
-            const KNOWN: [&str; 7] =
-                ["program", "clock", "started_unix_ns", "open", "dropped", "dropped_details", "aggregated"];
+            trace.started_unix_ns = number(&self.facts, "started_unix_ns").unwrap_or(trace.started_unix_ns);
+            trace.lost = number(&self.facts, "dropped").unwrap_or(0);
+            const KNOWN: [&str; 8] =
+                ["program", "clock", "started_unix_ns", "wall_ns", "open", "dropped", "dropped_details", "aggregated"];
             self.facts.retain(|(name, _)| !KNOWN.contains(&name.as_str()));
         }
         self.facts.retain(|(name, _)| name != "displayTimeUnit");
@@ -121,6 +142,15 @@ impl Events {
         };
         trace.environment = std::mem::take(&mut self.facts);
     }
+}
+
+/// A fact that is a count.
+fn number(facts: &[(String, Value)], name: &str) -> Option<u64> {
+    facts.iter().find(|(known, _)| known == name).and_then(|(_, value)| match value {
+        Value::Text(text) => text.parse::<u64>().ok(),
+        Value::Int(value) => u64::try_from(*value).ok(),
+        _ => None,
+    })
 }
 
 /// The name of a lane, with its process where several have threads.
@@ -140,4 +170,15 @@ fn name(track: &Track, names: &Names, several: bool) -> String {
     }
     let process = names.processes.get(&track.process).cloned().unwrap_or_else(|| format!("process {}", track.process));
     format!("{process}: {thread}")
+}
+
+/// The kind of a lane.
+fn lane_kind(track: &Track, names: &Names) -> LaneKind {
+    if !track.stream {
+        return LaneKind::Thread;
+    }
+    let named = |table: &BTreeMap<String, String>| table.get(&track.process).filter(|name| !name.is_empty()).cloned();
+    let label = named(&names.labels).filter(|label| !label.eq_ignore_ascii_case("cpu"));
+    let numbered = track.device.map(|number| format!("device {number}"));
+    LaneKind::Stream { device: label.or(numbered).or_else(|| named(&names.processes)).unwrap_or_default() }
 }

@@ -10,4 +10,5 @@ mod scalar;
 mod tracks;
 
 pub(crate) use events::Events;
+pub(crate) use nest::is_thread;
 pub(crate) use scalar::{Args, Scalar};

@@ -1,11 +1,25 @@
 //! Turns the events of a thread, which may overlap in any way, into lanes on which spans nest.
 
-use ellwand_profile::{Detail, NONE, Span};
+use ellwand_profile::{Detail, LaneKind, NONE, Span, TraceLane};
 
-/// Overlaps up to this many ticks come from rounding; the earlier or inner span is cut.
+/// Overlaps up to this many ticks may come from rounding; the earlier or inner span is cut.
 const ROUNDING: u64 = 1000;
+/// Most that is cut of a span, as a divisor of its length, unless all times are rounded to [`ROUNDING`].
+const CUT: u64 = 10;
 /// Lanes per thread. Events of more than this many overlapping tasks are counted as lost.
 const MOST_LANES: usize = 64;
+const OVERLAP: &str = " (overlap ";
+
+/// The name of the `number`th lane for spans that overlap others of their thread.
+pub(crate) fn overlap_name(thread: &str, number: usize) -> String {
+    format!("{thread}{OVERLAP}{number})")
+}
+
+/// True for the lane of a thread of the host, false for a stream and for the names of [`overlap_name`].
+pub(crate) fn is_thread(lane: &TraceLane) -> bool {
+    let number = lane.name.rsplit_once(OVERLAP).and_then(|(_, rest)| rest.strip_suffix(')'));
+    lane.kind == LaneKind::Thread && number.is_none_or(|number| number.parse::<usize>().is_err())
+}
 
 /// The lanes of one thread.
 #[derive(Debug, Default)]
@@ -21,6 +35,10 @@ pub(crate) struct Nested {
 /// Nests spans by their times; open ones have no end. Details are numbered anew on each lane.
 pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
     let until = |span: &Span| if span.is_open() { u64::MAX } else { span.end };
+    let first = spans.first().map_or(0, |span| span.start);
+    let is_whole = |ticks: u64| ticks.is_multiple_of(ROUNDING);
+    let rounded = spans.iter().all(|span| is_whole(span.start.abs_diff(first)) && is_whole(span.ticks()));
+    let most = |length: u64| if rounded { ROUNDING } else { ROUNDING.min(length / CUT) };
     let mut nested = Nested::default();
     while !spans.is_empty() && nested.lanes.len() < MOST_LANES {
         // A stable sort: of spans with the same times the first in the file is the outer one.
@@ -31,33 +49,30 @@ pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
         for mut span in spans {
             let over = |lane: &[Span], top: usize| lane.get(top).map_or(0, until);
             while let Some(top) = stack.last().copied() {
-                let top_end = over(&lane, top);
-                if top_end > span.start && (top_end - span.start > ROUNDING || until(&span) <= top_end) {
-                    break;
-                }
-                if top_end > span.start
-                    && let Some(top) = lane.get_mut(top)
-                    && !top.is_open()
-                {
-                    top.end = span.start.max(top.start).max(1);
-                    nested.cut += 1;
-                }
-                stack.pop();
-            }
-            // A short span over the start of a much longer one gives way, such as the call that begins a range.
-            while let Some(top) = stack.last().copied() {
                 let (top_end, end) = (over(&lane, top), until(&span));
-                let length = lane.get(top).map_or(0, |top| top_end - top.start);
-                if end.saturating_sub(top_end) <= ROUNDING || end == u64::MAX || length > (end - span.start) / 10 {
+                let length = top_end.saturating_sub(lane.get(top).map_or(0, |top| top.start));
+                if top_end <= span.start {
+                    stack.pop();
+                } else if end <= top_end {
+                    break;
+                } else if top_end - span.start <= most(length) {
+                    if let Some(top) = lane.get_mut(top).filter(|top| !top.is_open()) {
+                        top.end = span.start.max(top.start).max(1);
+                        nested.cut += 1;
+                    }
+                    stack.pop();
+                } else if end - top_end > ROUNDING && end != u64::MAX && length <= (end - span.start) / 10 {
+                    // A short span over the start of a much longer one gives way, such as the call that begins a range.
+                    // All spans after it on the lane are inside it.
+                    rest.extend(lane.drain(top..));
+                    stack.pop();
+                } else {
                     break;
                 }
-                // All spans after it on the lane are inside it.
-                rest.extend(lane.drain(top..));
-                stack.pop();
             }
             let parent = stack.last().copied();
             if let Some(parent_end) = parent.map(|parent| over(&lane, parent)).filter(|limit| until(&span) > *limit) {
-                if span.is_open() || until(&span) - parent_end > ROUNDING {
+                if span.is_open() || until(&span) - parent_end > most(span.ticks()) {
                     rest.push(span);
                     continue;
                 }
@@ -123,6 +138,18 @@ mod tests {
         let child = nest(vec![span(10_000, 20_000), span(12_000, 20_400)], Vec::new());
         assert_eq!(shape(&child), [[(10_000, 20_000, -1), (12_000, 20_000, 0)]]);
         assert_eq!((siblings.cut, child.cut), (1, 1));
+    }
+
+    #[test]
+    fn at_most_a_tenth_is_cut_unless_all_times_are_rounded() {
+        let overlapping = nest(vec![span(10_000, 10_900), span(10_150, 11_050), span(10_300, 11_200)], Vec::new());
+        assert_eq!((overlapping.cut, overlapping.lanes.len()), (0, 3));
+        let child = nest(vec![span(10_000, 20_000), span(18_000, 20_900)], Vec::new());
+        assert_eq!((child.cut, child.lanes.len()), (0, 2));
+        let rounded = nest(vec![span(1, 10_001), span(8_001, 11_001), span(12_001, 14_001)], Vec::new());
+        assert_eq!(shape(&rounded), [[(1, 10_001, -1), (8_001, 10_001, 0), (12_001, 14_001, -1)]]);
+        let inner_too = nest(vec![span(1, 10_001), span(9_901, 10_001), span(9_951, 20_001)], Vec::new());
+        assert_eq!(shape(&inner_too), [vec![(1, 9_951, -1), (9_951, 20_001, -1)], vec![(9_901, 10_001, -1)]]);
     }
 
     #[test]

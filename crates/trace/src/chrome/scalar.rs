@@ -4,6 +4,7 @@ use std::fmt;
 
 use ellwand_profile::Value;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use crate::read::shortened;
 
@@ -35,11 +36,14 @@ impl Scalar {
         .filter(|value: &f64| value.is_finite())
     }
 
-    /// Microseconds as nanoseconds. Whole microseconds since 1970 have more digits in nanoseconds than an `f64`.
+    /// Microseconds as nanoseconds.
     pub(crate) fn nanos(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(value.saturating_mul(1000)),
-            other => other.number().map(|value| (value * 1e3).round() as i64),
+            other => {
+                let exact = other.text().and_then(|text| exact(text.trim()));
+                exact.or_else(|| other.number().map(|value| (value * 1e3).round() as i64))
+            }
         }
     }
 
@@ -112,6 +116,30 @@ impl<'de> Deserialize<'de> for Scalar {
         }
         deserializer.deserialize_any(Any)
     }
+}
+
+/// A time in nanoseconds, from microseconds. Those since 1970 have more digits than an `f64`.
+#[derive(Debug, Default)]
+pub(crate) struct Time(pub(crate) Option<i64>);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let other = || serde_json::from_str::<Scalar>(text.get()).ok()?.nanos();
+        Ok(Self(exact(text.get()).or_else(other)))
+    }
+}
+
+/// Microseconds in decimal digits as the nearest nanoseconds; `None` with an exponent and out of range.
+fn exact(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let ns = format!("{whole}{fraction:0<3.3}").parse::<i64>().ok()?;
+    let ns = ns.checked_add(fraction.as_bytes().get(3).is_some_and(|digit| *digit >= b'5').into())?;
+    Some(if digits.len() < text.len() { -ns } else { ns })
 }
 
 /// The members of an object. Nested values become their JSON text.

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ellwand_profile::{LaneKind, NONE, Trace};
+use ellwand_profile::{LaneKind, NONE, Span, Trace, TraceLane};
 
 use super::DiffError;
 use super::welch::Sample;
+use crate::chrome::is_thread;
 
 /// Groups of repetitions: enough for Student's distribution, few enough that neighbours hardly influence each other.
 const GROUPS: usize = 64;
+/// Share of the time in spans of the busiest thread that a root covers, unless the caller names it.
+const COVERED: f64 = 0.5;
 
 /// Times of a path.
 pub(super) struct Times {
@@ -56,7 +59,7 @@ impl Tree {
             .collect();
         nodes
             .insert(vec![root.to_string()], Times { total: repetitions, own_ns: Sample::of(&own, &frames.sizes).mean });
-        Self { repetitions, count: repetitions_of(trace, root), nodes }
+        Self { repetitions, count: repetitions_of(trace, root).0, nodes }
     }
 
     /// Every row of the summary; the time compared is that in spans, over all lanes.
@@ -78,11 +81,11 @@ pub(super) fn paths(a: &Tree, b: &Tree) -> BTreeSet<Vec<String>> {
     a.nodes.keys().chain(b.nodes.keys()).cloned().collect()
 }
 
-/// Number and ticks of ended outermost spans by name, on the first thread that has any of that name.
+/// Lane, number and nanoseconds of ended outermost spans by name, on the first thread that has any of that name.
 fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
     let mut roots: HashMap<&str, (usize, u64, f64)> = HashMap::new();
     for (number, lane) in trace.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == LaneKind::Thread) {
-        for span in lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open()) {
+        for span in outermost(lane) {
             let known = roots.entry(trace.name(span)).or_insert((number, 0, 0.0));
             if known.0 == number {
                 *known = (number, known.1 + 1, known.2 + trace.duration_ns(span));
@@ -92,17 +95,32 @@ fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
     roots
 }
 
-fn repetitions_of(trace: &Trace, root: &str) -> u64 {
-    roots(trace).get(root).map_or(0, |known| known.1)
+/// Ended outermost spans.
+fn outermost(lane: &TraceLane) -> impl Iterator<Item = &Span> {
+    lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open())
 }
 
-/// The outermost operation with the most time in the baseline that both repeat.
+/// Number and nanoseconds of the repetitions of a root.
+pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
+    roots(trace).get(root).map_or((0, 0.0), |known| (known.1, known.2))
+}
+
+/// Outermost operations that a profile repeats and that cover enough of its time, with their nanoseconds.
+fn candidates(trace: &Trace) -> HashMap<&str, f64> {
+    let ns = |lane: &TraceLane| outermost(lane).map(|span| trace.duration_ns(span)).sum::<f64>();
+    let busiest = trace.lanes.iter().filter(|lane| is_thread(lane)).map(ns).fold(0.0, f64::max);
+    let covers = |(number, count, ns): (usize, u64, f64)| {
+        trace.lanes.get(number).is_some_and(is_thread) && count >= 2 && ns >= COVERED * busiest
+    };
+    roots(trace).into_iter().filter(|(_, known)| covers(*known)).map(|(name, known)| (name, known.2)).collect()
+}
+
+/// The outermost operation with the most time in the baseline that covers enough time of both profiles.
 pub(super) fn common_root(baseline: &Trace, candidate: &Trace) -> Option<String> {
-    let others = roots(candidate);
-    let both =
-        |(name, known): &(&str, (usize, u64, f64))| known.1 >= 2 && others.get(name).is_some_and(|other| other.1 >= 2);
-    let mut known: Vec<(&str, (usize, u64, f64))> = roots(baseline).into_iter().filter(both).collect();
-    known.sort_by(|a, b| b.1.2.total_cmp(&a.1.2).then(a.0.cmp(b.0)));
+    let others = candidates(candidate);
+    let mut known: Vec<(&str, f64)> =
+        candidates(baseline).into_iter().filter(|(name, _)| others.contains_key(name)).collect();
+    known.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     known.first().map(|(name, _)| (*name).to_string())
 }
 

@@ -19,13 +19,15 @@ use serde::{Serialize, Serializer};
 use align::Tree;
 use welch::{Sample, holm};
 
+use crate::read::counted;
+
 pub use welch::Ratio;
 
 /// How profiles are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOptions {
     /// The repeated operation that is compared; `None` chooses the outermost one with the most time that both profiles
-    /// repeat.
+    /// repeat and that covers half of the time in spans of the busiest thread, or else the whole profiles.
     pub root: Option<String>,
     /// Ratios within `1 / (1 + rope) ..= 1 + rope` count as the same.
     pub rope: f64,
@@ -146,11 +148,19 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
     let trees = [baseline, candidate].map(|trace| Tree::of(trace, root.as_deref()));
     let mut notes = Vec::new();
     if root.is_none() {
-        notes.push("no outermost operation is repeated in both profiles, so that nothing is known about the spread: whole profiles are compared, without intervals".to_string());
+        notes.push("no outermost operation is repeated in both profiles and covers half of the time in spans of their busiest threads, so the spread is unknown: whole profiles are compared, without intervals".to_string());
     }
     for (trace, side) in [(baseline, "baseline"), (candidate, "candidate")] {
+        if let Some(root) = &root {
+            let share = align::repetitions_of(trace, root).1 / trace.wall_ns();
+            if share < 0.5 {
+                let root = ellwand_profile::table::shortened(root, 200);
+                notes.push(format!("{root} covers {:.1} % of the elapsed time of the {side}", share * 100.0));
+            }
+        }
         if trace.dropped() > 0 {
-            notes.push(format!("the {side} lost {} spans: its times are lower bounds", trace.dropped()));
+            let lost = counted(trace.dropped(), "span", "spans");
+            notes.push(format!("the {side} lost {lost}: its times are lower bounds"));
         }
     }
     let [a, b] = &trees;

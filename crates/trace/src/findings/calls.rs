@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use ellwand_profile::Span;
 
-use super::facts::on_host;
 use super::inputs::Inputs;
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
+use crate::chrome::is_thread;
 
 pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
@@ -116,7 +116,7 @@ pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding
     let mut found = Vec::new();
     for (_, name, spans) in facts.sites() {
         let mut lanes: BTreeMap<*const ellwand_profile::TraceLane, (f64, &str, Vec<&Span>)> = BTreeMap::new();
-        for (lane, span) in spans.into_iter().filter(|(lane, _)| on_host(lane)) {
+        for (lane, span) in spans.into_iter().filter(|(lane, _)| is_thread(lane)) {
             let own = lanes.entry(std::ptr::from_ref(lane)).or_insert((0.0, &lane.name, Vec::new()));
             own.0 += facts.trace.duration_ns(span);
             own.2.push(span);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ellwand_profile::{Breakdown, Kind, LaneKind, Part, Row, Span, Summary, Trace, TraceLane};
+use ellwand_profile::{Breakdown, Kind, Part, Row, Span, Summary, Trace, TraceLane};
 
 use super::ProfileFinding;
 
@@ -109,9 +109,4 @@ impl<'a> Facts<'a> {
         let range = |span: &Span| (self.trace.since_start_ns(span.start), self.trace.since_start_ns(span.end));
         spans.into_iter().map(range).collect()
     }
-}
-
-/// True on a thread of the host.
-pub(super) fn on_host(lane: &TraceLane) -> bool {
-    lane.kind == LaneKind::Thread
 }

@@ -28,6 +28,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     }
 }
 
+/// A count with its noun.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A reader of JSON that fails where the parser would store too much: a small compressed file can hold an endless text,
 /// and a large one a single string or nothing but brackets.
 pub(crate) struct Limited<R> {

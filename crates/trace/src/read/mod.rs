@@ -19,7 +19,7 @@ pub use limits::{MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT};
 
 use document::{Document, Top};
 pub(crate) use each::Each;
-pub(crate) use limits::shortened;
+pub(crate) use limits::{counted, shortened};
 
 /// The format of a file that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,8 @@ use std::io::{self, Write};
 
 use ellwand_profile::Trace;
 
+use crate::read::counted;
+
 /// A format that profiles are written in.
 pub struct Format {
     /// Name on the command line.
@@ -21,8 +23,22 @@ pub struct Format {
     pub extension: &'static str,
     /// What it is for, and what it cannot hold.
     pub about: &'static str,
+    /// True if aggregated spans are written too.
+    pub aggregated: bool,
     /// Writes a profile.
     pub write: fn(&Trace, &mut dyn Write) -> io::Result<()>,
+}
+
+impl Format {
+    /// What a file of this format lacks of the profile, in one sentence.
+    pub fn left_out(&self, trace: &Trace) -> Option<String> {
+        let totals = trace.lanes.iter().flat_map(|lane| &lane.totals);
+        let count = totals.fold(0_u64, |sum, total| sum.saturating_add(total.count));
+        (count > 0 && !self.aggregated).then(|| {
+            let spans = counted(count, "aggregated span is", "aggregated spans are");
+            format!("{spans} left out, because {} has no place for them", self.name)
+        })
+    }
 }
 
 /// Every format. To add one, add a row.
@@ -31,54 +47,63 @@ pub const FORMATS: &[Format] = &[
         name: "json",
         extension: "json",
         about: "everything, for `ellwand profile`, `ellwand view` and scripts (docs/profile-format.md)",
+        aggregated: true,
         write: |trace, out| trace.write_json(out),
     },
     Format {
         name: "chrome",
         extension: "trace.json",
         about: "Chrome trace events, for chrome://tracing, Perfetto and VizTracer; without aggregated spans",
+        aggregated: false,
         write: |trace, out| trace.write_chrome(&trace.name, out),
     },
     Format {
         name: "perfetto",
         extension: "pftrace",
         about: "Perfetto protobuf, for ui.perfetto.dev and trace_processor; without aggregated spans",
+        aggregated: false,
         write: perfetto::write,
     },
     Format {
         name: "speedscope",
         extension: "speedscope.json",
         about: "speedscope, for www.speedscope.app; without details and links",
+        aggregated: true,
         write: speedscope::write,
     },
     Format {
         name: "folded",
         extension: "folded",
         about: "folded stacks with self times in nanoseconds, for flamegraph.pl and inferno; without times of day",
+        aggregated: true,
         write: folded::write,
     },
     Format {
         name: "pprof",
         extension: "pb.gz",
         about: "pprof protobuf, for `go tool pprof` and pprof viewers: calls and self time by stack",
+        aggregated: true,
         write: pprof::write,
     },
     Format {
         name: "otlp",
         extension: "otlp.pb",
         about: "OpenTelemetry spans as protobuf, to POST to /v1/traces of a collector; without aggregated spans",
+        aggregated: false,
         write: otlp::write,
     },
     Format {
         name: "otlp-metrics",
         extension: "otlp-metrics.pb",
         about: "OpenTelemetry metrics as protobuf, to POST to /v1/metrics: calls, times and counters by operation",
+        aggregated: true,
         write: metrics::write_otlp,
     },
     Format {
         name: "prometheus",
         extension: "prom",
         about: "Prometheus text for a textfile collector: calls, times and counters by operation",
+        aggregated: true,
         write: metrics::write_prometheus,
     },
 ];

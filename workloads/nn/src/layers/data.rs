@@ -90,7 +90,9 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
                 if !enough {
                     let problem = format!("its shape {whole:?} has {axis} {extent}, the case asks for {wanted}");
                     let expected = if *axis == "dimension" { "the same" } else { "at least as many" };
-                    return Err(InputError::new("x", problem, expected).help(format!("{axis}={extent}")));
+                    let [batch, sequence, dimension] = extents;
+                    let all = format!("batch={batch} sequence={sequence} dimension={dimension} takes all of it");
+                    return Err(InputError::new("x", problem, expected).help(all));
                 }
             }
         }

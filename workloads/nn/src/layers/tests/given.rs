@@ -43,7 +43,10 @@ fn a_case_takes_the_leading_part_of_larger_arrays() {
     assert_eq!(inputs.f32("x").unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
     assert_eq!(inputs.get("labels").unwrap().shape(), [1, 2]);
     let few = adopt(Op::Gelu, Tensors::new().with("x", array(&[1, 1, 4])), Fit::Case).unwrap_err();
-    assert!(few.contains("sequence 1, the case asks for 2") && few.contains("hint: sequence=1"), "{few}");
+    assert!(
+        few.contains("sequence 1, the case asks for 2") && few.contains("hint: batch=1 sequence=1 dimension=4 "),
+        "{few}"
+    );
     let cut = adopt(Op::Gelu, Tensors::new().with("x", array(&[1, 2, 8])), Fit::Case).unwrap_err();
     assert!(cut.contains("dimension 8, the case asks for 4"), "{cut}");
 }

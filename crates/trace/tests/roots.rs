@@ -1,0 +1,77 @@
+//! Which operation of two profiles is compared.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{lane, site, span};
+use ellwand_profile::{Kind, NONE, Trace, TraceLane};
+use ellwand_stats::Difference;
+use ellwand_trace::{Diff, DiffOptions, diff, read_from};
+
+fn of(lanes: Vec<TraceLane>, end: u64) -> Trace {
+    let sites = ["main", "heartbeat"].map(|name| site(name, Kind::Cpu)).to_vec();
+    Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
+}
+
+/// One outermost span of `length` ns, and a thread with 20 short ones in the first 10 000 ns.
+fn with_heartbeats(length: u64) -> Trace {
+    let beats = (0..20).map(|at| span(2, NONE, 1 + 500 * at, 31 + 500 * at + at % 3)).collect();
+    of(vec![lane("main", vec![span(1, NONE, 1, 1 + length)]), lane("beats", beats)], 1 + length)
+}
+
+fn compared(baseline: &Trace, candidate: &Trace, root: Option<&str>) -> Diff {
+    diff(baseline, candidate, &DiffOptions { root: root.map(str::to_string), ..DiffOptions::default() }).unwrap()
+}
+
+#[test]
+fn an_operation_that_covers_little_time_is_not_chosen_as_the_root() {
+    let (baseline, candidate) = (with_heartbeats(10_000), with_heartbeats(30_000));
+    let whole = compared(&baseline, &candidate, None);
+    assert_eq!((&whole.root, whole.notes.len()), (&None, 1), "{:?}", whole.notes);
+    assert!(matches!(whole.verdict, Difference::Undecided { .. }) && whole.change_ns == 20_000.0, "{whole}");
+    let named = compared(&baseline, &candidate, Some("heartbeat"));
+    assert_eq!(
+        named.notes,
+        [
+            "heartbeat covers 6.2 % of the elapsed time of the baseline",
+            "heartbeat covers 2.1 % of the elapsed time of the candidate"
+        ]
+    );
+}
+
+#[test]
+fn a_root_may_be_short_compared_with_idle_time() {
+    let idle = || of(with_heartbeats(10_000).lanes.split_off(1), 100_000);
+    let diff = compared(&idle(), &idle(), None);
+    assert_eq!((diff.root.as_deref(), diff.notes.len()), (Some("heartbeat"), 2), "{diff}");
+}
+
+/// `module` holds 8 steps, each of which overlaps a helper, so that the helpers get another lane.
+fn with_helpers(scale: u64) -> Trace {
+    let event = |name: &str, ts, dur| format!(r#"{{"ph":"X","name":"{name}","ts":{ts},"dur":{dur},"pid":1,"tid":1}}"#);
+    let mut events = vec![event("module", 0, 10_000 * scale)];
+    for at in 0..8 {
+        let start = 10 + 1_200 * scale * at;
+        events.extend([event("step", start, 1_000 * scale), event("helper", start + 1_000 * scale - 5, 30)]);
+    }
+    read_from(format!("[{}]", events.join(",")).as_bytes()).unwrap().trace
+}
+
+#[test]
+fn spans_that_overlap_others_of_their_thread_are_never_the_root() {
+    assert!(with_helpers(1).lanes.iter().any(|lane| lane.name == "thread 1 (overlap 1)"));
+    let diff = compared(&with_helpers(1), &with_helpers(3), None);
+    assert_eq!((&diff.root, diff.change_ns > 19e6), (&None, true), "{diff}");
+    // The lane is alone in a profile without the spans that it overlaps.
+    let mut alone = with_helpers(1);
+    alone.lanes.retain(|lane| lane.name != "thread 1");
+    assert_eq!(compared(&alone, &alone, None).root, None);
+}
+
+#[test]
+fn a_lost_span_is_one_span() {
+    let mut lossy = with_heartbeats(10_000);
+    lossy.lost = 1;
+    let notes = compared(&lossy, &with_heartbeats(10_000), None).notes;
+    assert!(notes.contains(&"the baseline lost 1 span: its times are lower bounds".to_string()), "{notes:?}");
+}
