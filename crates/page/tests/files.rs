@@ -59,6 +59,17 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
     let shown = table(&mut browser);
     assert_eq!((number(&shown["0"]["self"]), number(&shown["1"]["total"])), (70_000.0, 30_000.0));
     assert!(browser.eval("document.getElementById('message').hidden").as_bool().unwrap());
+    let text = chrome.to_string();
+    let mut members = Vec::new();
+    for half in [&text.as_bytes()[..40], &text.as_bytes()[40..]] {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(half).unwrap();
+        members.extend(gzip.finish().unwrap());
+    }
+    let path = write("members.json.gz", &members);
+    browser.pick("#file", &path);
+    browser.wait("document.querySelector('h1').textContent === 'members.json.gz'");
+    assert!(browser.eval("!document.getElementById('partial').hidden").as_bool().unwrap(), "the note on Chrome traces");
     let path = write("again.json", golden::document().to_string().as_bytes());
     browser.pick("#file", &path);
     browser.wait("document.querySelector('h1').textContent.includes('golden')");
@@ -149,6 +160,46 @@ fn views_are_saved_as_csv_markdown_and_svg() {
     save("#flame [data-export=csv]", "path,calls,total_ns,self_ns", "request;visit;visit;visit");
     save("#time [data-export=svg]", "<svg", "encode");
     save("#memory [data-export=csv]", "track,at_ns,value,unit", "heap,33000,");
+    clean(&browser);
+}
+
+/// `ellwand view` reads causes and memory too; the times of both agree, and the page says what it leaves out.
+#[test]
+fn a_trace_of_pytorch_is_opened_without_the_ranges_of_its_profiler() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let path = folder.path().join("gpu.json");
+    std::fs::write(&path, include_bytes!("../../trace/tests/files/pytorch-gpu.json")).unwrap();
+    assert!(browser.eval("document.getElementById('partial').hidden").as_bool().unwrap());
+    browser.pick("#file", &path);
+    browser.wait("document.querySelector('h1').textContent === 'gpu.json'");
+    let value = "document.querySelector('[data-card=CARD] .value').textContent";
+    for (card, wanted) in [("wall", "1.60 ms"), ("calls", "10"), ("host", "81.4 %"), ("cost", "unknown")] {
+        assert_eq!(browser.text(&value.replace("CARD", card)), wanted, "{card}");
+    }
+    let note = browser.text("document.getElementById('partial').innerText");
+    assert!(note.contains("gpu.json") && note.contains("`ellwand view FILE` reads all of it"), "{note}");
+    clean(&browser);
+}
+
+#[test]
+fn values_are_rounded_and_counted_as_by_the_command_line() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let mut show = |wall_ns: f64| {
+        let document = json!({"format": "ellwand profile", "version": 1, "name": wall_ns.to_string(), "wall_ns": wall_ns,
+            "operations": [{"name": "a", "kind": "cpu"}], "lanes": [{"name": "main", "kind": "thread"}],
+            "cost": {"span_ns": 21.0, "empty_ns": null}, "losses": {"spans": 1},
+            "entries": {"operation": [0], "lane": [0], "start_ns": [0], "duration_ns": [null]}});
+        let path = folder.path().join("one.json");
+        std::fs::write(&path, document.to_string()).unwrap();
+        browser.pick("#file", &path);
+        browser.wait(&format!("document.querySelector('h1').textContent === '{wall_ns}'"));
+        let text = browser.text("document.getElementById('cards').innerText");
+        assert!(text.contains("1 operation, 1 open") && text.contains("unknown"), "{text}");
+        assert!(browser.text("document.getElementById('losses').textContent").starts_with("1 span was lost because"));
+        browser.text("document.querySelector('[data-card=wall] .value').textContent")
+    };
+    let shown = [0.0, 300_500.0, 301_500.0, 300_600.0, 2_125.0, 9_996.0].map(&mut show);
+    assert_eq!(shown, ["0 ns", "300 µs", "302 µs", "301 µs", "2.12 µs", "10.0 µs"]);
     clean(&browser);
 }
 

@@ -115,6 +115,33 @@ fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 
+/// Rows of few samples have no interval; zero would not fit on a logarithmic axis.
+#[test]
+fn rows_without_an_interval_are_drawn_without_error_bars() {
+    let mut report = report();
+    let section = &mut report["workloads"][0];
+    for row in section["rows"].as_array_mut().unwrap().iter_mut().filter(|row| row["implementation"] == "fused") {
+        for one in ["low", "high"] {
+            row["metrics"]["time"][one] = Value::Null;
+            row["speedup"][one] = Value::Null;
+        }
+    }
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
+    let chart = "[...document.querySelectorAll('#workload-attention-core .chart')].find(c => c.ariaLabel.startsWith('Scaling'))";
+    browser.eval(&format!("{chart}.scrollIntoView()"));
+    browser.wait(&format!("{chart}.dataset.drawn"));
+    let bars = browser.eval(&format!(
+        "Object.fromEntries({chart}.data.map((line, i) => [line.name, {chart}.querySelectorAll('.trace')[i].querySelectorAll('path.yerror').length]))"
+    ));
+    assert_eq!(bars["fused"], json!(0), "{bars}");
+    assert!(bars["naive"].as_u64() > Some(1), "{bars}");
+    let fused = "[...document.querySelectorAll('#workload-attention-core .results tbody tr')].find(r => r.textContent.startsWith('fused'))";
+    assert_eq!(browser.text(&format!("{fused}.cells[2].textContent")), "–");
+    assert!(!browser.text("document.querySelector('main').textContent").contains("– to –"));
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
 #[test]
 fn other_json_is_refused() {
     assert!(run_page(&json!([1]), &mut Vec::new()).is_err());

@@ -81,12 +81,12 @@ fn show(args: &ShowArgs) -> Outcome {
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
 }
 
-fn counted(count: impl std::fmt::Display + PartialEq<u8>, what: &str) -> String {
+fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
-    let threads = trace.lanes.len();
+    let threads = trace.lanes.len() as u64;
     writeln!(
         out,
         "{} · {} · {} on {}",

@@ -125,7 +125,8 @@ impl Browser {
         let params = &event["params"];
         match event["method"].as_str().unwrap_or("") {
             "Runtime.exceptionThrown" => self.complaints.push(params["exceptionDetails"].to_string()),
-            "Runtime.consoleAPICalled" if params["type"] == "error" || params["type"] == "warning" => {
+            // Plotly warns with console.trace.
+            "Runtime.consoleAPICalled" if ["error", "warning", "trace"].iter().any(|one| params["type"] == *one) => {
                 self.complaints.push(params["args"].to_string());
             }
             "Log.entryAdded" => self.complaints.push(params["entry"]["text"].to_string()),

@@ -7,8 +7,18 @@ const SPACE = "\u00a0";
 export function significant(value, digits = 3) {
   if (!Number.isFinite(value)) return DASH;
   if (value === 0) return "0";
-  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value)) + 1e-12));
-  return value.toFixed(Math.min(decimals, 12));
+  // Rounded first, because rounding can change the decade: 9.996 becomes 10.0, not 10.00.
+  const rounded = Math.abs(Number(value.toPrecision(digits)));
+  return fixed(value, Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(rounded) + 1e-12))));
+}
+
+// Half to even, as the command line rounds; toFixed rounds half away from zero.
+function fixed(value, decimals) {
+  const exact = value.toFixed(decimals + 1);
+  // Only a multiple of this power of two can lie exactly in the middle.
+  const middle = Math.abs(value) < 1e21 && Number.isInteger(value * 2 ** (decimals + 1)) && exact.endsWith("5");
+  const down = exact.slice(0, -1).replace(/\.$/, "");
+  return middle && Number(down.at(-1)) % 2 === 0 ? down : value.toFixed(decimals);
 }
 
 // A value and its unit; the steps are [factor, unit] from the largest.
@@ -41,6 +51,11 @@ export function rate(value, unit) {
 export function count(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
   return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+// A number and its noun: "1 span", "2 spans".
+export function counted(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
 }
 
 export function percent(share) {

@@ -2,13 +2,15 @@
 import { tokens } from "../base/color.js";
 import { percent, ratio, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { caseName, human, measured, metric, plain } from "./model.js";
+import { caseName, human, interval, measured, metric, plain } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
 // Ticks of a logarithmic axis of times, in words.
 export function timeTicks(values) {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  // Zero and missing values have no place on a logarithmic axis.
+  const known = values.filter((value) => value > 0);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
   const [from, to] = [Math.floor(Math.log10(low)) - 1, Math.ceil(Math.log10(high)) + 1];
   const factors = to - from > 5 ? [1] : high / low > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   const ticks = [];
@@ -57,12 +59,12 @@ export function scaling(chart, axis, rows, look) {
     return {
       type: "scatter", mode: "lines+markers", name: plain(name(line[0], all)), x: line.map(at), y: times.map((one) => one.median), line: { color: colour, width: 2 },
       marker: { color: colour, symbol: look.symbol(line[0].implementation), size: 8 },
-      error_y: { type: "data", symmetric: false, array: times.map((one) => one.high - one.median), arrayminus: times.map((one) => one.median - one.low), color: colour, thickness: 1, width: 3 },
-      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${human(times[i].low, "s")} to ${human(times[i].high, "s")})`), hoverinfo: "text",
+      error_y: { type: "data", symmetric: false, array: times.map((one) => (one.high ?? NaN) - one.median), arrayminus: times.map((one) => one.median - (one.low ?? NaN)), color: colour, thickness: 1, width: 3 },
+      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${interval(times[i], (one) => human(one, "s")) ?? "no interval"})`), hoverinfo: "text",
     };
   }), {
     xaxis: { title: plain(axis.unit ? `${axis.name} (${axis.unit})` : axis.name), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },
-    yaxis: { ...timeTicks(all.flatMap((row) => [metric(row, "time").low, metric(row, "time").high])), title: "Median time" }, showlegend: true, legend: { orientation: "h", y: -0.28 },
+    yaxis: { ...timeTicks(all.flatMap((row) => { const { low, median, high } = metric(row, "time"); return [low, median, high]; })), title: "Median time" }, showlegend: true, legend: { orientation: "h", y: -0.28 },
   });
 }
 
@@ -89,8 +91,8 @@ export function speedups(chart, section, look) {
 
 function hover(row) {
   if (!row) return "";
-  const { ratio: value, low, high, baseline } = row.speedup;
-  return `${plain(row.implementation)} over ${plain(baseline)}<br>${ratio(value)} (${ratio(low)} to ${ratio(high)})`;
+  const { ratio: value, baseline } = row.speedup;
+  return `${plain(row.implementation)} over ${plain(baseline)}<br>${ratio(value)} (${interval(row.speedup, ratio) ?? "no interval"})`;
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c" };

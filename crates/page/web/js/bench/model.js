@@ -43,6 +43,11 @@ export function human(value, unit) {
   return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
 }
 
+// The interval of a value in words; null without one, which rows of few samples lack.
+export function interval({ low, high }, text) {
+  return Number.isFinite(low) && Number.isFinite(high) ? `${text(low)} to ${text(high)}` : null;
+}
+
 export function lookup(list, id) {
   return list.find((one) => one.id === id);
 }

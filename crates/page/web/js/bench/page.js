@@ -1,10 +1,11 @@
 // The page of a report: what was run, what it shows, and how far it can be trusted.
 import { append, empty, h, section } from "../base/dom.js";
-import { bytes, count, label, percent, ratio, significant } from "../base/format.js";
+import { bytes, count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
 import { human, looks, measured } from "./model.js";
 import { workloadView } from "./section.js";
+import { spansViews } from "./spans.js";
 import { tools } from "./tools.js";
 import { verdictsView } from "./verdicts.js";
 import { domainViews } from "./views.js";
@@ -16,7 +17,7 @@ export async function startRun(app) {
   const look = looks(report);
   const sections = [
     findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
-    ...report.workloads.map((one) => workloadView(report, one, look, redraws)), ...spans(report), trust(report), machine(report),
+    ...report.workloads.map((one) => workloadView(report, one, look, redraws)), ...spansViews(report), trust(report), machine(report),
   ].filter(Boolean);
   append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
@@ -26,7 +27,7 @@ export async function startRun(app) {
 
 function header(report, sections, redraws) {
   const run = report.runs[0];
-  const names = report.workloads.map((one) => one.workload);
+  const names = [...new Set([...report.workloads, ...(report.spans ?? [])].map((one) => one.workload))];
   const facts = [run?.started, run?.environment.cpu, report.runs.length > 1 && `${report.runs.length} runs`].filter(Boolean);
   document.title = `${names.slice(0, 3).join(", ") || "Report"} · Ellwand`;
   return h("header", { class: "top" },
@@ -47,14 +48,15 @@ function cards(report) {
   const best = rows.filter((row) => row.best && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
   // More than a ceiling allows is a fault of the ceiling or of the count, which the findings name.
   const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0 && row.metrics["roofline-fraction"].median <= 1.05).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
-  const verdicts = report.comparisons ?? [];
+  const [verdicts, spans] = [report.comparisons ?? [], report.spans ?? []];
   const card = (title, value, note) => h("div", { class: "card" }, h("h3", {}, title), h("p", { class: "value" }, value), h("p", { class: "note" }, note));
   return h("div", { class: "cards", id: "cards" },
-    card("Workloads", count(report.workloads.length), `${count(report.workloads.reduce((sum, one) => sum + one.cases.length, 0))} cases`),
-    card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
+    rows.length > 0 && card("Workloads", count(report.workloads.length), counted(report.workloads.reduce((sum, one) => sum + one.cases.length, 0), "case")),
+    rows.length > 0 && card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
     best && card("Largest speed-up", ratio(best.speedup.ratio), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
     nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), label(nearest.implementation, 24)),
     verdicts.length > 0 && card("Verdicts", count(verdicts.length), ["faster", "slower", "same", "undecided"].map((word) => [word, verdicts.filter((one) => one.verdict === word).length]).filter(([, n]) => n > 0).map(([word, n]) => `${n} ${word}`).join(", ")),
+    spans.length > 0 && card("Components", count(spans.length), `${spans.length === 1 ? "table" : "tables"} from runs with spans`),
     card("Findings", count(report.findings.length), classes(report)));
 }
 
@@ -76,18 +78,6 @@ function findings(report) {
   return element;
 }
 
-// Components inside implementations, from separate runs with spans.
-function spans(report) {
-  return (report.spans ?? []).map((table, i) => {
-    const { element, body } = section(`spans-${i}`, `Inside ${table.implementation ?? table.workload ?? "an implementation"}`, "From a separate run with spans; its times are never the headline.", []);
-    const rows = table.rows ?? [];
-    const keys = rows.length > 0 ? Object.keys(rows[0]).filter((key) => typeof rows[0][key] !== "object") : [];
-    body.append(rows.length === 0 ? empty("No spans.") : h("div", { class: "scroll" }, h("table", { class: "facts" }, h("thead", {}, h("tr", {}, keys.map((key) => h("th", { scope: "col" }, key.replaceAll("_", " "))))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, keys.map((key) => h("td", {}, typeof row[key] === "number" ? (key.endsWith("_s") ? human(row[key], "s") : significant(row[key], 4)) : String(row[key] ?? "–")))))))));
-    return element;
-  });
-}
-
 function trust(report) {
   const { element, body } = section("trust", "How far to trust this", null, []);
   body.append(h("h3", {}, "Self-check"), ...report.runs.map((run) => h("p", {}, run.trust)), h("h3", {}, "Limits"), h("ul", { class: "plain" }, report.limits.map((one) => h("li", {}, one))));
@@ -103,7 +93,7 @@ function machine(report) {
     const ceilings = env.ceilings ?? [];
     body.append(h("div", { class: "columns" },
       h("div", {}, h("h3", {}, label(run.id, 40)), h("table", { class: "facts" }, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, String(value))))))),
-      h("div", {}, h("h3", {}, "Measured ceilings"), ceilings.length === 0 ? empty("Not measured: run `ellwand machine`.") : h("details", { open: ceilings.length <= 12 }, h("summary", {}, `${ceilings.length} ceilings`), h("table", { class: "facts" },
+      h("div", {}, h("h3", {}, "Measured ceilings"), ceilings.length === 0 ? empty("Not measured: run `ellwand machine`.") : h("details", { open: ceilings.length <= 12 }, h("summary", {}, counted(ceilings.length, "ceiling")), h("table", { class: "facts" },
         h("tbody", {}, ceilings.map((one) => h("tr", {}, h("th", { scope: "row" }, [one.kind, one.level, one.footprint_bytes > 0 && bytes(one.footprint_bytes)].filter(Boolean).join(" ")), h("td", {}, `${one.implementation}, ${one.parallelism === "single" ? "1 thread" : "all threads"}`), h("td", {}, ceiling(one))))))))));
   }
   return element;

@@ -1,9 +1,9 @@
 // One workload of a report: its results as a table, and its charts.
 import { append, button, h, section as frame, select } from "../base/dom.js";
-import { count, label, percent, ratio } from "../base/format.js";
+import { count, counted, label, percent, ratio } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { caseName, human, measured, metric } from "./model.js";
+import { caseName, human, interval, measured, metric } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
 
 export function workloadView(report, section, look, redraws) {
@@ -19,11 +19,11 @@ const HEAD = ["Implementation", "Time", "95 % interval", "Samples", "Speed-up", 
 
 function cells(row) {
   const value = metric(row, "time");
-  const { ratio: speedup, low, high, is_baseline: base, unavailable } = row.speedup ?? {};
+  const { ratio: speedup, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
-    row.implementation, known ? human(value.median, "s") : "–", known ? `${human(value.low, "s")} to ${human(value.high, "s")}` : "", count(row.samples),
-    base ? "baseline" : speedup > 0 ? ratio(speedup) : "–", !base && speedup > 0 ? `${ratio(low)} to ${ratio(high)}` : (unavailable ?? ""),
+    row.implementation, known ? human(value.median, "s") : "–", known ? (interval(value, (one) => human(one, "s")) ?? "–") : "", count(row.samples),
+    base ? "baseline" : speedup > 0 ? ratio(speedup) : "–", !base && speedup > 0 ? (interval(row.speedup, ratio) ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : row.status.word,
   ];
 }
@@ -113,5 +113,5 @@ function groupsOf(section, axis) {
 
 function remarks(section) {
   if (section.remarks.length === 0) return null;
-  return h("details", {}, h("summary", {}, `${section.remarks.length} remarks`), h("ul", { class: "plain" }, section.remarks.map((one) => h("li", {}, one.text, h("span", { class: "note" }, ` ${one.rows} of ${one.of} rows`)))));
+  return h("details", {}, h("summary", {}, counted(section.remarks.length, "remark")), h("ul", { class: "plain" }, section.remarks.map((one) => h("li", {}, one.text, h("span", { class: "note" }, ` ${one.rows} of ${one.of} rows`)))));
 }

@@ -210,6 +210,11 @@ function addTotals(profile, rows) {
   });
 }
 
+// A file may hold null for what an empty span measures: then the profiler's own cost is unknown.
+export function knowsCost({ cost }) {
+  return cost?.span_ns > 0 && cost.empty_ns !== null;
+}
+
 function finish(one, profile, wall) {
   const none = one.calls === 0;
   one.mean = none ? null : one.sum / one.calls;
@@ -219,7 +224,7 @@ function finish(one, profile, wall) {
   one.share = wall > 0 ? one.total / wall : null;
   const cost = profile.cost;
   // A span measures empty_ns of its own cost; the rest falls into the span around it.
-  one.overhead = cost?.span_ns > 0 ? one.hosted * (cost.empty_ns ?? 0) + one.nested * cost.span_ns : null;
+  one.overhead = knowsCost(profile) ? one.hosted * (cost.empty_ns ?? 0) + one.nested * cost.span_ns : null;
   one.gb_per_s = one.bytes > 0 && one.total > 0 ? one.bytes / one.total : null;
 }
 

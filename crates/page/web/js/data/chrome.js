@@ -6,7 +6,13 @@ import { build } from "./model.js";
 const CALL = [[/synchronize|streamwait|eventwait/i, "sync"], [/malloc|memalloc|free|hostalloc|hostregister/i, "allocation"],
   [/moduleload|libraryload|nvrtc|linkcreate|linkadd/i, "compile"], [/launch|memcpy|memset|eventrecord/i, "launch"], [/^/, "cpu"]];
 const COPY = [[/htod|host to device/i, "host-to-device"], [/dtoh|device to host/i, "device-to-host"], [/^/, "device-to-device"]];
-const KINDS = { kernel: [[/^/, "kernel"]], gpu_memset: [[/^/, "kernel"]], gpu_memcpy: COPY, cuda_runtime: CALL, cuda_driver: CALL };
+const KERNEL = [[/^/, "kernel"]];
+const KINDS = {
+  kernel: KERNEL, gpu_memset: KERNEL, gpu_memcpy: COPY, cuda_runtime: CALL, cuda_driver: CALL, hip_runtime: CALL, hip_driver: CALL,
+  xpu_runtime: CALL, mtia_runtime: CALL, privateuse1_runtime: CALL, overhead: [[/^/, "instrumentation"]],
+};
+// Ranges and marks of the device that repeat what the calls of the host show.
+const REPEATED = new Set(["gpu_user_annotation", "cuda_sync"]);
 
 function kind(category, name) {
   const rules = Object.hasOwn(KINDS, category) ? KINDS[category] : [];
@@ -22,24 +28,30 @@ export function fromChrome(document) {
   const lanes = new Map();
   const operations = new Map();
   const tracks = new Map();
-  const list = { spans: [], flows: new Map() };
+  const list = { extent: { from: Infinity, to: -Infinity }, flows: new Map() };
   const laneOf = (event) => {
     const key = `${event.pid}\u0000${event.tid}`;
     if (!lanes.has(key)) lanes.set(key, { name: `${event.pid}/${event.tid}`, kind: "thread", spans: [], open: [], arrows: [] });
     return lanes.get(key);
   };
-  for (const event of events) if (event && typeof event === "object") take(event, laneOf, tracks, list.flows);
+  for (const event of events) if (event && typeof event === "object") take(event, laneOf, tracks, list);
   const kept = [...lanes.values()].filter((lane) => lane.spans.length > 0);
   if (kept.length === 0) throw new Error("the trace has no complete or begin/end events; expected at least one with \"ph\" X or B");
-  return build(...assemble(kept, operations, tracks, list.flows, document));
+  return build(...assemble(kept, operations, tracks, list, document));
 }
 
-function take(event, laneOf, tracks, flows) {
+function take(event, laneOf, tracks, { extent, flows }) {
   const at = Number(event.ts) * 1000;
   const name = String(event.name ?? "");
   const lane = () => laneOf(event);
-  if (event.ph === "X" && Number.isFinite(at)) lane().spans.push(span(event, name, at, Number(event.dur ?? 0) * 1000));
-  else if (event.ph === "B" && Number.isFinite(at)) {
+  if (event.ph === "X" && Number.isFinite(at)) {
+    const duration = Number(event.dur ?? 0) * 1000;
+    // The profiler's own range covers the recording; a span of it would cover everything.
+    if (category(event) === "Trace") {
+      extent.from = Math.min(extent.from, at);
+      extent.to = Math.max(extent.to, at + (duration || 0));
+    } else if (!REPEATED.has(category(event))) lane().spans.push(span(event, name, at, duration));
+  } else if (event.ph === "B" && Number.isFinite(at)) {
     const opened = span(event, name, at, NaN);
     lane().spans.push(opened);
     lane().open.push(opened);
@@ -60,9 +72,13 @@ function take(event, laneOf, tracks, flows) {
   }
 }
 
+function category(event) {
+  return String(event.cat ?? "").split(",")[0];
+}
+
 function span(event, name, start, duration) {
   const args = event.args && typeof event.args === "object" ? event.args : null;
-  return { name, kind: kind(event.cat, name), start, duration: Math.max(0, duration), args, link: 0 };
+  return { name: name.replace(/^ProfilerStep#.*/, "ProfilerStep"), kind: kind(category(event), name), start, duration: Math.max(0, duration), args, link: 0 };
 }
 
 // Gives each arrow to the innermost span around its end. Both are in order of time, so that one pass suffices.
@@ -76,8 +92,8 @@ function place({ spans, arrows }) {
   }
 }
 
-function assemble(lanes, operations, tracks, flows, document) {
-  let first = Infinity;
+function assemble(lanes, operations, tracks, { extent, flows }, document) {
+  let first = extent.from;
   let last = 0;
   for (const lane of lanes) {
     for (const one of lane.spans) first = Math.min(first, one.start);
@@ -88,6 +104,7 @@ function assemble(lanes, operations, tracks, flows, document) {
     for (const [lane, at] of ends) lane.arrows.push({ at, link: flow + 1 });
   });
   for (const lane of lanes) place(lane);
+  last = Math.max(last, extent.to - first);
   const n = lanes.reduce((sum, lane) => sum + lane.spans.length, 0);
   const entries = {
     operation: new Uint32Array(n), lane: new Uint32Array(n), parent: new Int32Array(n).fill(-1),
@@ -122,6 +139,7 @@ function assemble(lanes, operations, tracks, flows, document) {
   });
   const head = {
     name: "Chrome trace",
+    partial: true,
     wall_ns: last,
     operations: [...operations.values()],
     lanes: lanes.map(({ name, kind }) => ({ name, kind })),

@@ -22,6 +22,25 @@ export async function inflate(bytes, format) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+// The browser reads a gzip file of one member only. One of several is cut where a header of the next can be.
+export async function gunzip(bytes) {
+  const header = (at) => bytes[at] === 0x1f && bytes[at + 1] === 0x8b && bytes[at + 2] === 8;
+  const parts = [];
+  for (let from = 0; from < bytes.length;) {
+    let end = bytes.length;
+    let part = await inflate(bytes.subarray(from), "gzip").catch(() => null);
+    for (let at = from + 18; part === null && at < bytes.length; at++) {
+      if (!header(at)) continue;
+      part = await inflate(bytes.subarray(from, at), "gzip").catch(() => null);
+      end = at;
+    }
+    if (part === null) throw new Error("no member of gzip data");
+    parts.push(part);
+    from = end;
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
 export function text(bytes) {
   return new TextDecoder().decode(bytes);
 }

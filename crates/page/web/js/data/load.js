@@ -1,5 +1,5 @@
 // Files that a person picks or drops: our JSON or a Chrome trace, also gzipped.
-import { inflate, payload, text } from "./inflate.js";
+import { gunzip, payload, text } from "./inflate.js";
 import { fromChrome, isChrome } from "./chrome.js";
 import { fromJson } from "./json.js";
 import { build } from "./model.js";
@@ -10,7 +10,7 @@ export async function readFile(file) {
   if (bytes.length === 0) throw new Error("the file is empty");
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
     try {
-      bytes = await inflate(bytes, "gzip");
+      bytes = await gunzip(bytes);
     } catch {
       throw new Error("the gzip data is damaged or cut short");
     }

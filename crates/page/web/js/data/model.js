@@ -28,8 +28,10 @@ function ends(profile) {
     last = 0;
     for (let i = 0; i < n; i++) last = Math.max(last, start[i] + (duration[i] || 0));
     for (const total of profile.totals) last = Math.max(last, total.total_ns);
+    // Shares are divided by it.
     profile.wall = last || 1;
   }
+  profile.elapsed = last;
   const end = (profile.end = new Float64Array(n));
   for (let i = 0; i < n; i++) {
     const own = duration[i];

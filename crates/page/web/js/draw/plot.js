@@ -14,6 +14,8 @@ function plotly() {
     script.textContent = text(await inflate(bytes, "deflate-raw"));
     document.head.append(script);
     if (!window.Plotly) throw new Error("the charting library did not start");
+    // The margins around the labels of a pie may swing by a pixel, of which Plotly warns; errors are thrown all the same.
+    window.Plotly.setPlotConfig({ logging: 0 });
     return window.Plotly;
   })();
   return library;

@@ -1,9 +1,10 @@
 // The figures that come first.
 import { h, replace } from "../base/dom.js";
-import { bytes, count, label, percent, time } from "../base/format.js";
+import { bytes, count, counted, label, percent, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
 import { peakOf } from "../calc/memory.js";
+import { knowsCost } from "../calc/summary.js";
 
 export function cardsView() {
   const box = h("div", { class: "cards", id: "cards" });
@@ -22,16 +23,17 @@ function draw(box) {
   const heap = profile.tracks.find((track) => track.unit === "B");
   const peak = heap && peakOf(heap, range);
   const name = top && profile.operations[top.operation].name;
-  const threads = profile.lanes.length - streams;
+  // Spans that overlap others of their thread have a lane of their own (crates/trace).
+  const threads = profile.lanes.filter((lane) => lane.kind !== "stream" && !/ \(overlap \d+\)$/.test(lane.name)).length;
   replace(box,
-    card("wall", state.range ? "Range" : "Wall time", time(summary.wall), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
-    card("calls", "Calls", count(calls), `${count(summary.rows.length)} operations${open ? `, ${count(open)} open` : ""}`),
+    card("wall", state.range ? "Range" : "Wall time", time(state.range ? summary.wall : profile.elapsed), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
+    card("calls", "Calls", count(calls), `${counted(summary.rows.length, "operation")}${open ? `, ${count(open)} open` : ""}`),
     card("lanes", "Threads", count(threads), streams ? `and ${count(streams)} device ${streams === 1 ? "stream" : "streams"}` : "no device stream"),
     card("host", "Host works", percent(hostShare(parts) / summary.wall), `waits ${percent(parts.wait / summary.wall)}`),
     streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
     peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
-    card("cost", "Profiler's own cost", profile.cost?.span_ns > 0 ? percent(parts.instrumentation / summary.wall) : "–", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
+    card("cost", "Profiler's own cost", knowsCost(profile) ? percent(parts.instrumentation / summary.wall) : "unknown", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
 }
 
 function hostShare(parts) {

@@ -2,7 +2,7 @@
 // profiles.
 import { button, choice, empty, h, replace, section, select } from "../base/dom.js";
 import { colours, difference as differenceColour, tokens } from "../base/color.js";
-import { count, label, percent, ratio, time } from "../base/format.js";
+import { count, counted, label, percent, ratio, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, state, update } from "../base/state.js";
 import { difference, leftHeavy, sandwich, timeOrder } from "../calc/tree.js";
@@ -160,7 +160,7 @@ function render(flame, canvas, hollow, after) {
   drawFrames(prepare(canvas, width, Math.min(height, 4000)), boxes, 0, look(flame));
   if (flame.gone.length > 0) {
     replace(after, h("h3", {}, "Only in A"), h("ul", { class: "gone" }, flame.gone.slice(0, 12).map((one) =>
-      h("li", {}, one.path.map((name) => label(name, 40)).join(" › "), h("span", { class: "note" }, ` ${time(one.value)}, ${count(one.calls)} calls`)))));
+      h("li", {}, one.path.map((name) => label(name, 40)).join(" › "), h("span", { class: "note" }, ` ${time(one.value)}, ${counted(one.calls, "call")}`)))));
   }
 }
 

@@ -1,7 +1,7 @@
 // Durations of one operation in the range, with percentiles; with a second profile A over B.
 import { button, empty, h, replace, section, select } from "../base/dom.js";
 import { tokens } from "../base/color.js";
-import { count, label, time } from "../base/format.js";
+import { count, counted, label, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, state, update } from "../base/state.js";
 import { bins, extent } from "../calc/histogram.js";
@@ -76,7 +76,7 @@ function bars(sorted, span, name, color) {
   return {
     type: "bar", name, x: values.map((_, i) => Math.sqrt(edges[i] * edges[i + 1])), width: values.map((_, i) => edges[i + 1] - edges[i]),
     y: shares ? values.map((value) => value / sorted.length) : values, marker: { color, opacity: name === "A" ? 0.55 : 0.75 },
-    hovertext: values.map((value, i) => `${name}: ${count(value)} calls<br>${time(edges[i])} to ${time(edges[i + 1])}`), hoverinfo: "text",
+    hovertext: values.map((value, i) => `${name}: ${counted(value, "call")}<br>${time(edges[i])} to ${time(edges[i + 1])}`), hoverinfo: "text",
   };
 }
 

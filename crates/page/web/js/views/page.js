@@ -1,6 +1,6 @@
 // The page of a profile: header, sections, keys; loads other profiles.
 import { button, h, replace } from "../base/dom.js";
-import { count, label, percent, time, visible, when } from "../base/format.js";
+import { counted, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
 import { derive, on, state, touch, update } from "../base/state.js";
 import { rankOf, summarize } from "../calc/summary.js";
@@ -133,15 +133,26 @@ function banner() {
   on("profile", () => {
     const losses = state.profile.losses ?? {};
     const parts = [
-      [losses.spans, "spans were lost because the buffer was full"],
-      [losses.ending_threads, "spans were lost because their thread was ending"],
-      [losses.details, "spans lost their details"],
-      [losses.sampled_out, "outermost spans were skipped by sampling"],
-    ].filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`);
+      [losses.spans, "span was lost", "spans were lost", " because the buffer was full"],
+      [losses.ending_threads, "span was lost", "spans were lost", " because their thread was ending"],
+      [losses.details, "span lost its details", "spans lost their details"],
+      [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling"],
+    ].filter(([number]) => number > 0).map(([number, one, many, why = ""]) => counted(number, one, many) + why);
     lost.hidden = parts.length === 0;
     lost.textContent = `${parts.join("; ")}. Times of their parents include them, counts do not.`;
   });
-  return h("div", {}, notice, lost);
+  return h("div", {}, notice, lost, partial());
+}
+
+// What the page reads of a Chrome trace is less than what the program reads.
+function partial() {
+  const note = h("div", { class: "banner", role: "status", id: "partial", hidden: true });
+  on("profile other", () => {
+    const some = [state.profile, state.other].filter((one) => one?.partial).map((one) => label(one.name, 60));
+    note.hidden = some.length === 0;
+    note.textContent = `${some.join(" and ")}: of a Chrome trace, the page reads only complete events, begin/end events, counters and arrows, so numbers may differ. \`ellwand view FILE\` reads all of it: causes of kernels, memory, asynchronous ranges.`;
+  });
+  return note;
 }
 
 // The selected range, always in sight.
