@@ -35,25 +35,23 @@ pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>
 /// The centre of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {
-    /// Mean of the block values.
+    /// Mean of the block values, or Huber's estimate where it took the mean's place.
     pub mean: f64,
-    /// Centre of the interval: the mean, unless Huber's estimate took its place.
-    pub centre: f64,
-    /// Standard deviation of a block value (divisor n - 1), as the standard error of the centre implies it.
+    /// Standard deviation of a block value (divisor n - 1), as the standard error of the mean implies it.
     pub sd: f64,
-    /// Half the width of the interval: it runs from `centre - half` to `centre + half`.
+    /// Half the width of the interval: it runs from `mean - half` to `mean + half`.
     pub half: f64,
 }
 
 impl MeanInterval {
     /// Lower end of the interval.
     pub fn low(&self) -> f64 {
-        self.centre - self.half
+        self.mean - self.half
     }
 
     /// Upper end of the interval.
     pub fn high(&self) -> f64 {
-        self.centre + self.half
+        self.mean + self.half
     }
 }
 
@@ -71,7 +69,7 @@ pub fn mean_interval(blocks: &[f64], confidence: f64) -> Result<MeanInterval, St
 }
 
 /// As [`mean_interval`], from the probability `miss` of missing the mean, since 1 - 0.0005 loses digits.
-fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
+pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
     if blocks.len() < 2 {
         return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
     }
@@ -79,7 +77,7 @@ fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, Stat
     let (mean, sd) = mean_and_sd(blocks);
     let n = blocks.len() as f64;
     let half = student_t_upper_quantile(0.5 * miss, n - 1.0)? * sd / n.sqrt();
-    Ok(MeanInterval { mean, centre: mean, sd, half })
+    Ok(MeanInterval { mean, sd, half })
 }
 
 /// As [`mean_interval_missing`], with weighted blocks: the scatter is computed as if the weights were the precisions of
@@ -102,8 +100,7 @@ pub(super) fn weighted_interval_missing(
         shares.iter().zip(blocks).map(|(share, value)| (share * (value - origin - offset)).powi(2)).sum();
     let standard_error = (squares * count / (count - 1.0)).sqrt();
     let half = student_t_upper_quantile(0.5 * miss, count - 1.0)? * standard_error;
-    let mean = origin + offset;
-    Ok(MeanInterval { mean, centre: mean, sd: standard_error * (blocks.len() as f64).sqrt(), half })
+    Ok(MeanInterval { mean: origin + offset, sd: standard_error * (blocks.len() as f64).sqrt(), half })
 }
 
 /// In two passes around the first value, so blocks that all agree have a spread of exactly zero.

@@ -10,7 +10,7 @@ use crate::random_effects::Variances;
 use crate::special::student_t_upper_quantile;
 use crate::verdict::DecisionRule;
 
-/// The mean at the look is off by about one standard error; an interval that is just narrow enough, or evidence that is
+/// The centre at the look is off by about one standard error; an interval that is just narrow enough, or evidence that is
 /// just enough (here as a logarithm), would fail every second time.
 const CHANCE: f64 = 0.8;
 
@@ -50,7 +50,7 @@ pub struct Leg {
     pub seconds: f64,
 }
 
-/// How the true difference is guessed from the mean so far.
+/// How the true difference is guessed from the centre so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
     /// As the data say, drawn towards zero by their error.

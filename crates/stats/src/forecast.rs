@@ -10,7 +10,7 @@ use crate::verdict::DecisionRule;
 pub const FORECAST_LIMIT: usize = 1024;
 
 /// The number of further blocks until a verdict is expected: up to one of the remaining looks, or beyond the last look
-/// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the mean is on the edge of the region of
+/// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the centre is on the edge of the region of
 /// equivalence, where no number of blocks decides.
 pub(super) fn blocks_needed(
     blocks: &[f64],
@@ -18,12 +18,12 @@ pub(super) fn blocks_needed(
     interval: &MeanInterval,
 ) -> Result<Option<usize>, StatsError> {
     let shift = shift(rule.rope())?;
-    let beyond = interval.centre.abs() - shift;
+    let beyond = interval.mean.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
     let mut wager = Wager::new(rule.stakes(), &[], &[]);
     for block in blocks {
-        wager.bet(block * interval.centre.signum() - shift);
+        wager.bet(block * interval.mean.signum() - shift);
     }
     let outlook = wager.outlook();
     let ln_needed = rule.evidence_needed().ln();

@@ -1,6 +1,6 @@
 //! Blocks of unequal precision: each scatters by a variance that all processes share, and by that of its own rounds.
 
-use crate::centre::better;
+use crate::centre::{better, effective};
 use crate::describe::median;
 use crate::within::{Estimate, RANKED};
 
@@ -39,10 +39,10 @@ impl Variances {
         let scale = all - weights.iter().map(|weight| weight * weight).sum::<f64>() / all;
         let found = Self { between: ((beyond - (known.len() as f64 - 1.0)) / scale).max(0.0), within };
         let precisions: Vec<f64> = known.iter().map(|block| 1.0 / found.of_this(block).max(LEAST)).collect();
-        let Some((_, share)) = better(&values, &precisions) else { return Some(found) };
+        let Some(huber) = better(&values, &precisions) else { return Some(found) };
         // A few blocks far off lose their pull on the centre, and so their part in what it scatters by.
-        let of_rounds = known.len() as f64 / all;
-        Some(Self { between: (share * (found.between + of_rounds) - of_rounds).max(0.0), within })
+        let shown = huber.error.powi(2) * effective(&precisions) - known.len() as f64 / all;
+        Some(Self { between: found.between.min(shown.max(0.0)), within })
     }
 
     /// The variance of this block: that of its number of rounds, or more if its own rounds show more. Both are the same if
