@@ -67,7 +67,7 @@ impl Centre {
     }
 }
 
-/// Whether the mean of so many blocks lies within `shift` of 0, with a standard error to spare.
+/// Whether the mean of n blocks lies within `shift` of 0, with a standard error to spare.
 pub(super) fn within(plain: &MeanInterval, blocks: usize, shift: f64) -> bool {
     plain.mean.abs() + plain.sd / (blocks as f64).sqrt() <= shift
 }

@@ -201,7 +201,7 @@ fn change(blocks: &[f64], weights: &[f64], bets: &[f64], rule: &DecisionRule, mi
     let shift = shift(rule.rope)?;
     let mut interval = rule.centre.interval(blocks, weights, miss)?;
     let plain = rule.centre.plain(blocks, weights, miss)?;
-    // Where only the mean keeps the centre from being the same, the interval that says so is that of the mean.
+    // Where only the mean keeps the centre from being the same, its interval is the one to report.
     let centred = interval.low() >= -shift && interval.high() <= shift;
     if let Some(plain) = plain.filter(|plain| centred && !within(plain, blocks.len(), shift)) {
         interval = plain;
