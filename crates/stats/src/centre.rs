@@ -42,9 +42,8 @@ impl Centre {
         let huber = (self == Centre::Robust).then(|| better(blocks, weights)).flatten();
         let centre = huber.map_or_else(|| mean(blocks, weights), |huber| huber.value);
         let plain = self.plain(blocks, weights, 0.5).ok().flatten();
-        plain
-            .filter(|plain| centre.abs() <= shift && !within(plain, blocks.len(), shift))
-            .map_or(centre, |plain| plain.mean)
+        let kept = plain.filter(|plain| centre.abs() <= shift && plain.mean.abs() > shift);
+        kept.map_or(centre, |plain| plain.mean)
     }
 
     /// Student's interval of the mean in which every block counts the same, if there are enough of them for blocks far off to
