@@ -3,9 +3,9 @@
 //! "Slower" and "faster" require two tests that fail for different reasons: Student's interval, which assumes
 //! independent blocks, lies entirely outside the region of practical equivalence, *and* the evidence of the signs,
 //! which assumes nothing about the noise, has reached 2 / alpha (half of alpha for each direction). The second alone
-//! bounds the false positives of a comparison by alpha. "Same" uses the interval. Where the pull of blocks far off is
-//! limited, the mean of all must lie within the region too for "same", and on the same side of 1 for a difference: a centre
-//! alone would not show that a few processes are far slower.
+//! bounds the false positives of a comparison by alpha. "Same" uses the interval. Where there are enough blocks to
+//! limit the pull of some, the mean of all must lie within the region too for "same", and on the same side of 1 for a
+//! difference: a centre alone would not show that a few processes are far slower.
 
 use crate::blocks::MeanInterval;
 use crate::centre::{Centre, within};
