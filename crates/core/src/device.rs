@@ -26,7 +26,8 @@ impl DeviceKind {
     pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
 
     /// Caution for readers of GPU measurements.
-    pub const EXPERIMENTAL: &str = "GPU devices are experimental: their authors have never run them on hardware.";
+    pub const EXPERIMENTAL: &str =
+        "GPU devices are experimental: CUDA has run on one model (NVIDIA H200), Vulkan in software only.";
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {
