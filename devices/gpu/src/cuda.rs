@@ -424,6 +424,20 @@ impl Backend for Cuda {
         self.wait()
     }
 
+    fn stream(&self) -> Option<u64> {
+        Some(self.stream as u64)
+    }
+
+    fn sync_all(&self) -> Result<(), GpuError> {
+        let _state = self.enter_disturbing()?;
+        result::ctx::synchronize().map_err(self.failed("cuCtxSynchronize"))
+    }
+
+    fn interrupt(&self) {
+        // A lost device fails at the next call.
+        drop(self.enter_disturbing());
+    }
+
     fn start(&self) {
         // Without events, Ellwand uses the wall clock; the work itself will report what failed.
         let _ = self.try_start();

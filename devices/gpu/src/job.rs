@@ -229,17 +229,7 @@ impl Prepared for Job {
     /// Device state, read once after the last slot; device memory of the job; occupancy; and compile time (which is
     /// part of preparation), if known.
     fn readings(&mut self) -> Vec<Reading> {
-        let status = self.gpu.status();
-        let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
-        let reading = |id, title, unit, better, value: Option<f64>, about| match value {
-            Some(value) => Reading::measured(id, title, unit, better, value, about),
-            None => Reading::unavailable(id, title, unit, better, without),
-        };
         let bytes: usize = self.outputs.iter().map(|output| &output.buffer).chain(&self.held).map(|b| b.bytes()).sum();
-        let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
-        let after = "multiprocessor clock, read once after the last slot";
-        let power = "power that the card draws, read once after the last slot";
-        let why = "1 where heat or power slowed the card down, read once after the last slot";
         // Reports the lowest occupancy if there are several kernels.
         let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
         let resident = resident.reduce(f64::min);
@@ -265,11 +255,7 @@ impl Prepared for Job {
             readings.extend(carried_over([ins, outs.iter().map(|host| host.bytes() as u64).sum()]));
         }
         if self.gpu.kind() == DeviceKind::Cuda {
-            readings.extend([
-                reading("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
-                reading("device-power", "device power", "W", Better::Lower, status.power_watts, power),
-                reading("device-slowed", "device slowed", "", Better::Lower, slowed, why),
-            ]);
+            readings.extend(state(&self.gpu));
             let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
             let (id, title) = (Reading::OCCUPANCY, "theoretical occupancy");
             readings.push(match resident {
@@ -285,6 +271,25 @@ impl Prepared for Job {
         }
         readings
     }
+}
+
+/// Clock, power and throttling of a CUDA device.
+pub(crate) fn state(gpu: &Gpu) -> Vec<Reading> {
+    let status = gpu.status();
+    let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
+    let reading = |id, title, unit, better, value: Option<f64>, about| match value {
+        Some(value) => Reading::measured(id, title, unit, better, value, about),
+        None => Reading::unavailable(id, title, unit, better, without),
+    };
+    let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
+    let after = "multiprocessor clock, read once after the last slot";
+    let power = "power that the card draws, read once after the last slot";
+    let why = "1 where heat or power slowed the card down, read once after the last slot";
+    vec![
+        reading("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
+        reading("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+        reading("device-slowed", "device slowed", "", Better::Lower, slowed, why),
+    ]
 }
 
 /// Readings for the bytes that a run copies to the device and back.

@@ -19,6 +19,7 @@ mod nvml;
 pub mod occupancy;
 pub mod products;
 mod source;
+mod stream;
 #[cfg(feature = "vulkan")]
 mod wgpu;
 
@@ -35,6 +36,7 @@ use held::Memory;
 pub use host::Host;
 pub use job::{Job, carried_over};
 pub use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
+pub use stream::{Clock, Stream};
 #[cfg(feature = "vulkan")]
 pub use wgpu::test_device as test_adapter;
 
@@ -190,6 +192,16 @@ pub trait Backend: Send + Sync {
     fn forget(&self, _graph: usize) {}
     /// Waits for everything enqueued.
     fn sync(&self) -> Result<(), GpuError>;
+    /// The handle of the stream, if other libraries can enqueue work on it.
+    fn stream(&self) -> Option<u64> {
+        None
+    }
+    /// Waits for everything that this process enqueued on the device, by other libraries too.
+    fn sync_all(&self) -> Result<(), GpuError> {
+        self.sync()
+    }
+    /// Lets enqueued work run at once: what is being timed has no time on the device's clock.
+    fn interrupt(&self) {}
     /// Starts the device's clock for all launches until [`Backend::stop`].
     fn start(&self) {}
     /// Nanoseconds on the device's clock since [`Backend::start`]; `None` if they are not valid.

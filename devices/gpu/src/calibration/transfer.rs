@@ -145,7 +145,7 @@ impl Prepared for Memory {
 
 fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     if pinned(case) {
-        let why = "the driver of a device page-locks memory, and this machine has no device: use memory=pageable";
+        let why = "a copy within the host needs no page-locked memory, which a device's driver hands out: use memory=pageable";
         return Err(PrepareError::Unsupported(why.into()));
     }
     let x = inputs.get("x")?.clone();
