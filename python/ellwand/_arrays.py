@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["borrow", "like", "named", "plain", "spoil", "waiter"]
+__all__ = ["borrow", "fetched", "like", "named", "plain", "spoil", "waiter"]
 
 _SHAPE = "an array, a number, or a dictionary of these"
 
@@ -106,6 +106,22 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
+def _is_of_cupy(leaf: Any) -> bool:
+    return type(leaf).__module__.split(".")[0] == "cupy"
+
+
+def fetched(value: Any) -> Any:
+    """``value`` with the arrays that are on a GPU copied to the host."""
+    torch = _torch()
+    if isinstance(value, Mapping):
+        return {name: fetched(each) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(fetched(each) for each in value)
+    if torch is not None and isinstance(value, torch.Tensor) and value.is_cuda:
+        return value.cpu()
+    return value.get() if _is_of_cupy(value) else value
+
+
 def waiter(value: Any) -> Callable[[Any], None] | None:
     """The function that waits until results of this kind are computed; None for results that need no waiting."""
     leaves = _leaves(value)
@@ -121,7 +137,7 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
         return block
     if torch is not None and any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
         return lambda _result: torch.cuda.synchronize()
-    if any(type(leaf).__module__.split(".")[0] == "cupy" for leaf in leaves):
+    if any(_is_of_cupy(leaf) for leaf in leaves):
         cupy = sys.modules["cupy"]
         return lambda _result: cupy.cuda.get_current_stream().synchronize()
     return None
@@ -135,9 +151,15 @@ def spoil(value: Any, keep: list[Array], byte: int) -> None:
     torch = _torch()
     for leaf in _leaves(value):
         if torch is not None and isinstance(leaf, torch.Tensor):
+            if leaf.device.type == "cuda" and not leaf.requires_grad:
+                leaf.fill_(torch.full((leaf.element_size(),), byte, dtype=torch.uint8).view(leaf.dtype)[0])
+                continue
             if leaf.device.type != "cpu" or leaf.requires_grad or leaf.layout != torch.strided:
                 continue
             leaf = borrow("result", leaf)
+        if _is_of_cupy(leaf):
+            leaf.fill(np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0])
+            continue
         if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable:
             continue
         if not any(np.may_share_memory(leaf, array) for array in keep):

@@ -1,7 +1,9 @@
-"""Spans of a GPU that PyTorch drives: CUDA events, which nothing waits for until a summary is asked for."""
+"""The GPU that PyTorch drives: the stream on which work is timed, and spans of its events, which nothing waits for until a
+summary is asked for."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -9,10 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._native import Cause, Recorder, Region
 
-__all__ = ["DeviceSpan", "TorchGpu"]
+__all__ = ["TRANSFERS", "DeviceSpan", "TorchGpu", "use"]
+
+#: Directions of transfers, as files of profiles name them.
+TRANSFERS = ("host-to-device", "device-to-host")
 
 #: Nanoseconds on the device's clock at its first event; times of events are relative to each other.
 ORIGIN = 1_000_000_000
+
+
+#: The stream on which work is timed, if there is one.
+timed: int | None = None
+
+
+def use(stream: int | None) -> None:
+    """Makes a CUDA stream the current one of PyTorch and CuPy in this thread, as far as they are imported."""
+    global timed
+    timed = stream
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if stream is None:
+        return
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.set_stream(torch.cuda.ExternalStream(stream))
+    if cupy is not None:
+        # Current until another one is used.
+        cupy.cuda.ExternalStream(stream).use()
 
 
 class TorchGpu:
@@ -21,7 +44,7 @@ class TorchGpu:
     def __init__(self, torch: Any, device: int, recorder: type[Recorder]) -> None:
         self.cuda, self.device = torch.cuda, device
         self.lock = threading.Lock()
-        self.pending: list[tuple[str, Cause | None, Any, Any]] = []
+        self.pending: list[tuple[str, str, Cause | None, Any, Any]] = []
         self.first = self.event()
         self.first.synchronize()
         # The drift of the two clocks is known from here to the time of a collection.
@@ -48,16 +71,16 @@ class TorchGpu:
         """Adds what the device did since the last call to the profile."""
         with self.lock:
             pending, self.pending = self.pending, []
-        spans = [(name, link, self.ns(begin), self.ns(end)) for name, link, begin, end in pending]
+        spans = [(name, kind, link, self.ns(begin), self.ns(end)) for name, kind, link, begin, end in pending]
         if spans:
             recorder._collect(f"cuda:{self.device}", spans, lambda: self.ns(self.event()), self.pairs)
 
 
 class DeviceSpan:
-    """A span on the host and what it started on the device."""
+    """A span on the host and what it started on the device: kernels, or a transfer (``kind``)."""
 
-    def __init__(self, gpu: TorchGpu, region: Region, operation: str) -> None:
-        self.gpu, self.region, self.operation = gpu, region, operation
+    def __init__(self, gpu: TorchGpu, region: Region, operation: str, kind: str) -> None:
+        self.gpu, self.region, self.operation, self.kind = gpu, region, operation, kind
 
     def __enter__(self) -> DeviceSpan:
         self.region.__enter__()
@@ -78,5 +101,5 @@ class DeviceSpan:
         self.region.add(gpu_allocated_bytes=after - self.before, gpu_peak_bytes=peak)
         link = self.region._link()
         with self.gpu.lock:
-            self.gpu.pending.append((self.operation, link, self.begin, end))
+            self.gpu.pending.append((self.operation, self.kind, link, self.begin, end))
         self.region.__exit__(kind, error, trace)

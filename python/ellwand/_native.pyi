@@ -118,7 +118,7 @@ class Recorder:
     def _collect(
         self,
         device: str,
-        spans: Sequence[tuple[str, Cause | None, int, int]],
+        spans: Sequence[tuple[str, str, Cause | None, int, int]],
         clock: Callable[[], int],
         earlier: Sequence[tuple[int, int, int]],
     ) -> int: ...

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Ready", "ready", "readings_of"]
 
+#: Launches of a run on a device, unless the implementation says how many. A queue holds about a thousand.
+LAUNCHES = 24
+
 #: id, title, unit, better, value (None: unavailable), about.
 Reading = tuple[str, str, str, str, "float | None", str]
 
@@ -30,6 +33,8 @@ class Ready:
     output: Callable[[Any], dict[str, Any]]
     readings: Callable[[], list[Reading]]
     what_ran: str
+    #: Most launches of a run on the current stream of the device; 0 if it uses another one.
+    launches: int = LAUNCHES
 
 
 def _changed(before: dict[str, bytes], inputs: dict[str, Any]) -> str | None:
@@ -53,7 +58,7 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
         name = _changed(before, inputs)
         if name is not None:
             raise EllwandError(f"it changed its argument '{name}'; copy what you write to")
-        return _arrays.named(result, row.outputs)
+        return _arrays.named(_arrays.fetched(result) if row.device == "cuda" else result, row.outputs)
 
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
     # What a preparation compiles beside the task is not the task's.
@@ -61,8 +66,13 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     rows = readings_of(getattr(made, "readings", None), kept if isinstance(kept, _compile.Watch) else watch)
     if callable(made) and not hasattr(made, "run"):
         keep = list(inputs.values())
-        return Ready(made, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, what_ran)
+        spoil = lambda result, byte: _arrays.spoil(result, keep, byte)  # noqa: E731
+        return Ready(made, True, _arrays.waiter, spoil, output, rows, what_ran, _launches(made))
     return _object(made, row, output, list(inputs.values()), rows, what_ran)
+
+
+def _launches(made: Any) -> int:
+    return int(getattr(made, "launches", LAUNCHES))
 
 
 def _object(
@@ -109,6 +119,7 @@ def _object(
         output=give,
         readings=rows,
         what_ran=what_ran,
+        launches=_launches(made),
     )
 
 

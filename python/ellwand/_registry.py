@@ -40,11 +40,15 @@ class Implementation:
     #: Whether it is code of another library: `check` reports on which hard inputs it is right.
     foreign: bool = False
 
-    def prepare(self, case: Case, inputs: dict[str, Any]) -> Ready:
-        """Called by the Rust half in the process that measures."""
+    def prepare(self, case: Case, inputs: dict[str, Any], stream: int | None) -> Ready:
+        """Called by the Rust half in the process that measures; ``stream`` is the CUDA stream whose events time it."""
         from ._threads import limit
 
         limit(self.threads)
+        if stream is not None:
+            from . import _device
+
+            _device.use(stream)
         return ready(self, case, inputs)
 
 
@@ -81,6 +85,11 @@ def implementation(
     outputs, or an object with ``run()`` and ``output()`` and, if it needs them, ``sync()``, ``poison()``, ``readings()``. Only
     ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses; all cores unless given. ``foreign`` marks code of
     another library: a hard input that it does not compute right is reported, and fails no check.
+
+    With ``device="cuda"`` the current stream of PyTorch and CuPy is one whose events time the work, if the file or the
+    preparation imports them; ``run`` enqueues its work there and waits for nothing. What waits, or uses other streams, has wall
+    time only. The outputs may be on the device, and are overwritten between runs. A prepared object may have ``launches``, the
+    most kernels that a run launches (24 unless given; 0 if it uses other streams).
     """
     if device not in ("cpu", "cuda"):
         raise EllwandError(f"device: {device!r} is unknown; expected 'cpu' or 'cuda'")

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ._device import DeviceSpan, TorchGpu
+from ._device import TRANSFERS, DeviceSpan, TorchGpu
 from ._errors import EllwandError
 from ._native import Profile, Recorder, Region
 
@@ -130,13 +130,15 @@ class GPUProfiler(Recorder):
 
     def _on_device(self, operation: str, device: str, args: dict[str, Any]) -> Region | DeviceSpan:
         """The span of an operation on another device than the processor."""
-        if device != "gpu" and not device.startswith("cuda"):
-            raise EllwandError(f"device: {device!r} is unknown; expected 'cpu' or 'gpu'")
+        if device not in ("gpu", *TRANSFERS) and not device.startswith("cuda"):
+            raise EllwandError(f"device: {device!r} is unknown; expected 'cpu', 'gpu', {' or '.join(map(repr, TRANSFERS))}")
         backend = self._backend() if self.enabled else ""
         caller = sys._getframe(1)
         place = (caller.f_code.co_filename, caller.f_lineno)
         region = self._region(operation, {**args, "device": device, "backend": backend}, place)
-        return DeviceSpan(self._gpu, region, operation) if backend == "pytorch" and self._gpu else region
+        if backend != "pytorch" or not self._gpu:
+            return region
+        return DeviceSpan(self._gpu, region, operation, device if device in TRANSFERS else "kernel")
 
     def _backend(self) -> str:
         """Who computes on the GPU: only what the program imported is asked."""
@@ -250,6 +252,7 @@ def _entry(span: dict[str, Any], overhead_ms: float) -> ProfileEntry:
         args.get("backend", "cpu"),
         gpu_time_ms=gpu * 1e-6,
         cpu_time_ms=(span["cpu_ns"] or 0) * 1e-6,
+        transfer_time_ms=span["transfer_ns"] * 1e-6,
         overhead_ms=overhead_ms,
         memory_allocated_mb=args.get("gpu_allocated_bytes", 0) / 1e6,
         memory_peak_mb=args.get("gpu_peak_bytes", 0) / 1e6,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{Better, DeviceError, Poison, Prepared, Reading, Tensors};
+use ellwand_gpu::{Clock, Stream};
 use pyo3::prelude::*;
 
 use crate::{arrays, errors};
@@ -22,6 +23,8 @@ struct Ready {
     output: Py<PyAny>,
     readings: Py<PyAny>,
     what_ran: String,
+    /// Most launches of a run on the given stream, which the queue behind the gate must hold; 0 if it uses another.
+    launches: u64,
 }
 
 /// A value as Python states it: id, title, unit, better, value (or none), about.
@@ -30,6 +33,8 @@ type Row = (String, String, String, String, Option<f64>, String);
 pub(crate) struct PyPrepared {
     ready: Ready,
     threads: Option<usize>,
+    /// Where a device runs the work.
+    stream: Option<Stream>,
     wait: Option<Py<PyAny>>,
     looked: bool,
     result: Option<Py<PyAny>>,
@@ -41,18 +46,44 @@ pub(crate) struct PyPrepared {
 }
 
 impl PyPrepared {
-    pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
-        let ready = ready.extract()?;
-        Ok(Self {
-            ready,
+    pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>, stream: Option<Stream>) -> PyResult<Self> {
+        let mut made = Self {
+            ready: ready.extract()?,
             threads,
+            stream: None,
             wait: None,
             looked: false,
             result: None,
             error: None,
             stale: false,
             in_child: FORKED.load(Relaxed),
-        })
+        };
+        if let Some(mut stream) = stream {
+            // Compiles and allocates, and finds the way to wait.
+            made.run();
+            if made.ready.launches == 0 {
+                stream.is_elsewhere();
+            } else if made.sync().is_ok() {
+                stream.probe(&mut || made.run());
+            }
+            made.stream = Some(stream);
+        }
+        Ok(made)
+    }
+
+    /// Waits as Python waits.
+    fn wait(&mut self) {
+        if self.error.is_none() && (!self.looked || self.wait.is_some()) {
+            Python::attach(|py| {
+                if !self.looked {
+                    self.find_wait(py);
+                }
+                if let Some(wait) = &self.wait {
+                    let called = wait.call1(py, (self.result(py),));
+                    self.call(py, "sync", called);
+                }
+            });
+        }
     }
 
     fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
@@ -83,9 +114,16 @@ impl PyPrepared {
 }
 
 impl Prepared for PyPrepared {
+    fn most_iterations(&self) -> u64 {
+        self.stream.as_ref().map_or(u64::MAX, |stream| stream.most_iterations(self.ready.launches))
+    }
+
     fn run(&mut self) {
         if self.error.is_some() {
             return;
+        }
+        if let Some(stream) = &self.stream {
+            stream.begin();
         }
         Python::attach(|py| {
             self.stale = false;
@@ -98,16 +136,14 @@ impl Prepared for PyPrepared {
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
-        if self.error.is_none() && (!self.looked || self.wait.is_some()) {
-            Python::attach(|py| {
-                if !self.looked {
-                    self.find_wait(py);
-                }
-                if let Some(wait) = &self.wait {
-                    let called = wait.call1(py, (self.result(py),));
-                    self.call(py, "sync", called);
-                }
-            });
+        // Waiting in Python would stop behind the gate.
+        match self.stream.as_ref().map(|stream| (stream.clock(), stream.sync())) {
+            Some((Clock::Device, waited)) => waited?,
+            Some((Clock::Wall, waited)) => {
+                self.wait();
+                waited?;
+            }
+            None => self.wait(),
         }
         self.error.clone().map_or(Ok(()), |error| Err(DeviceError::new(error)))
     }
@@ -145,6 +181,15 @@ impl Prepared for PyPrepared {
     }
 
     fn readings(&mut self) -> Vec<Reading> {
+        let state = self.stream.as_ref().map_or_else(Vec::new, Stream::readings);
+        let mut readings = self.own_readings();
+        readings.extend(state);
+        readings
+    }
+}
+
+impl PyPrepared {
+    fn own_readings(&self) -> Vec<Reading> {
         Python::attach(|py| {
             let rows: PyResult<Vec<Row>> = self.ready.readings.bind(py).call0().and_then(|rows| rows.extract());
             match rows {

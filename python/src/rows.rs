@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use ellwand::internals::core::device::DeviceKind;
+use ellwand::internals::core::device::{Device, DeviceKind};
 use ellwand::internals::core::verdict::compare;
 use ellwand::internals::core::{
     Description, Domain, Dtype, Implementation, InputError, Parallelism, Port, Ports, PrepareError, Prepared, Tensor,
     Tensors, Tolerance, Value, Verdict, Workload,
 };
 use ellwand::{Axis, Case, Registry, Size, Work};
+use ellwand_gpu::Stream;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -146,23 +147,22 @@ fn case_of<'py>(py: Python<'py>, case: &Case) -> PyResult<Bound<'py, PyAny>> {
 fn implementation(row: ImplementationRow) -> Implementation {
     let ImplementationRow { workload, name, about, device, threads, foreign, prepare } = row;
     let many = threads != 1;
-    let parallelism = if many { Parallelism::Many } else { Parallelism::Single };
+    let parallelism = if many && device == "cpu" { Parallelism::Many } else { Parallelism::Single };
     let on_gpu = device != "cpu";
-    let prepare = move |case: &Case, inputs: &Tensors| -> Result<Box<dyn Prepared>, PrepareError> {
-        if on_gpu {
-            // The device's events time its own stream, which is not the one that a framework uses.
-            let why =
-                "Python implementations run on the CPU only: work on a framework's CUDA stream cannot be timed yet";
-            return Err(PrepareError::Unsupported(why.into()));
-        }
-        Python::attach(|py| {
-            let made = case_of(py, case).and_then(|case| prepare.bind(py).call1((case, arrays::to_dict(py, inputs)?)));
-            let prepared = made.and_then(|ready| PyPrepared::new(&ready, many.then_some(threads)));
-            prepared
-                .map(|prepared| Box::new(prepared) as Box<dyn Prepared>)
-                .map_err(|error| errors::of_prepare(py, &error))
-        })
-    };
+    let prepare =
+        move |case: &Case, inputs: &Tensors, device: &dyn Device| -> Result<Box<dyn Prepared>, PrepareError> {
+            let stream = if on_gpu { Some(Stream::of(device)?) } else { None };
+            Python::attach(|py| {
+                let handle = stream.as_ref().map(Stream::handle);
+                let given = case_of(py, case).and_then(|case| Ok((case, arrays::to_dict(py, inputs)?, handle)));
+                let made = given.and_then(|given| prepare.bind(py).call1(given));
+                let threads = (many && !on_gpu).then_some(threads);
+                let prepared = made.and_then(|ready| PyPrepared::new(&ready, threads, stream));
+                prepared
+                    .map(|prepared| Box::new(prepared) as Box<dyn Prepared>)
+                    .map_err(|error| errors::of_prepare(py, &error))
+            })
+        };
     Implementation {
         workload,
         name,
@@ -171,7 +171,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
         about,
         limits: Vec::new(),
         foreign,
-        prepare: Arc::new(move |case, inputs, _| prepare(case, inputs)),
+        prepare: Arc::new(prepare),
     }
 }
 

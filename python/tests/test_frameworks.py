@@ -1,9 +1,12 @@
 """Implementations by NumPy, PyTorch and JAX give the answers of the reference."""
 
+import math
+
+import numpy as np
 import pytest
 from conftest import needs_compiler, needs_jax, needs_published, needs_torch
 
-from ellwand import _frameworks
+from ellwand import Case, _frameworks
 
 WORKLOADS = [*_frameworks.LAYERS, *_frameworks.GRADIENTS, "matmul", *_frameworks.ATTENTION]
 
@@ -81,6 +84,18 @@ def test_numpy_runs_beside_ours_in_one_table(run, tmp_path):
     rows = {row["implementation"]: row for row in done.json["workloads"][0]["rows"]}
     assert {row["status"]["word"] for row in rows.values()} == {"measured"}, done.err
     assert "numpy" in rows["numpy"]["what_ran"] and rows["numpy"]["parallelism"] == "many"
+
+
+def test_the_exact_gelu_of_an_array_library_with_an_error_function():
+    from ellwand._frameworks._operations import Operations
+
+    functions = Operations(np, np.vectorize(math.erf)).functions()
+    case = Case("gelu", "gelu", {"form": "exact"})
+    x, step = np.linspace(-6, 6, 50), 1e-5
+    gelu = lambda x: functions["gelu"](case, {"x": x})
+    np.testing.assert_allclose(gelu(x), [0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x], atol=1e-7)
+    slope = (gelu(x + step) - gelu(x - step)) / (2 * step)
+    np.testing.assert_allclose(functions["gelu-backward"](case, {"x": x, "dy": np.ones(50)}), slope, atol=1e-6)
 
 
 def test_a_form_that_a_framework_lacks_is_unsupported_with_the_reason(run):

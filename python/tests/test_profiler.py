@@ -340,14 +340,19 @@ class FakeCuda:
 
 def test_work_of_a_device_is_linked_to_its_span(monkeypatch):
     cuda = FakeCuda()
-    sizes = iter([1e6, 5e6])
+    sizes = iter([1e6, 5e6, 5e6, 9e6])
     cuda.memory_allocated = lambda _: next(sizes)
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     profiler = GPUProfiler()
     with profiler.profile("step"):
         with profiler.profile("kernel", device="gpu"):
             time.sleep(0.005)
+    with profiler.profile("copy in", device="host-to-device"):
+        time.sleep(0.002)
+    copied = next(entry for entry in profiler.entries if entry.operation == "copy in")
+    assert copied.gpu_time_ms == 0 and 2 <= copied.transfer_time_ms <= copied.duration_ms
     kernel = next(entry for entry in profiler.entries if entry.operation == "kernel")
+    assert kernel.transfer_time_ms == 0
     assert (kernel.device, kernel.backend) == ("gpu", "pytorch") and 5 <= kernel.gpu_time_ms <= kernel.duration_ms
     assert (kernel.memory_allocated_mb, kernel.memory_peak_mb) == (4, 6)
     summary = profiler.get_summary()

@@ -8,7 +8,7 @@ the same compiler is kept. Prints every kernel's resources as CSV.
 """
 
 import contextlib
-import importlib.util
+import importlib
 import io
 import json
 import math
@@ -24,7 +24,8 @@ os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
 # Always compile, so that the assembler's report is available; this folder is the only cache.
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
-HERE = pathlib.Path(__file__).resolve().parent
+# The kernels are in the Python package, which launches them too.
+KERNELS = pathlib.Path(__file__).resolve().parents[1] / "ellwand/_frameworks/triton_kernels"
 # Columns of the table, from the assembler's report.
 COLUMNS = ["registers", "stack_bytes", "spill_bytes", "shared_bytes"]
 # Sizes of numbers in bytes; every other type is an address.
@@ -32,13 +33,10 @@ BYTES = {"i32": 4, "i64": 8, "fp32": 4, "fp64": 8}
 
 
 def module(path):
-    """Imports the file as a module."""
-    sys.path.insert(0, str(HERE))
-    spec = importlib.util.spec_from_file_location(f"kernels_{pathlib.Path(path).stem}", path)
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
+    """Imports the file as a module of its folder, without the package around it."""
+    path = pathlib.Path(path).resolve()
+    sys.path.insert(0, str(path.parents[1]))
+    return importlib.import_module(f"{path.parent.name}.{path.stem}")
 
 
 def fnv(text):
@@ -153,7 +151,7 @@ def main(out, architectures, paths):
 
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    helper = fnv((HERE / "variants.py").read_text() + pathlib.Path(__file__).read_text())
+    helper = fnv((KERNELS / "variants.py").read_text() + pathlib.Path(__file__).read_text())
     manifests, jobs, wanted = {}, [], []
     for path in paths:
         text = pathlib.Path(path).read_text()

@@ -10,7 +10,10 @@ use crate::{root, run};
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
 const PACKAGES: [&str; 7] = ["jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest"];
 
-/// A Python with PyTorch and JAX: the one that `$ELLWAND_PYTHON` names, or one in `target/peers/torch`, made once.
+/// What this PyTorch wants of Triton, whose interpreter needs no GPU.
+const TRITON: &str = "triton==3.9.*";
+
+/// A Python with PyTorch, Triton and JAX: the one that `$ELLWAND_PYTHON` names, or one in `target/peers/torch`, made once.
 fn python() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_PYTHON") {
         return Ok(PathBuf::from(given));
@@ -22,11 +25,12 @@ fn python() -> Result<PathBuf> {
     if whole.exists() && python.exists() {
         return Ok(python);
     }
-    println!("installing PyTorch for the CPU and JAX into {} (about 1 GB, once)", home.display());
+    println!("installing PyTorch for the CPU, Triton and JAX into {} (about 1.5 GB, once)", home.display());
     run(Command::new("python3").arg(root.join("peers/torch/setup.py")))
         .and_then(|()| run(pip(&python).args(PACKAGES)))
-        .context("PyTorch and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")?;
-    std::fs::write(&whole, PACKAGES.join("\n"))?;
+        .and_then(|()| run(pip(&python).args(["--no-deps", TRITON])))
+        .context("PyTorch, Triton and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")?;
+    std::fs::write(&whole, [&PACKAGES[..], &[TRITON]].concat().join("\n"))?;
     Ok(python)
 }
 

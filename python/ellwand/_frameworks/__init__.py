@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import functools
 import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from .. import _compile
+from .. import _compile, _device
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES, implementation
@@ -33,20 +32,38 @@ ATTENTION = (*PARTS, "attention-core", "attention", "transformer-layer")
 GRADIENTS = tuple(f"{name}-backward" for name in ("layer-norm", "gelu", "swish", "mse-loss", "cross-entropy-loss"))
 KDE = ("kde-fit", "kde-predict")
 LATTICE = ("lattice-encode", "lattice-decode", "lattice-quantize")
+FORWARD = (*LAYERS, "matmul", *ATTENTION)
+OPERATIONS = (*FORWARD, *GRADIENTS)
 #: Workloads in which the form of attention can be chosen.
 FORMS = ("attention-core", "attention", "transformer-layer")
 
-#: Name, module (None if it computes on GPUs only), package that must be there, workloads, what it is.
+
+class Row(NamedTuple):
+    """An implementation of ``workloads`` by another framework: ``module`` here prepares it if ``package`` is installed."""
+
+    name: str
+    module: str
+    package: str
+    workloads: tuple[str, ...]
+    about: str
+    device: str = "cpu"
+
+
 ROWS = (
-    ("numpy", "_numpy", "numpy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *LATTICE), "NumPy, one operation after the other"),
-    ("torch", "_torch", "torch", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE, *LATTICE), "PyTorch, eager"),
-    ("torch-compile", "_torch", "torch", (*LAYERS, "matmul", *ATTENTION), "PyTorch under torch.compile"),
-    ("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
-    ("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
-    ("triton", None, "triton", (*LAYERS, *ATTENTION), "Triton kernels"),
-    ("cupy", None, "cupy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE, *LATTICE), "CuPy"),
-    ("jax", "_jax", "jax", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE), "JAX under jit"),
-    ("published", "_published_kde", "non_local_detector", KDE, "the published decoder, non_local_detector, on JAX"),
+    Row("numpy", "_numpy", "numpy", (*OPERATIONS, *LATTICE), "NumPy, one operation after the other"),
+    Row("torch", "_torch", "torch", (*OPERATIONS, *KDE, *LATTICE), "PyTorch, eager"),
+    Row("torch-compile", "_torch", "torch", FORWARD, "PyTorch under torch.compile"),
+    Row("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
+    Row("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
+    Row("torch-cuda", "_torch", "torch", (*OPERATIONS, *KDE), "PyTorch, eager, on the GPU", "cuda"),
+    Row("torch-compile-cuda", "_torch", "torch", FORWARD, "PyTorch under torch.compile, on the GPU", "cuda"),
+    Row("torch-sdpa-cuda", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention on the GPU", "cuda"),
+    Row("torch-flash-cuda", "_torch", "torch", FORMS, "the same with its flash backend alone", "cuda"),
+    Row("triton", "_triton", "triton", FORWARD, "Ellwand's Triton kernels on PyTorch's tensors", "cuda"),
+    Row("cupy", "_cupy", "cupy", OPERATIONS, "CuPy, one operation after the other", "cuda"),
+    Row("jax", "_jax", "jax", (*OPERATIONS, *KDE), "JAX under jit"),
+    Row("jax-cuda", "_jax", "jax", (*OPERATIONS, *KDE), "JAX under jit on the GPU, in wall time", "cuda"),
+    Row("published", "_published_kde", "non_local_detector", KDE, "the published decoder, non_local_detector, on JAX"),
 )
 
 
@@ -58,20 +75,12 @@ def prepare(
         framework = importlib.import_module(f".{module}", __name__)
     except (ImportError, OSError, RuntimeError) as error:
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
+    # The framework was perhaps imported just now.
+    _device.use(_device.timed)
     _compile.listen()
     _compile.save(*case.id.split("/"), name)
     made: Callable[[], Any] = framework.prepare(name, workload, case, inputs)
     return made
-
-
-def _needs_cuda(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
-    if not _has_cuda():
-        raise Unsupported(f"{package} needs a CUDA device; the driver (libcuda) was not found")
-    raise Unsupported(f"{package}: work on a CUDA stream of Python cannot be timed yet; `cuda` runs the same task")
-
-
-def _has_cuda() -> bool:
-    return ctypes.util.find_library("cuda") is not None
 
 
 def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
@@ -84,16 +93,15 @@ def register(words: Sequence[str] | None = None) -> None:
     A run that names no framework must neither measure nor import one.
     """
     named = None if words is None else {part for word in words for part in re.split("[=,:]", word)}
-    for name, module, package, workloads, about in ROWS:
-        if named is not None and name not in named:
+    for row in ROWS:
+        if named is not None and row.name not in named:
             continue
-        installed = importlib.util.find_spec(package) is not None
-        about = about if installed else f"{about} (not installed)"
-        for workload in workloads:
-            if module is None:
-                function = functools.partial(_needs_cuda, package)
-            elif installed:
-                function = functools.partial(prepare, name, module, package, workload)
+        installed = importlib.util.find_spec(row.package) is not None
+        about = row.about if installed else f"{row.about} (not installed)"
+        for workload in row.workloads:
+            if installed:
+                function = functools.partial(prepare, row.name, row.module, row.package, workload)
             else:
-                function = functools.partial(_missing, package)
-            implementation(workload, name, threads=CORES, about=about, foreign=True)(function)
+                function = functools.partial(_missing, row.package)
+            add = implementation(workload, row.name, device=row.device, threads=CORES, about=about, foreign=True)
+            add(function)

@@ -17,35 +17,41 @@ from .._errors import Unsupported
 
 T = dict[str, Any]
 
+# On a GPU products of f32 are in TF32 otherwise; before anything is traced, since a change compiles again.
+jax.config.update("jax_default_matmul_precision", "highest")
+
 
 class Call:
-    """A jitted function on arrays of the CPU; calling it dispatches once, and the instrument waits for the result."""
+    """A jitted function on arrays of a device; calling it dispatches once, and the instrument waits for the result."""
 
-    def __init__(self, function: Callable[[T], Any], arrays: T, watch: Watch) -> None:
+    def __init__(self, function: Callable[[T], Any], arrays: T, watch: Watch, device: Any) -> None:
         self.function, self.arrays, self.watch = function, arrays, watch
+        #: XLA has its own streams.
+        self.launches = 0
         threads = _threads.of_xla()
         pool = "unknown number of threads" if threads is None else f"XLA's pool of {threads} threads"
-        self.what_ran = f"jax {jax.__version__}, {pool}"
+        self.what_ran = f"jax {jax.__version__}, {pool if device.platform == 'cpu' else device.device_kind}"
 
     def __call__(self) -> Any:
         return self.function(self.arrays)
 
 
-def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
+def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
     """A call of ``workload`` without arguments, compiled before it is timed."""
     if case.get("precision") == "bf16":
         raise Unsupported("the JAX implementations compute in float32 only")
+    platform = "cuda" if name.endswith("-cuda") else "cpu"
     try:
-        cpu = jax.devices("cpu")[0]
+        device = jax.devices(platform)[0]
     except RuntimeError as error:
-        raise Unsupported(f"JAX finds no CPU device: {error}") from error
+        raise Unsupported(f"JAX finds no {platform.upper()} device: {error}") from error
     if workload.startswith("kde-"):
         from ._jax_kde import prepare as prepare_kde
 
-        return prepare_kde(workload, case, inputs, functools.partial(compiled, cpu))
+        return prepare_kde(workload, case, inputs, functools.partial(compiled, device))
     # Labels of 64 bits would be cut to 32 without a word.
     small = {k: np.asarray(v, np.int32) if v.dtype == np.int64 else v for k, v in inputs.items()}
-    return compiled(cpu, functools.partial(FUNCTIONS[workload], case), small)
+    return compiled(device, functools.partial(FUNCTIONS[workload], case), small)
 
 
 def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
@@ -53,7 +59,7 @@ def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
     arrays = {key: jax.device_put(np.array(array), device) for key, array in inputs.items()}
     jitted, watch = jax.jit(function), Watch()
     jax.block_until_ready(jitted(arrays))
-    return Call(jitted, arrays, watch)
+    return Call(jitted, arrays, watch, device)
 
 
 def _norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:

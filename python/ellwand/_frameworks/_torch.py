@@ -17,15 +17,22 @@ from . import LATTICE
 
 T = dict[str, Any]
 
+#: How the name of a row ends that computes on a GPU.
+CUDA = "-cuda"
+
 
 def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
     """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
     torch.set_num_threads(CORES)
-    what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
+    device = "cuda" if name.endswith(CUDA) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Unsupported(f"this build of PyTorch ({torch.__version__}) sees no CUDA device")
+    where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
+    what = f"torch {torch.__version__}, {where}"
     if workload.endswith("-backward"):
         from ._torch_gradients import gradient
 
-        return gradient(workload, case, {key: tensor(array) for key, array in inputs.items()}, what)
+        return gradient(workload, case, {key: tensor(array, device) for key, array in inputs.items()}, what)
     # For as long as the process lives: it measures nothing else.
     torch.inference_mode().__enter__()
     if workload in LATTICE:
@@ -36,16 +43,17 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
     if workload.startswith("kde-"):
         from . import _torch_kde
 
-        made: Any = _torch_kde.prepare(workload, case, inputs)
+        made: Any = _torch_kde.prepare(workload, case, inputs, device)
         made.what_ran = what
         return made  # type: ignore[no-any-return]
-    tensors = {key: tensor(array) for key, array in inputs.items()}
-    form = {"torch-sdpa": fused, "torch-flash": flash}.get(name, plain)
+    tensors = {key: tensor(array, device) for key, array in inputs.items()}
+    kind = name.removesuffix(CUDA)
+    form = {"torch-sdpa": fused, "torch-flash": flash}.get(kind, plain)
     if workload in LAYERS:
         function = functools.partial(LAYERS[workload], case)
     else:
         function = functools.partial(attention(workload), case, form)
-    if name != "torch-compile":
+    if kind != "torch-compile":
         return Call(function, tensors, what)
     compiled = torch.compile(function)
     try:
@@ -63,15 +71,27 @@ class Call:
     def __init__(self, function: Callable[[T], Any], tensors: T, what_ran: str) -> None:
         self.function, self.tensors = function, tensors
         self.what_ran = what_ran
+        self.on_gpu = any(each.is_cuda for each in tensors.values())
 
     def __call__(self) -> Any:
         return self.function(self.tensors)
 
+    def readings(self) -> list[dict[str, Any]]:
+        """Memory on the device."""
+        return [memory()] if self.on_gpu else []
 
-def tensor(array: Any) -> Any:
+
+def memory() -> dict[str, Any]:
+    """The most memory that tensors held on the device."""
+    about = "most memory that PyTorch's tensors held on the device at any time, inputs and outputs included"
+    row = {"id": "device-memory-peak", "title": "peak device memory", "unit": "B", "better": "lower", "about": about}
+    return {**row, "value": torch.cuda.max_memory_allocated()}
+
+
+def tensor(array: Any, device: str = "cpu") -> Any:
     """A copy as a tensor; uint16 holds the bits of bf16."""
     made = torch.from_numpy(np.array(array))
-    return made.view(torch.bfloat16) if array.dtype == np.uint16 else made
+    return (made.view(torch.bfloat16) if array.dtype == np.uint16 else made).to(device)
 
 
 def _form(case: Case) -> str:
@@ -110,13 +130,13 @@ LAYERS: dict[str, Callable[[Case, T], Any]] = {
 }
 
 
-def _mask(case: Case, t: T, rows: int, keys: int) -> Any:
+def _mask(case: Case, t: T, rows: int, keys: int, like: Any) -> Any:
     """What is added to scores; None without a mask."""
     if case["mask"] == "causal":
-        return torch.full((rows, keys), float("-inf")).triu(1)
+        return like.new_full((rows, keys), float("-inf")).triu(1)
     if case["mask"] == "padding":
-        hidden = torch.arange(keys)[None, :] >= t["lengths"][:, None]
-        return torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[:, None, None, :]
+        hidden = torch.arange(keys, device=like.device)[None, :] >= t["lengths"][:, None]
+        return like.new_zeros(hidden.shape).masked_fill(hidden, float("-inf"))[:, None, None, :]
     return None
 
 
@@ -126,7 +146,7 @@ def _grouped(x: Any, heads: int) -> Any:
 
 def scores(case: Case, t: T, q: Any, k: Any) -> Any:
     made = (q * q.shape[-1] ** -0.5) @ _grouped(k, q.shape[1]).transpose(-2, -1)
-    mask = _mask(case, t, q.shape[2], k.shape[2])
+    mask = _mask(case, t, q.shape[2], k.shape[2], q)
     return made if mask is None else made + mask
 
 
@@ -137,7 +157,7 @@ def plain(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
 def fused(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
     k, v = _grouped(k, q.shape[1]), _grouped(v, q.shape[1])
     if case["mask"] == "padding":
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(case, t, q.shape[2], k.shape[2]))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(case, t, q.shape[2], k.shape[2], q))
     return F.scaled_dot_product_attention(q, k, v, is_causal=case["mask"] == "causal")
 
 
@@ -186,5 +206,6 @@ def attention(workload: str) -> Callable[[Case, Any, T], Any]:
 
 
 def _soft(case: Case, t: T) -> Any:
-    mask = _mask(case, t, *t["scores"].shape[-2:])
-    return F.softmax(t["scores"] if mask is None else t["scores"] + mask, dim=-1)
+    x = t["scores"]
+    mask = _mask(case, t, x.shape[-2], x.shape[-1], x)
+    return F.softmax(x if mask is None else x + mask, dim=-1)

@@ -24,11 +24,11 @@ def gradient(workload: str, case: Case, tensors: T, what: str) -> Callable[[], A
     forward = workload.removesuffix("-backward")
     names = ("x", "gamma", "beta") if forward == "layer-norm" else ("x",)
     width = tensors["x"].shape[-1]
-    tensors.setdefault("gamma", torch.ones(width))
-    tensors.setdefault("beta", torch.zeros(width))
+    tensors.setdefault("gamma", tensors["x"].new_ones(width))
+    tensors.setdefault("beta", tensors["x"].new_zeros(width))
     leaves = [tensors[name].requires_grad_() for name in names]
     y = LAYERS[forward](case, tensors)
-    given = tensors.get("dloss" if "loss" in forward else "dy", torch.ones(())).broadcast_to(y.shape)
+    given = tensors.get("dloss" if "loss" in forward else "dy", y.new_ones(())).broadcast_to(y.shape)
 
     def run() -> T:
         gradients = torch.autograd.grad(y, leaves, given, retain_graph=True)

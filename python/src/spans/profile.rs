@@ -34,12 +34,14 @@ impl Profile {
         Self { trace }
     }
 
-    /// Nanoseconds of kernels by the link of the span that started them.
-    fn device_ns(&self) -> HashMap<u32, f64> {
-        let mut sums = HashMap::new();
+    /// Nanoseconds of kernels, and of transfers, by the link of the span that started them.
+    fn device_ns(&self) -> HashMap<u32, [f64; 2]> {
+        let mut sums: HashMap<u32, [f64; 2]> = HashMap::new();
         for lane in self.trace.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
             for span in lane.spans.iter().filter(|span| span.corr != 0) {
-                *sums.entry(span.corr).or_insert(0.0) += self.trace.duration_ns(span);
+                let kind = self.trace.site(span).map_or(Kind::Kernel, |site| site.kind);
+                let transfer = usize::from(matches!(kind, Kind::HostToDevice | Kind::DeviceToHost));
+                sums.entry(span.corr).or_default()[transfer] += self.trace.duration_ns(span);
             }
         }
         sums
@@ -67,7 +69,8 @@ impl Profile {
     /// A row for each operation of the host: ``operation``, ``calls`` and times in nanoseconds.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let mut rows = self.trace.summary_by_site().rows;
-        rows.retain(|row| row.count > 0 && row.kind != Kind::Kernel);
+        let of_device = [Kind::Kernel, Kind::HostToDevice, Kind::DeviceToHost];
+        rows.retain(|row| row.count > 0 && !of_device.contains(&row.kind));
         rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
         rows.iter().map(|row| summary_row(py, row)).collect()
     }
@@ -116,7 +119,7 @@ impl Profile {
         py: Python<'py>,
         lane: &TraceLane,
         span: &Span,
-        device: &HashMap<u32, f64>,
+        device: &HashMap<u32, [f64; 2]>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let start_ns = self.trace.started_unix_ns as f64 + self.trace.since_start_ns(span.start);
         let row = PyDict::new(py);
@@ -124,7 +127,9 @@ impl Profile {
         row.set_item("lane", &lane.name)?;
         row.set_item("start_ns", start_ns)?;
         row.set_item("duration_ns", self.trace.duration_ns(span))?;
-        row.set_item("device_ns", device.get(&span.corr).copied().unwrap_or(0.0))?;
+        let [kernels, transfers] = device.get(&span.corr).copied().unwrap_or_default();
+        row.set_item("device_ns", kernels)?;
+        row.set_item("transfer_ns", transfers)?;
         let detail = lane.detail_of(span);
         row.set_item("cpu_ns", detail.and_then(|detail| detail.cpu_ns))?;
         row.set_item("bytes", detail.map_or(0, |detail| detail.counters.bytes))?;

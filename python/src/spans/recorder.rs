@@ -255,16 +255,16 @@ impl Recorder {
     fn _collect(
         &self,
         device: String,
-        spans: Vec<(String, Option<Py<Cause>>, u64, u64)>,
+        spans: Vec<(String, String, Option<Py<Cause>>, u64, u64)>,
         clock: Bound<'_, PyAny>,
         earlier: Vec<(u64, u64, u64)>,
     ) -> PyResult<usize> {
         let Some(profiler) = locked(&self.shared.profiler).clone() else { return Ok(0) };
         let py = clock.py();
-        let spans = spans.into_iter().map(|(name, link, start_ns, end_ns)| DeviceSpan {
+        let spans = spans.into_iter().map(|(name, kind, link, start_ns, end_ns)| DeviceSpan {
             name,
             stream: "stream".to_string(),
-            kind: Kind::Kernel,
+            kind: Kind::of_word(&kind).unwrap_or(Kind::Kernel),
             start_ns,
             end_ns,
             link: link.map(|link| link.get().0),

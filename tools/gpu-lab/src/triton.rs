@@ -1,5 +1,5 @@
-//! Proof that the Triton kernels in `python/triton_kernels` compute their definitions and compile for every architecture
-//! within their register budget, without a GPU.
+//! Proof that the Triton kernels of the Python package compute their definitions and compile for every architecture within
+//! their register budget, without a GPU. The scripts in `python/triton_kernels` do both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
 /// Reviewed resources of every kernel.
 const GOLDEN: &str = "testdata/triton/resources.csv";
 
-/// The kernel files.
+/// The folder of the kernels, and its files.
+const KERNELS: &str = "python/ellwand/_frameworks/triton_kernels";
 const FILES: [&str; 4] = ["layers.py", "product.py", "matmul.py", "attention.py"];
 
 /// A Python with Triton and numpy: `$ELLWAND_TRITON_PYTHON`, or an environment in the user's cache, which is created if
@@ -42,9 +43,9 @@ fn python() -> Result<PathBuf> {
 
 /// Compiles every kernel for `architectures` into `folder`. Returns the table of resources.
 fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
-    let kernels = root()?.join("python/triton_kernels");
+    let kernels = root()?.join(KERNELS);
     let made = Command::new(python()?)
-        .arg(kernels.join("aot.py"))
+        .arg(root()?.join("python/triton_kernels/aot.py"))
         .arg(folder)
         .arg(architectures.join(","))
         .args(FILES.map(|file| kernels.join(file)))

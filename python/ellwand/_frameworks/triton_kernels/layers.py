@@ -11,7 +11,7 @@ The interpreter computes exponentials and quotients to the last bit; the hardwar
 
 import triton
 import triton.language as tl
-from variants import F32, F64, I64, Variant, both
+from .variants import F32, F64, I64, Variant, both
 
 
 @triton.jit

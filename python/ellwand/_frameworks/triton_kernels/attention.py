@@ -6,7 +6,7 @@ A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its s
 
 import triton
 import triton.language as tl
-from variants import F32, I64, Variant, both
+from .variants import F32, I64, Variant, both
 
 
 @triton.jit

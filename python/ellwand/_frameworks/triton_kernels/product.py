@@ -6,7 +6,7 @@ a row, either C is -inf (scores; a fully masked tile skips all steps), or A coun
 
 import triton
 import triton.language as tl
-from variants import F32, I64, Variant
+from .variants import F32, I64, Variant
 
 
 @triton.jit

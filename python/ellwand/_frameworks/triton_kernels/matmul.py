@@ -5,7 +5,7 @@ A program computes a tile of C. Rows are multiples of 16 values.
 
 import triton
 import triton.language as tl
-from variants import Variant
+from .variants import Variant
 
 
 @triton.jit
