@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::{build, cuda, root, run};
 
 /// Largest size of the folder in bytes.
-const MOST_BYTES: u64 = 30_000_000;
+const MOST_BYTES: u64 = 40_000_000;
 
 /// The kernel tests: package, arguments of cargo, name of the target.
 const TESTS: [(&str, &[&str], &str); 4] = [

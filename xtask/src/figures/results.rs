@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -137,13 +138,16 @@ fn record(part: &Path) -> Result<Option<PathBuf>> {
 
 /// The JSON report of a record, from `ellwand report`.
 fn reported(record: &Path) -> Result<Value> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let said = Command::new(cargo)
-        .args(["run", "--release", "--quiet", "-p", "ellwand", "--", "report"])
-        .arg(record)
-        .args(["--format", "json"])
-        .stderr(Stdio::inherit())
-        .output()?;
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = match PROGRAM.get() {
+        Some(program) => program,
+        None => {
+            let program = crate::build(&["build", "--release", "--quiet", "-p", "ellwand-cli"], "ellwand")?;
+            PROGRAM.get_or_init(|| program)
+        }
+    };
+    let said =
+        Command::new(program).arg("report").arg(record).args(["--format", "json"]).stderr(Stdio::inherit()).output()?;
     if !said.status.success() {
         bail!("{}: its report cannot be made", record.display());
     }
