@@ -70,8 +70,9 @@ impl Kernels for Cuda {
             Losses::Each(each) => (each, Arg::At(0), 0.0),
             Losses::Sum(loss, scale) => (Arg::At(0), loss, scale),
         };
-        // Several times as many as run at once, to even out the end; few enough sums for one block to add up.
-        grid.blocks[0] = grid.blocks[0].min(4 * (1024 / grid.threads[0]) * job.multiprocessors());
+        // As many as run at once: the last block adds up the sums of all, and more of them cost more than an uneven end.
+        let resident = RESIDENT.min(2048 / grid.threads[0]);
+        grid.blocks[0] = grid.blocks[0].min(resident * job.multiprocessors());
         let sums = job.scratch(8 * grid.blocks[0] as usize)?;
         let args = vec![x, labels, each, sums, come, loss, Arg::U64(rows[0] as u64), whole(rows[1]), Arg::F64(scale)];
         job.launch(&SOURCE, &kernel, grid, args)
