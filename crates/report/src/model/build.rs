@@ -8,8 +8,8 @@ use ellwand_core::record::{Param, Record};
 use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
 
 use super::{
-    CaseInfo, Machines, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison,
-    distinct, growth, load, spans, speedup, stats,
+    CaseInfo, Machines, Options, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison, distinct,
+    growth, load, spans, speedup, stats,
 };
 use crate::ReportError;
 
@@ -194,7 +194,7 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         workload: name.to_string(),
         growth: growth::growth(&swept, &rows),
         along_axes: growth::along_axes(&swept, &infos, &rows),
-        remarks: remarks(&rows),
+        remarks: super::remarks::of(&rows),
         leading: axes::leading(&completed, &swept),
         swept,
         fixed,
@@ -206,7 +206,7 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
     }
 }
 
-fn push_new(list: &mut Vec<String>, text: &str) {
+pub(super) fn push_new(list: &mut Vec<String>, text: &str) {
     if !list.iter().any(|known| known == text) {
         list.push(text.to_string());
     }
@@ -293,19 +293,4 @@ fn readings(m: &Measurement) -> Vec<Reading> {
         readings.push(Reading::measured("largest-difference", "largest difference", "", Better::Lower, error, about));
     }
     readings
-}
-
-fn remarks(rows: &[Row]) -> Vec<Remark> {
-    let mut remarks: Vec<Remark> = Vec::new();
-    for row in rows {
-        for text in &row.warnings {
-            let index = remarks.iter().position(|remark| remark.text == *text).unwrap_or_else(|| {
-                remarks.push(Remark { text: text.clone(), rows: 0, of: rows.len(), implementations: Vec::new() });
-                remarks.len() - 1
-            });
-            remarks[index].rows += 1;
-            push_new(&mut remarks[index].implementations, &row.implementation);
-        }
-    }
-    remarks
 }

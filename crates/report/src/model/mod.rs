@@ -15,6 +15,7 @@ mod comparison;
 mod growth;
 pub(crate) mod load;
 mod machines;
+mod remarks;
 mod run;
 pub(crate) mod spans;
 mod speedup;
