@@ -46,8 +46,8 @@ pub(crate) struct PyPrepared {
 }
 
 impl PyPrepared {
-    pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>, stream: Option<Stream>) -> PyResult<Self> {
-        let mut made = Self {
+    pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
+        Ok(Self {
             ready: ready.extract()?,
             threads,
             stream: None,
@@ -57,18 +57,20 @@ impl PyPrepared {
             error: None,
             stale: false,
             in_child: FORKED.load(Relaxed),
-        };
-        if let Some(mut stream) = stream {
-            // Compiles and allocates, and finds the way to wait.
-            made.run();
-            if made.ready.launches == 0 {
-                stream.is_elsewhere();
-            } else if made.sync().is_ok() {
-                stream.probe(&mut || made.run());
-            }
-            made.stream = Some(stream);
+        })
+    }
+
+    /// Times the work on a device from now on.
+    pub(crate) fn on(mut self, mut stream: Stream) -> Self {
+        // Compiles and allocates, and finds the way to wait.
+        self.run();
+        if self.ready.launches == 0 {
+            stream.is_elsewhere();
+        } else if self.sync().is_ok() {
+            stream.probe(&mut || self.run());
         }
-        Ok(made)
+        self.stream = Some(stream);
+        self
     }
 
     /// Waits as Python waits.

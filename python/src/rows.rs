@@ -152,16 +152,18 @@ fn implementation(row: ImplementationRow) -> Implementation {
     let prepare =
         move |case: &Case, inputs: &Tensors, device: &dyn Device| -> Result<Box<dyn Prepared>, PrepareError> {
             let stream = if on_gpu { Some(Stream::of(device)?) } else { None };
-            Python::attach(|py| {
+            let prepared = Python::attach(|py| {
                 let handle = stream.as_ref().map(Stream::handle);
                 let given = case_of(py, case).and_then(|case| Ok((case, arrays::to_dict(py, inputs)?, handle)));
                 let made = given.and_then(|given| prepare.bind(py).call1(given));
                 let threads = (many && !on_gpu).then_some(threads);
-                let prepared = made.and_then(|ready| PyPrepared::new(&ready, threads, stream));
-                prepared
-                    .map(|prepared| Box::new(prepared) as Box<dyn Prepared>)
-                    .map_err(|error| errors::of_prepare(py, &error))
-            })
+                made.and_then(|ready| PyPrepared::new(&ready, threads)).map_err(|error| errors::of_prepare(py, &error))
+            })?;
+            // Without the interpreter's lock, which other threads of a framework may need while this one waits.
+            Ok(Box::new(match stream {
+                Some(stream) => prepared.on(stream),
+                None => prepared,
+            }))
         };
     Implementation {
         workload,

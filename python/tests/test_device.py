@@ -1,0 +1,63 @@
+"""Python's half of work on a GPU, with stand-ins for the libraries: the stream, the arrays, and what a row says of itself."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from ellwand import Case, _arrays, _device, _registry, _threads
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """What was made current, by library."""
+    used = {}
+    cuda = types.SimpleNamespace(
+        is_available=lambda: True,
+        ExternalStream=lambda handle: ("torch", handle),
+        set_stream=lambda stream: used.update(torch=stream),
+    )
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda, Tensor=type("Tensor", (), {})))
+    stream = lambda handle: types.SimpleNamespace(use=lambda: used.update(cupy=("cupy", handle)))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=stream)))
+    monkeypatch.setattr(_device, "timed", None)
+    monkeypatch.setattr(_threads, "limit", lambda _: None)
+    return used
+
+
+def array_of_cupy(values):
+    """Lies on the device: it has to be fetched, and is filled there."""
+    made = type("ndarray", (), {"__module__": "cupy"})()
+    made.values = np.array(values, np.float32)
+    made.dtype, made.get = made.values.dtype, lambda: made.values
+    made.fill = made.values.fill
+    return made
+
+
+def test_a_row_for_a_gpu_computes_on_the_given_stream_and_its_outputs_are_fetched_and_overwritten(used):
+    def prepare(case, inputs):
+        assert used == {"torch": ("torch", 7), "cupy": ("cupy", 7)}
+        y = array_of_cupy(inputs["x"])
+        run = lambda: {"y": y}
+        run.launches = 3
+        return run
+
+    row = _registry.Implementation("gelu", "mine", "", "cuda", 1, prepare, outputs=("y",))
+    ready = row.prepare(Case("gelu", "case", {}), {"x": np.ones(3, np.float32)}, 7)
+    assert ready.launches == 3
+    result = ready.run()
+    assert ready.output(result)["y"].tolist() == [1, 1, 1]
+    ready.poison(result, 0xFF)
+    assert np.isnan(ready.output(result)["y"]).all()
+
+
+def test_without_a_stream_nothing_is_made_current(used):
+    row = _registry.Implementation("gelu", "mine", "", "cpu", 1, lambda case, inputs: lambda: 1, outputs=("y",))
+    assert row.prepare(Case("gelu", "case", {}), {}, None).launches == 24
+    assert used == {}
+
+
+def test_arrays_on_a_gpu_are_fetched_wherever_they_are(used):
+    got = _arrays.fetched({"a": (array_of_cupy([1]), 2), "b": [array_of_cupy([3])]})
+    assert got["a"][0].tolist() == [1] and got["a"][1] == 2 and got["b"][0].tolist() == [3]
