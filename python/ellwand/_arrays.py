@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["borrow", "fetched", "like", "named", "plain", "spoil", "waiter"]
+__all__ = ["borrow", "fetched", "like", "named", "plain", "spoil", "spoil_on_device", "waiter"]
 
 _SHAPE = "an array, a number, or a dictionary of these"
 
@@ -115,8 +115,10 @@ def fetched(value: Any) -> Any:
     torch = _torch()
     if isinstance(value, Mapping):
         return {name: fetched(each) for name, each in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(fetched(each) for each in value)
+    if isinstance(value, tuple):
+        return tuple(fetched(each) for each in value)
+    if isinstance(value, list):
+        return [fetched(each) for each in value]
     if torch is not None and isinstance(value, torch.Tensor) and value.is_cuda:
         return value.cpu()
     return value.get() if _is_of_cupy(value) else value
@@ -134,6 +136,8 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
                 if hasattr(leaf, "block_until_ready"):
                     leaf.block_until_ready()
 
+        # JAX computes on streams of XLA.
+        block.elsewhere = True  # type: ignore[attr-defined]
         return block
     if torch is not None and any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
         return lambda _result: torch.cuda.synchronize()
@@ -151,19 +155,29 @@ def spoil(value: Any, keep: list[Array], byte: int) -> None:
     torch = _torch()
     for leaf in _leaves(value):
         if torch is not None and isinstance(leaf, torch.Tensor):
-            if leaf.device.type == "cuda" and not leaf.requires_grad:
-                leaf.fill_(torch.full((leaf.element_size(),), byte, dtype=torch.uint8).view(leaf.dtype)[0])
-                continue
             if leaf.device.type != "cpu" or leaf.requires_grad or leaf.layout != torch.strided:
                 continue
             leaf = borrow("result", leaf)
-        if _is_of_cupy(leaf):
-            leaf.fill(np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0])
-            continue
         if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable:
             continue
         if not any(np.may_share_memory(leaf, array) for array in keep):
             leaf[...] = np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0]
+
+
+def spoil_on_device(value: Any, byte: int) -> None:
+    """Fills results on a GPU with a byte: an allocator hands out the same memory again, with the last answer in it."""
+    import numpy as np
+
+    torch = _torch()
+    for leaf in _leaves(value):
+        if _is_of_cupy(leaf):
+            leaf.fill(np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0])
+        elif torch is not None and isinstance(leaf, torch.Tensor) and leaf.is_cuda:
+            # A gradient's graph, and values that lie on each other, cannot be written to.
+            if leaf.requires_grad or leaf.layout != torch.strided or 0 in leaf.stride():
+                continue
+            with torch.inference_mode():
+                leaf.fill_(torch.full((leaf.element_size(),), byte, dtype=torch.uint8).view(leaf.dtype)[0])
 
 
 def like(given: Any, result: Array) -> Any:

@@ -145,7 +145,7 @@ class _Function(_registry.Implementation):
     call: Call | None = None
     index: int = 0
 
-    def prepare(self, case: Case, inputs: dict[str, Any], stream: int | None) -> Ready:
+    def prepare(self, case: Case, inputs: dict[str, Any], stream: tuple[int, int] | None) -> Ready:
         call = self.call
         assert call is not None
         functions, args, kwargs = call.fresh()

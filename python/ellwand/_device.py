@@ -20,22 +20,26 @@ TRANSFERS = ("host-to-device", "device-to-host")
 ORIGIN = 1_000_000_000
 
 
-#: The stream on which work is timed, if there is one.
-timed: int | None = None
+#: The stream on which work is timed, if there is one, and the number of its device.
+timed: tuple[int, int] | None = None
+#: CuPy refers to its current stream weakly.
+_held: Any = None
 
 
-def use(stream: int | None) -> None:
+def use(stream: tuple[int, int] | None) -> None:
     """Makes a CUDA stream the current one of PyTorch and CuPy in this thread, as far as they are imported."""
-    global timed
+    global timed, _held
     timed = stream
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if stream is None:
         return
+    handle, device = stream
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_available():
-        torch.cuda.set_stream(torch.cuda.ExternalStream(stream))
+        torch.cuda.set_stream(torch.cuda.ExternalStream(handle, device=device))
     if cupy is not None:
+        cupy.cuda.Device(device).use()
         # Current until another one is used.
-        cupy.cuda.ExternalStream(stream).use()
+        _held = cupy.cuda.ExternalStream(handle, device).use()
 
 
 class TorchGpu:

@@ -33,8 +33,10 @@ class Ready:
     output: Callable[[Any], dict[str, Any]]
     readings: Callable[[], list[Reading]]
     what_ran: str
-    #: Most launches of a run on the current stream of the device; 0 if it uses another one.
+    #: Launches of a run on a device, as far as known.
     launches: int = LAUNCHES
+    #: Whether it has a way to wait that is part of its work.
+    syncs: bool = False
 
 
 def _changed(before: dict[str, bytes], inputs: dict[str, Any]) -> str | None:
@@ -65,21 +67,30 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     kept = getattr(made, "watch", None)
     rows = readings_of(getattr(made, "readings", None), kept if isinstance(kept, _compile.Watch) else watch)
     if callable(made) and not hasattr(made, "run"):
-        keep = list(inputs.values())
-        spoil = lambda result, byte: _arrays.spoil(result, keep, byte)  # noqa: E731
-        return Ready(made, True, _arrays.waiter, spoil, output, rows, what_ran, _launches(made))
-    return _object(made, row, output, list(inputs.values()), rows, what_ran)
+        return Ready(made, True, _arrays.waiter, _spoil(row, inputs), output, rows, what_ran, _launches(row, made))
+    return _object(made, row, output, _spoil(row, inputs), rows, what_ran)
 
 
-def _launches(made: Any) -> int:
-    return int(getattr(made, "launches", LAUNCHES))
+def _spoil(row: Implementation, inputs: dict[str, Any]) -> Callable[[Any, int], None]:
+    """The function that overwrites a result."""
+    if row.device == "cuda":
+        return _arrays.spoil_on_device
+    keep = list(inputs.values())
+    return lambda result, byte: _arrays.spoil(result, keep, byte)
+
+
+def _launches(row: Implementation, made: Any) -> int:
+    given = getattr(made, "launches", LAUNCHES) if row.device == "cuda" else LAUNCHES
+    if not isinstance(given, int) or given < 1:
+        raise EllwandError(f"{row.workload}:{row.name}: launches is {given!r}; expected how many kernels a run launches")
+    return given
 
 
 def _object(
     made: Any,
     row: Implementation,
     output: Callable[[Any], dict[str, Any]],
-    keep: list[Any],
+    overwrite: Callable[[Any, int], None],
     rows: Callable[[], list[Reading]],
     what_ran: str,
 ) -> Ready:
@@ -102,7 +113,7 @@ def _object(
         """The arrays that the object handed out are overwritten too: most objects return the ones they write to."""
         if poison:
             poison()
-        _arrays.spoil(given, keep, byte)
+        overwrite(given, byte)
         given.clear()
 
     def waiter(_result: Any) -> Callable[[Any], None] | None:
@@ -119,7 +130,8 @@ def _object(
         output=give,
         readings=rows,
         what_ran=what_ran,
-        launches=_launches(made),
+        launches=_launches(row, made),
+        syncs=sync is not None,
     )
 
 

@@ -40,16 +40,18 @@ class Implementation:
     #: Whether it is code of another library: `check` reports on which hard inputs it is right.
     foreign: bool = False
 
-    def prepare(self, case: Case, inputs: dict[str, Any], stream: int | None) -> Ready:
-        """Called by the Rust half in the process that measures; ``stream`` is the CUDA stream whose events time it."""
+    def prepare(self, case: Case, inputs: dict[str, Any], stream: tuple[int, int] | None) -> Ready:
+        """Called by the Rust half in the process that measures; ``stream`` is the CUDA stream whose events time it, and the
+        number of its device."""
+        from . import _device
         from ._threads import limit
 
         limit(self.threads)
-        if stream is not None:
-            from . import _device
-
-            _device.use(stream)
-        return ready(self, case, inputs)
+        _device.use(stream)
+        made = ready(self, case, inputs)
+        # The preparation perhaps imported PyTorch.
+        _device.use(stream)
+        return made
 
 
 @dataclass
@@ -86,10 +88,9 @@ def implementation(
     ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses; all cores unless given. ``foreign`` marks code of
     another library: a hard input that it does not compute right is reported, and fails no check.
 
-    With ``device="cuda"`` the current stream of PyTorch and CuPy is one whose events time the work, if the file or the
-    preparation imports them; ``run`` enqueues its work there and waits for nothing. What waits, or uses other streams, has wall
-    time only. The outputs may be on the device, and are overwritten between runs. A prepared object may have ``launches``, the
-    most kernels that a run launches (24 unless given; 0 if it uses other streams).
+    With ``device="cuda"`` the current stream of PyTorch and CuPy is one whose events time the work; ``run`` enqueues its work
+    there and must not wait. Work that waits, or runs on other streams, is timed on the host. The outputs may be on the device,
+    and are overwritten between runs. ``launches`` of what is prepared says how many kernels a run launches; 24 is assumed.
     """
     if device not in ("cpu", "cuda"):
         raise EllwandError(f"device: {device!r} is unknown; expected 'cpu' or 'cuda'")

@@ -23,8 +23,10 @@ struct Ready {
     output: Py<PyAny>,
     readings: Py<PyAny>,
     what_ran: String,
-    /// Most launches of a run on the given stream, which the queue behind the gate must hold; 0 if it uses another.
+    /// Launches of a run on a device, as far as known.
     launches: u64,
+    /// Whether it has a way to wait that is part of its work.
+    syncs: bool,
 }
 
 /// A value as Python states it: id, title, unit, better, value (or none), about.
@@ -33,7 +35,7 @@ type Row = (String, String, String, String, Option<f64>, String);
 pub(crate) struct PyPrepared {
     ready: Ready,
     threads: Option<usize>,
-    /// Where a device runs the work.
+    /// The stream of the device; `None` on the processor.
     stream: Option<Stream>,
     wait: Option<Py<PyAny>>,
     looked: bool,
@@ -62,18 +64,27 @@ impl PyPrepared {
 
     /// Times the work on a device from now on.
     pub(crate) fn on(mut self, mut stream: Stream) -> Self {
-        // Compiles and allocates, and finds the way to wait.
+        // Compiles and allocates, and finds the function that waits.
         self.run();
-        if self.ready.launches == 0 {
-            stream.is_elsewhere();
-        } else if self.sync().is_ok() {
-            stream.probe(&mut || self.run());
+        if self.sync().is_ok() {
+            if self.waits_elsewhere() {
+                stream.is_elsewhere();
+            } else {
+                stream.probe(self.ready.launches, &mut || self.run());
+            }
+            // So that the arrays that an object hands out are known before they are overwritten.
+            let _ = self.output();
         }
         self.stream = Some(stream);
         self
     }
 
-    /// Waits as Python waits.
+    /// Whether the function that waits says that the work runs on streams of its library.
+    fn waits_elsewhere(&self) -> bool {
+        Python::attach(|py| self.wait.as_ref().is_some_and(|wait| wait.bind(py).hasattr("elsewhere").unwrap_or(false)))
+    }
+
+    /// Calls the function that waits for the result.
     fn wait(&mut self) {
         if self.error.is_none() && (!self.looked || self.wait.is_some()) {
             Python::attach(|py| {
@@ -117,7 +128,7 @@ impl PyPrepared {
 
 impl Prepared for PyPrepared {
     fn most_iterations(&self) -> u64 {
-        self.stream.as_ref().map_or(u64::MAX, |stream| stream.most_iterations(self.ready.launches))
+        self.stream.as_ref().map_or(u64::MAX, Stream::most_iterations)
     }
 
     fn run(&mut self) {
@@ -138,14 +149,16 @@ impl Prepared for PyPrepared {
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
-        // Waiting in Python would stop behind the gate.
-        match self.stream.as_ref().map(|stream| (stream.clock(), stream.sync())) {
-            Some((Clock::Device, waited)) => waited?,
-            Some((Clock::Wall, waited)) => {
-                self.wait();
-                waited?;
+        // First, since it opens the gate, for which Python would wait.
+        let clock = match &self.stream {
+            Some(stream) => {
+                stream.sync()?;
+                Some(stream.clock())
             }
-            None => self.wait(),
+            None => None,
+        };
+        if clock != Some(Clock::Device) || self.ready.syncs {
+            self.wait();
         }
         self.error.clone().map_or(Ok(()), |error| Err(DeviceError::new(error)))
     }
@@ -156,6 +169,10 @@ impl Prepared for PyPrepared {
             let called = self.ready.poison.call1(py, (result, poison.byte()));
             self.call(py, "poison", called);
         });
+        // The next run may use other streams than what overwrote the outputs.
+        if let Some(Err(problem)) = self.stream.as_ref().map(Stream::sync) {
+            self.error.get_or_insert(problem.to_string());
+        }
         self.stale = true;
     }
 
@@ -191,6 +208,7 @@ impl Prepared for PyPrepared {
 }
 
 impl PyPrepared {
+    /// What Python states.
     fn own_readings(&self) -> Vec<Reading> {
         Python::attach(|py| {
             let rows: PyResult<Vec<Row>> = self.ready.readings.bind(py).call0().and_then(|rows| rows.extract());

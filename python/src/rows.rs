@@ -153,8 +153,8 @@ fn implementation(row: ImplementationRow) -> Implementation {
         move |case: &Case, inputs: &Tensors, device: &dyn Device| -> Result<Box<dyn Prepared>, PrepareError> {
             let stream = if on_gpu { Some(Stream::of(device)?) } else { None };
             let prepared = Python::attach(|py| {
-                let handle = stream.as_ref().map(Stream::handle);
-                let given = case_of(py, case).and_then(|case| Ok((case, arrays::to_dict(py, inputs)?, handle)));
+                let place = stream.as_ref().map(Stream::place);
+                let given = case_of(py, case).and_then(|case| Ok((case, arrays::to_dict(py, inputs)?, place)));
                 let made = given.and_then(|given| prepare.bind(py).call1(given));
                 let threads = (many && !on_gpu).then_some(threads);
                 made.and_then(|ready| PyPrepared::new(&ready, threads)).map_err(|error| errors::of_prepare(py, &error))

@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from ellwand import Case, _arrays, _device, _registry, _threads
+from ellwand import Case, EllwandError, _arrays, _device, _registry, _threads
 
 
 @pytest.fixture
@@ -15,12 +15,14 @@ def used(monkeypatch):
     used = {}
     cuda = types.SimpleNamespace(
         is_available=lambda: True,
-        ExternalStream=lambda handle: ("torch", handle),
+        ExternalStream=lambda handle, device: ("torch", handle, device),
         set_stream=lambda stream: used.update(torch=stream),
     )
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda, Tensor=type("Tensor", (), {})))
-    stream = lambda handle: types.SimpleNamespace(use=lambda: used.update(cupy=("cupy", handle)))
-    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=stream)))
+    stream = lambda *place: types.SimpleNamespace(use=lambda: used.update(cupy=("cupy", *place)))
+    device = lambda number: types.SimpleNamespace(use=lambda: None)
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=stream, Device=device))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(_device, "timed", None)
     monkeypatch.setattr(_threads, "limit", lambda _: None)
     return used
@@ -37,19 +39,30 @@ def array_of_cupy(values):
 
 def test_a_row_for_a_gpu_computes_on_the_given_stream_and_its_outputs_are_fetched_and_overwritten(used):
     def prepare(case, inputs):
-        assert used == {"torch": ("torch", 7), "cupy": ("cupy", 7)}
+        assert used == {"torch": ("torch", 7, 1), "cupy": ("cupy", 7, 1)}
         y = array_of_cupy(inputs["x"])
         run = lambda: {"y": y}
         run.launches = 3
         return run
 
     row = _registry.Implementation("gelu", "mine", "", "cuda", 1, prepare, outputs=("y",))
-    ready = row.prepare(Case("gelu", "case", {}), {"x": np.ones(3, np.float32)}, 7)
-    assert ready.launches == 3
+    ready = row.prepare(Case("gelu", "case", {}), {"x": np.ones(3, np.float32)}, (7, 1))
+    assert ready.launches == 3 and not ready.syncs
     result = ready.run()
     assert ready.output(result)["y"].tolist() == [1, 1, 1]
     ready.poison(result, 0xFF)
     assert np.isnan(ready.output(result)["y"]).all()
+
+
+def test_how_many_launches_a_run_makes_is_a_number(used):
+    def prepare(case, inputs):
+        run = lambda: 1
+        run.launches = "many"
+        return run
+
+    row = _registry.Implementation("gelu", "mine", "", "cuda", 1, prepare, outputs=("y",))
+    with pytest.raises(EllwandError, match="launches is 'many'; expected how many kernels"):
+        row.prepare(Case("gelu", "case", {}), {}, (7, 0))
 
 
 def test_without_a_stream_nothing_is_made_current(used):

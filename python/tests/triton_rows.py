@@ -37,7 +37,8 @@ def check(workload, params, inputs, tolerance=2e-5):
     wide = {key: x.astype(float) if x.dtype == np.float32 else x for key, x in wide.items()}
     want = DEFINITIONS[workload](Case(workload, "case", params), wide)
     for _ in range(2):
-        job.poison()
+        for array in job.outputs.values():
+            array.fill_(float("nan"))
         job.run()
         outputs = job.output()
         for name, array in outputs.items():

@@ -22,7 +22,8 @@ fn python() -> Result<PathBuf> {
     let home = root.join("target/peers/torch");
     // Written last, so that an environment that was left half made is made again.
     let (python, whole) = (home.join("bin/python"), home.join("whole"));
-    if whole.exists() && python.exists() {
+    let packages = [&PACKAGES[..], &[TRITON]].concat().join("\n");
+    if python.exists() && std::fs::read_to_string(&whole).is_ok_and(|made| made == packages) {
         return Ok(python);
     }
     println!("installing PyTorch for the CPU, Triton and JAX into {} (about 1.5 GB, once)", home.display());
@@ -30,7 +31,7 @@ fn python() -> Result<PathBuf> {
         .and_then(|()| run(pip(&python).args(PACKAGES)))
         .and_then(|()| run(pip(&python).args(["--no-deps", TRITON])))
         .context("PyTorch, Triton and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")?;
-    std::fs::write(&whole, [&PACKAGES[..], &[TRITON]].concat().join("\n"))?;
+    std::fs::write(&whole, packages)?;
     Ok(python)
 }
 

@@ -15,6 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::block::{Block, Known, Spec};
 use crate::check::{SetupError, guarded};
 use crate::measure::{Event, Instrument, Interrupted, turns};
+use crate::one_clock::one_clock;
 use crate::plan::Cell;
 use crate::reuse;
 use crate::settle;
@@ -235,7 +236,13 @@ impl Blocks<'_> {
         Spec { launch: self.launch.clone(), open, together: false }
     }
 
-    fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {
+    fn finish(
+        &self,
+        cell: &Cell,
+        case: &Case,
+        implementation: &ellwand_core::Implementation,
+        mut row: Row,
+    ) -> Measurement {
         let most = self.processes(&row);
         let mut measurement = self.instrument.blank(cell.workload.as_ref(), case, implementation);
         if let Some(opened) = row.opened {
@@ -258,6 +265,7 @@ impl Blocks<'_> {
         }
         let counts = self.instrument.settings.counts;
         measurement.warnings.extend(counts.map(|counts| crate::sample::counted(counts, &row.samples)));
+        measurement.warnings.extend(one_clock(std::slice::from_mut(&mut row.samples)));
         measurement.warnings.extend(crate::sample::remarks(&row.samples));
         measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
         if row.processes < self.blocks {

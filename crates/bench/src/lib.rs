@@ -25,6 +25,7 @@ pub mod guard;
 pub mod hard;
 pub mod machine;
 pub mod measure;
+mod one_clock;
 pub mod plan;
 pub mod probe;
 pub mod reuse;

@@ -22,6 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::arm::{Arm, Judge};
 use crate::calibrate;
 use crate::check::{self, SetupError, Task};
+use crate::one_clock::one_clock;
 use crate::plan::Cell;
 use crate::probe::Probe;
 use crate::reuse;
@@ -266,7 +267,7 @@ impl Instrument<'_> {
     fn finish(&self, task: Task, runner: Runner) -> Measurement {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
         measurement.device = runner.device.to_string();
-        let (mut arm, opened, settling, samples) = match runner.state {
+        let (mut arm, opened, settling, mut samples) = match runner.state {
             State::Ended(outcome) => return Measurement { outcome, ..measurement },
             State::Alive(one) => (one.arm, one.opened, one.settling, one.samples),
         };
@@ -279,6 +280,7 @@ impl Instrument<'_> {
             Err(outcome) => measurement.outcome = outcome,
             Ok(judged) => {
                 measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));
+                measurement.warnings.extend(one_clock(std::slice::from_mut(&mut samples)));
                 measurement.warnings.extend(sample::remarks(&samples));
                 measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
                 measurement.warnings.extend(judged.warnings);

@@ -276,7 +276,7 @@ impl Prepared for Job {
 /// Clock, power and throttling of a CUDA device.
 pub(crate) fn state(gpu: &Gpu) -> Vec<Reading> {
     let status = gpu.status();
-    let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
+    let without = "the driver's management library (libnvidia-ml.so.1) does not report it";
     let reading = |id, title, unit, better, value: Option<f64>, about| match value {
         Some(value) => Reading::measured(id, title, unit, better, value, about),
         None => Reading::unavailable(id, title, unit, better, without),

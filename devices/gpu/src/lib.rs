@@ -200,7 +200,7 @@ pub trait Backend: Send + Sync {
     fn sync_all(&self) -> Result<(), GpuError> {
         self.sync()
     }
-    /// Lets enqueued work run at once: what is being timed has no time on the device's clock.
+    /// Opens a closed gate; the slot then has no device time.
     fn interrupt(&self) {}
     /// Starts the device's clock for all launches until [`Backend::stop`].
     fn start(&self) {}

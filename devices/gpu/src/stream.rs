@@ -1,7 +1,7 @@
 //! The backend's stream, for work that another library enqueues: PyTorch, CuPy, Triton.
 //!
 //! The library makes this stream its current one; then the gate and the events of the backend time its work as they
-//! time the backend's own. Work that waits for the device or runs on another stream has wall time only.
+//! time the backend's own. Work that waits for the device or runs on another stream is timed on the host.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,14 @@ use ellwand_core::{DeviceError, PrepareError, Reading};
 
 use super::{Gpu, gate, gpu, job};
 
-/// Wait for other streams below which they count as idle: the host's own delays reach some microseconds.
+/// Wait for other streams below which they count as idle: the call itself takes some microseconds.
 const IDLE: Duration = Duration::from_micros(20);
 
 /// Shortest work on a device, in nanoseconds: no kernel takes less.
 const SHORTEST_NS: u64 = 500;
+
+/// Longest slot in nanoseconds, several times as long as slots are: more runs than it holds need not be tried.
+const LONGEST_NS: u64 = 50_000_000;
 
 /// How the work of another library is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +32,14 @@ pub enum Clock {
 pub struct Stream {
     gpu: Gpu,
     handle: u64,
+    index: u32,
     clock: Clock,
+    /// Runs of which the launches fit into the queue while the gate is closed.
+    most: u64,
 }
 
 impl Stream {
-    /// The stream of a device.
+    /// The stream of a device. What is enqueued from now on runs at once, until a slot begins.
     ///
     /// # Errors
     /// If the device has none that another library could use.
@@ -43,12 +49,15 @@ impl Stream {
             let why = format!("{} has no stream that another library could use", device.id());
             return Err(PrepareError::Unsupported(why));
         };
-        Ok(Self { gpu, handle, clock: Clock::Device })
+        // A preparation is timed, and must not wait for a closed gate.
+        gpu.interrupt();
+        let index = device.id().rsplit(':').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        Ok(Self { gpu, handle, index, clock: Clock::Device, most: 1 })
     }
 
-    /// The driver's handle, `CUstream`.
-    pub fn handle(&self) -> u64 {
-        self.handle
+    /// The driver's handle, `CUstream`, and the number of the device.
+    pub fn place(&self) -> (u64, u32) {
+        (self.handle, self.index)
     }
 
     /// How the work is timed.
@@ -61,25 +70,30 @@ impl Stream {
         self.clock = Clock::Wall;
     }
 
-    /// Finds out how `run` can be timed, and remembers it. It must have run before: a first run compiles and allocates,
-    /// which waits for the device.
-    pub fn probe(&mut self, run: &mut dyn FnMut()) {
-        // Twice, since a delay of the host looks like work on another stream.
-        let elsewhere = (0..2).all(|_| self.runs_elsewhere(run));
-        let here = match (self.shortest(&mut || {}), self.shortest(run)) {
-            (Some(nothing), Some(one)) => one > nothing + SHORTEST_NS,
-            _ => false,
+    /// Finds out how `run`, which makes about `launches` launches, can be timed, and remembers it. It must have run
+    /// before: a first run compiles and allocates, which waits for the device.
+    pub fn probe(&mut self, launches: u64, run: &mut dyn FnMut()) {
+        let work = match (self.shortest(0, run), self.shortest(1, run)) {
+            (Some(nothing), Some(one)) => one.saturating_sub(nothing),
+            _ => 0,
         };
-        if elsewhere || !here {
+        // A delay of the host looks like work on another stream, but not every time.
+        if work < SHORTEST_NS || (0..5).all(|_| self.runs_elsewhere(run)) {
             self.clock = Clock::Wall;
+            return;
+        }
+        self.most = (u64::from(gate::MOST_LAUNCHES - 1) / launches.max(1)).min(LONGEST_NS / work).max(1);
+        // More launches than were stated fill the queue, and the host waits until the gate opens by itself.
+        while self.most > 1 && self.shortest(self.most, run).is_none() {
+            self.most /= 2;
         }
     }
 
-    /// The shortest of three device times; `None` if one is not valid, as behind work that waits for the device.
-    fn shortest(&self, body: &mut dyn FnMut()) -> Option<u64> {
+    /// The shortest of three device times of so many runs; `None` if one is not valid.
+    fn shortest(&self, runs: u64, run: &mut dyn FnMut()) -> Option<u64> {
         let times = (0..3).map(|_| {
             self.gpu.start();
-            body();
+            (0..runs).for_each(|_| run());
             self.gpu.sync().ok()?;
             self.gpu.stop()
         });
@@ -88,16 +102,15 @@ impl Stream {
 
     /// True if other streams still work when this one is idle.
     fn runs_elsewhere(&self, run: &mut dyn FnMut()) -> bool {
-        let start = Instant::now();
         run();
-        let mine = self.gpu.sync().map(|()| start.elapsed());
-        let all = self.gpu.sync_all().map(|()| start.elapsed());
-        let (Ok(mine), Ok(all)) = (mine, all) else { return false };
-        let rest = all.saturating_sub(mine);
-        rest > IDLE && rest * 10 > mine
+        if self.gpu.sync().is_err() {
+            return false;
+        }
+        let idle = Instant::now();
+        self.gpu.sync_all().is_ok() && idle.elapsed() > IDLE
     }
 
-    /// Call before each run: work that is timed on the host must not wait behind the gate.
+    /// Call before each run: work that is timed on the host must not wait for a closed gate.
     pub fn begin(&self) {
         if self.clock == Clock::Wall {
             self.gpu.interrupt();
@@ -116,10 +129,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Most runs of at most `launches` launches that fit in the queue behind the gate.
-    pub fn most_iterations(&self, launches: u64) -> u64 {
+    /// Most runs of a slot.
+    pub fn most_iterations(&self) -> u64 {
         match self.clock {
-            Clock::Device => (u64::from(gate::MOST_LAUNCHES - 1) / launches.max(1)).max(1),
+            Clock::Device => self.most,
             Clock::Wall => u64::MAX,
         }
     }
@@ -139,13 +152,15 @@ mod tests {
     use super::super::{Arg, Backend, GpuDevice, GpuError, Grid, Kernel, Source};
     use super::*;
 
-    /// A device on which a body takes `here_ns` on the stream (`None`: it waits), and the other streams take `elsewhere`.
+    /// A device on which a run takes `here_ns` on the stream (`None`: it waits), of which `room` fit into the queue, and
+    /// the other streams take `elsewhere`.
     #[derive(Default)]
     struct Card {
         here_ns: Option<u64>,
+        room: u64,
         elsewhere: Duration,
         ran: Arc<AtomicU64>,
-        counted: AtomicU64,
+        started: AtomicU64,
         interrupted: AtomicU64,
     }
 
@@ -191,41 +206,44 @@ mod tests {
         fn interrupt(&self) {
             self.interrupted.fetch_add(1, Relaxed);
         }
+        fn start(&self) {
+            self.started.store(self.ran.load(Relaxed), Relaxed);
+        }
         fn stop(&self) -> Option<u64> {
-            let ran = self.ran.load(Relaxed);
-            let bodies = ran - self.counted.swap(ran, Relaxed);
+            let runs = self.ran.load(Relaxed) - self.started.load(Relaxed);
             // Two events with nothing between them are a microsecond apart.
-            self.here_ns.map(|ns| 1000 + bodies * ns)
+            self.here_ns.filter(|_| runs <= self.room).map(|ns| 1000 + runs * ns)
         }
     }
 
-    fn probed(here_ns: Option<u64>, elsewhere: Duration) -> (Stream, Arc<Card>) {
-        let card = Arc::new(Card { here_ns, elsewhere, ..Card::default() });
-        let mut stream = Stream::of(&GpuDevice::new("cuda:0".into(), card.clone())).unwrap();
-        assert_eq!(stream.handle(), 77);
-        stream.probe(&mut || {
+    fn probed(here_ns: Option<u64>, room: u64, elsewhere: Duration) -> (Stream, Arc<Card>) {
+        let card = Arc::new(Card { here_ns, room, elsewhere, ..Card::default() });
+        let mut stream = Stream::of(&GpuDevice::new("cuda:3".into(), card.clone())).unwrap();
+        assert_eq!((stream.place(), card.interrupted.swap(0, Relaxed)), ((77, 3), 1));
+        stream.probe(24, &mut || {
             card.ran.fetch_add(1, Relaxed);
         });
         (stream, card)
     }
 
     #[test]
-    fn work_on_the_stream_has_the_device_clock_and_slots_that_fit_the_queue() {
-        let (stream, card) = probed(Some(2000), Duration::ZERO);
-        assert_eq!(stream.clock(), Clock::Device);
-        assert_eq!((stream.most_iterations(24), stream.most_iterations(1000)), (20, 1));
-        stream.begin();
-        assert_eq!(card.interrupted.load(Relaxed), 0);
+    fn work_on_the_stream_has_the_device_clock_and_slots_that_fit_into_the_queue() {
+        for (room, most) in [(1000, 20), (7, 5), (1, 1)] {
+            let (stream, card) = probed(Some(2000), room, Duration::ZERO);
+            assert_eq!((stream.clock(), stream.most_iterations()), (Clock::Device, most));
+            stream.begin();
+            assert_eq!(card.interrupted.load(Relaxed), 0);
+        }
     }
 
     #[test]
-    fn work_that_waits_or_runs_elsewhere_has_the_wall_clock_and_never_stops_behind_the_gate() {
+    fn work_that_waits_or_runs_elsewhere_has_the_wall_clock_and_opens_the_gate() {
         for (here_ns, elsewhere) in
             [(None, Duration::ZERO), (Some(0), Duration::ZERO), (Some(2000), Duration::from_millis(20))]
         {
-            let (stream, card) = probed(here_ns, elsewhere);
+            let (stream, card) = probed(here_ns, 1000, elsewhere);
             assert_eq!(stream.clock(), Clock::Wall, "{here_ns:?} {elsewhere:?}");
-            assert_eq!(stream.most_iterations(24), u64::MAX);
+            assert_eq!(stream.most_iterations(), u64::MAX);
             stream.begin();
             assert_eq!(card.interrupted.load(Relaxed), 1);
         }

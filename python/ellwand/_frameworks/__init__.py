@@ -84,7 +84,9 @@ def prepare(
 
 
 def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
-    raise Unsupported(f"{package} is not installed; `pip install {package}`")
+    # Under the name `cupy` is the source alone.
+    wheel = {"cupy": "cupy-cuda13x"}.get(package, package)
+    raise Unsupported(f"{package} is not installed; `pip install {wheel}`")
 
 
 def register(words: Sequence[str] | None = None) -> None:

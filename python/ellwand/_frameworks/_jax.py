@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import _threads
+from .. import _device, _threads
 from .._case import Case
 from .._compile import Watch
 from .._errors import Unsupported
 
 T = dict[str, Any]
 
-# On a GPU products of f32 are in TF32 otherwise; before anything is traced, since a change compiles again.
-jax.config.update("jax_default_matmul_precision", "highest")
+# JAX reserves most of a card's memory otherwise, and other implementations are measured beside it.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 class Call:
@@ -26,8 +27,6 @@ class Call:
 
     def __init__(self, function: Callable[[T], Any], arrays: T, watch: Watch, device: Any) -> None:
         self.function, self.arrays, self.watch = function, arrays, watch
-        #: XLA has its own streams.
-        self.launches = 0
         threads = _threads.of_xla()
         pool = "unknown number of threads" if threads is None else f"XLA's pool of {threads} threads"
         self.what_ran = f"jax {jax.__version__}, {pool if device.platform == 'cpu' else device.device_kind}"
@@ -42,7 +41,7 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
         raise Unsupported("the JAX implementations compute in float32 only")
     platform = "cuda" if name.endswith("-cuda") else "cpu"
     try:
-        device = jax.devices(platform)[0]
+        device = jax.devices(platform)[_device.timed[1] if _device.timed else 0]
     except RuntimeError as error:
         raise Unsupported(f"JAX finds no {platform.upper()} device: {error}") from error
     if workload.startswith("kde-"):
@@ -57,7 +56,13 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
 def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
     """A call of the function under jit on copies of the inputs."""
     arrays = {key: jax.device_put(np.array(array), device) for key, array in inputs.items()}
-    jitted, watch = jax.jit(function), Watch()
+
+    def precise(t: T) -> Any:
+        # On a GPU products of f32 are in TF32 otherwise.
+        with jax.default_matmul_precision("highest"):
+            return function(t)
+
+    jitted, watch = jax.jit(function if device.platform == "cpu" else precise), Watch()
     jax.block_until_ready(jitted(arrays))
     return Call(jitted, arrays, watch, device)
 

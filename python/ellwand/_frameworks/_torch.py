@@ -17,7 +17,7 @@ from . import LATTICE
 
 T = dict[str, Any]
 
-#: How the name of a row ends that computes on a GPU.
+#: Suffix of rows that compute on a GPU.
 CUDA = "-cuda"
 
 
@@ -25,16 +25,16 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
     """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
     torch.set_num_threads(CORES)
     device = "cuda" if name.endswith(CUDA) else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Unsupported(f"this build of PyTorch ({torch.__version__}) sees no CUDA device")
+    if device == "cuda":
+        if not torch.cuda.is_available():
+            raise Unsupported(f"this build of PyTorch ({torch.__version__}) sees no CUDA device")
+        torch.cuda.reset_peak_memory_stats()
     where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
     what = f"torch {torch.__version__}, {where}"
     if workload.endswith("-backward"):
         from ._torch_gradients import gradient
 
         return gradient(workload, case, {key: tensor(array, device) for key, array in inputs.items()}, what)
-    # For as long as the process lives: it measures nothing else.
-    torch.inference_mode().__enter__()
     if workload in LATTICE:
         from . import _lattice
         from ._torch_lattice import TorchArrays
@@ -54,7 +54,16 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
     else:
         function = functools.partial(attention(workload), case, form)
     if kind != "torch-compile":
-        return Call(function, tensors, what)
+        call = Call(function, tensors, what)
+        if name == "torch-flash-cuda":
+            try:
+                call()
+            except RuntimeError as error:
+                if "kernel" in str(error).lower():
+                    why = "PyTorch's flash attention takes bf16 on a GPU, and no padding mask: --precision bf16"
+                    raise Unsupported(why) from error
+                raise
+        return call
     compiled = torch.compile(function)
     try:
         compiled(tensors)
@@ -83,7 +92,7 @@ class Call:
 
 def memory() -> dict[str, Any]:
     """The most memory that tensors held on the device."""
-    about = "most memory that PyTorch's tensors held on the device at any time, inputs and outputs included"
+    about = "most memory that PyTorch's tensors held on the device, inputs and outputs included"
     row = {"id": "device-memory-peak", "title": "peak device memory", "unit": "B", "better": "lower", "about": about}
     return {**row, "value": torch.cuda.max_memory_allocated()}
 

@@ -43,7 +43,7 @@ class Fit:
         for positions, rate in zip(self.positions, self.rates):
             ratio = torch.where(occupancy > 0, self.density(positions) / occupancy, FLOOR)
             ground += (rate * ratio).clamp_min(FLOOR)
-        return {"occupancy": occupancy, "ground_process_intensity": ground, "mean_rates": self.rates}
+        return {"occupancy": occupancy, "ground_process_intensity": ground, "mean_rates": self.rates.copy()}
 
 
 class Predict:

@@ -255,7 +255,7 @@ impl Recorder {
     fn _collect(
         &self,
         device: String,
-        spans: Vec<(String, String, Option<Py<Cause>>, u64, u64)>,
+        spans: Vec<OnDevice>,
         clock: Bound<'_, PyAny>,
         earlier: Vec<(u64, u64, u64)>,
     ) -> PyResult<usize> {
@@ -295,6 +295,9 @@ fn program(py: Python<'_>) -> PyResult<String> {
     let name = std::path::Path::new(&first).file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(name.unwrap_or_else(|| "python".to_string()))
 }
+
+/// Name, kind, link, begin and end in nanoseconds of the device.
+type OnDevice = (String, String, Option<Py<Cause>>, u64, u64);
 
 /// Operations of a device whose clock Python reads.
 struct Timeline<'py> {

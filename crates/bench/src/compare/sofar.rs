@@ -14,6 +14,7 @@ use super::{
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
+use crate::one_clock::one_clock;
 
 /// Resolution of a device clock, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime
 /// API, `cudaEventElapsedTime`).
@@ -118,6 +119,9 @@ impl Sofar {
 
     fn add(&mut self, taken: &BlockSamples) -> Result<(), NoDecision> {
         let BlockSamples { samples, basis, spent } = taken;
+        let mut samples = samples.clone();
+        one_clock(&mut samples);
+        let samples = &samples;
         let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         let [start_s, rounds_s] = [self.spent.start_s + spent.start_s, self.spent.rounds_s + spent.rounds_s];
         if block == 0 {

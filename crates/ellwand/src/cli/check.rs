@@ -147,6 +147,10 @@ fn judge_cell(
                 })
             }
         };
+        // It has perhaps not seen all hard sets.
+        if stopped() {
+            break;
+        }
         print(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
     }
     Ok(())

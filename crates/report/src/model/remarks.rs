@@ -1,19 +1,18 @@
-//! Remarks of rows, each once.
+//! Merges equal remarks of rows.
 
 use super::build::push_new;
 use super::{Remark, Row};
 
-/// The remarks of rows, with the number of rows for each. Remarks that differ in a count of slots alone are one, which
-/// counts the slots of all rows.
+/// The remarks of rows, with the number of rows for each. Remarks that differ only in their number of slots are merged, and
+/// the slots are added.
 pub(super) fn of(rows: &[Row]) -> Vec<Remark> {
     let mut remarks: Vec<Remark> = Vec::new();
     for row in rows {
         for text in &row.warnings {
-            match remarks.iter().position(|remark| joined(&remark.text, text).is_some()) {
-                Some(index) => {
-                    let remark = &mut remarks[index];
+            match remarks.iter_mut().find_map(|remark| Some((joined(&remark.text, text)?, remark))) {
+                Some((both, remark)) => {
                     remark.rows += 1;
-                    remark.text = joined(&remark.text, text).unwrap_or_default();
+                    remark.text = both;
                     push_new(&mut remark.implementations, &row.implementation);
                 }
                 None => remarks.push(Remark {

@@ -145,7 +145,7 @@ impl Prepared for Memory {
 
 fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     if pinned(case) {
-        let why = "a copy within the host needs no page-locked memory, which a device's driver hands out: use memory=pageable";
+        let why = "page-locked memory is for copies to a device; use memory=pageable";
         return Err(PrepareError::Unsupported(why.into()));
     }
     let x = inputs.get("x")?.clone();

@@ -32,6 +32,12 @@ if [ -n "$archive" ]; then
     fi
 fi
 cd "$here" || exit 1
+build=$(cksum < bin/ellwand)
+if [ -s "$out/build" ] && [ "$(cat "$out/build")" != "$build" ]; then
+    echo "$out holds results of another build; expected an empty folder, or one of this build" >&2
+    exit 2
+fi
+printf '%s\n' "$build" > "$out/build"
 # The tests of each package are packed, since they are as large as everything else together; this folder may be
 # read-only.
 unpack() { # FOLDER
