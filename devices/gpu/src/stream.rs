@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// The shortest of three device times of so many runs; `None` if one is not valid.
+    /// The shortest of three device times of `runs` runs; `None` if one is not valid.
     fn shortest(&self, runs: u64, run: &mut dyn FnMut()) -> Option<u64> {
         let times = (0..3).map(|_| {
             self.gpu.start();
