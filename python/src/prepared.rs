@@ -192,7 +192,8 @@ impl Prepared for PyPrepared {
     }
 
     fn what_ran(&self) -> String {
-        self.ready.what_ran.clone()
+        let on_host = self.stream.as_ref().is_some_and(|stream| stream.clock() == Clock::Wall);
+        format!("{}{}", self.ready.what_ran, if on_host { ", timed on the host" } else { "" })
     }
 
     fn threads(&self) -> Option<usize> {

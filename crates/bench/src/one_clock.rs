@@ -1,30 +1,29 @@
 //! One clock for slots that are compared.
 
+use std::collections::BTreeSet;
+
 use ellwand_core::record::Sample;
 
-/// Gives the slots of all arms one clock: the device's if most slots of each arm have its time, else the host's. Rounds in
-/// which a slot lacks the device's time, because the gate opened before all was queued, are left out. Returns a warning
-/// if there were such rounds.
+/// Gives the slots of all arms one clock: the device's in the rounds in which every arm has its time, or the host's if
+/// those are not the majority. Rounds that lack it, because the gate opened before all was queued, are left out. Returns a
+/// warning if there were such rounds.
 pub(crate) fn one_clock(arms: &mut [Vec<Sample>]) -> Option<String> {
-    let is_timed = |sample: &&Sample| sample.device_ns.is_some();
-    if !arms.iter().flatten().any(|sample| sample.device_ns.is_some()) {
+    let slots = || arms.iter().flatten();
+    let all: BTreeSet<_> = slots().map(round).collect();
+    let late: BTreeSet<_> = slots().filter(|slot| slot.device_ns.is_none()).map(round).collect();
+    if 2 * late.len() >= all.len() {
+        arms.iter_mut().flatten().for_each(|slot| slot.device_ns = None);
         return None;
     }
-    if arms.iter().any(|arm| 2 * arm.iter().filter(is_timed).count() <= arm.len()) {
-        arms.iter_mut().flatten().for_each(|sample| sample.device_ns = None);
-        return None;
-    }
-    let rounds: Vec<(u32, u32)> =
-        arms.iter().flatten().filter(|sample| !is_timed(sample)).map(|sample| (sample.block, sample.round)).collect();
-    let all = arms.first().map_or(0, Vec::len);
-    for arm in &mut *arms {
-        arm.retain(|sample| !rounds.contains(&(sample.block, sample.round)));
-    }
-    let left = arms.first().map_or(0, Vec::len);
-    (left < all).then(|| {
-        let late = all - left;
+    arms.iter_mut().for_each(|arm| arm.retain(|slot| !late.contains(&round(slot))));
+    let (late, all) = (late.len(), all.len());
+    (late > 0).then(|| {
         format!("the host was too late to queue all launches in {late} of {all} slots, which have no device time and do not count")
     })
+}
+
+fn round(slot: &Sample) -> (u32, u32) {
+    (slot.block, slot.round)
 }
 
 #[cfg(test)]
@@ -50,5 +49,12 @@ mod tests {
         assert_eq!(one_clock(&mut arms), None);
         assert!(arms.iter().flatten().all(|sample| sample.device_ns.is_none()));
         assert_eq!(arms.map(|arm| arm.len()), [2, 2]);
+    }
+
+    #[test]
+    fn where_every_round_lacks_one_no_round_is_left_out() {
+        let mut arms = [arm(&[None, Some(1), Some(2)]), arm(&[Some(3), None, Some(4)]), arm(&[Some(5), Some(6), None])];
+        assert_eq!(one_clock(&mut arms), None);
+        assert!(arms.iter().all(|arm| arm.len() == 3 && arm.iter().all(|slot| slot.device_ns.is_none())));
     }
 }

@@ -98,6 +98,12 @@ fn a_quick_part_is_packed_and_few_where_there_is_little_time() {
     let all: Vec<String> = (250..275).map(|length: u32| length.to_string()).collect();
     assert!(folder.text("bin/asked-for").contains(&format!("--sequence {} ", all.join(","))));
     assert_eq!(status_of(&folder.packed("./parts.tsv"), "aa-2").0, "ok", "one archive for all calls");
+    fs::remove_file(folder.0.join("bin/asked-for")).unwrap();
+    ended(&folder.script(570, &["aa-2"]).output().unwrap());
+    assert_eq!(folder.text("bin/asked-for"), "", "what is ok is not repeated");
+    fs::write(folder.0.join("bin/ellwand"), PROGRAM).unwrap();
+    let refused = folder.script(570, &["aa-2"]).output().unwrap();
+    assert!(refused.status.code() == Some(2) && String::from_utf8_lossy(&refused.stderr).contains("another build"));
     assert!(!folder.0.join("all.tar.gz.part").exists());
 }
 
