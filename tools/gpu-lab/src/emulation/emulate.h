@@ -206,6 +206,12 @@ inline void barrier(int line, const char* what = "__syncthreads") {
     leave();
 }
 
+// True if a lane waits at the same collective as `me`.
+UNWATCHED inline bool meets(const Lane& lane, const Lane& me) {
+    return lane.state == at_collective && lane.line == me.line && lane.mask == me.mask &&
+           (lane.what == me.what || std::strcmp(lane.what, me.what) == 0);
+}
+
 // All lanes of the mask pass a value and receive those of the others. The last one may act for all while the others
 // wait.
 UNWATCHED inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given, void (*together)(const uint64_t*) = nullptr) {
@@ -218,24 +224,22 @@ UNWATCHED inline const uint64_t* exchange(int line, const char* what, unsigned m
     me.what = what;
     me.mask = mask;
     me.given = given;
-    bool all = true;
-    for (unsigned k = 0; k < 32; ++k) {
-        if (!(mask >> k & 1)) continue;
-        if (first + k >= state->lanes.size())
+    for (unsigned k = unsigned(state->lanes.size()) - first; k < 32; ++k)
+        if (mask >> k & 1)
             fail("wrong mask: " + place(me) + ": the mask of " + what + " of line " + std::to_string(line) + " names lane " + std::to_string(k) +
                  ", which this block does not have");
-        const Lane& other = state->lanes[first + k];
-        all = all && other.state == at_collective && other.line == line && other.mask == mask && std::strcmp(other.what, me.what) == 0;
-    }
-    if (!all) {
-        leave();
-        return me.seen;
-    }
+    Lane* const lanes = &state->lanes[first];
+    for (unsigned k = 0; k < 32; ++k)
+        if ((mask >> k & 1) && !meets(lanes[k], me)) {
+            leave();
+            return me.seen;
+        }
+    uint64_t seen[32];
+    for (unsigned k = 0; k < 32; ++k) seen[k] = mask >> k & 1 ? lanes[k].given : 0xdeadbeefdeadbeefull;
     for (unsigned k = 0; k < 32; ++k) {
         if (!(mask >> k & 1)) continue;
-        Lane& other = state->lanes[first + k];
-        for (unsigned j = 0; j < 32; ++j) other.seen[j] = mask >> j & 1 ? state->lanes[first + j].given : 0xdeadbeefdeadbeefull;
-        other.state = ready;
+        std::memcpy(lanes[k].seen, seen, sizeof seen);
+        lanes[k].state = ready;
     }
     if (std::strcmp(what, "__syncwarp") == 0) WATCH(warp(first, mask));
     if (together) {
@@ -316,8 +320,7 @@ inline bool release() {
         const unsigned first = linear(*stuck) & ~31u;
         for (unsigned k = 0; k < 32 && first + k < b.lanes.size(); ++k) {
             const Lane& other = b.lanes[first + k];
-            const bool with = other.state == at_collective && other.line == stuck->line && other.mask == stuck->mask && std::strcmp(other.what, stuck->what) == 0;
-            if ((stuck->mask >> k & 1) && !with) {
+            if ((stuck->mask >> k & 1) && !meets(other, *stuck)) {
                 b.problem = "divergent collective: " + place(*stuck) + " " + stands(*stuck) + ", but lane " + std::to_string(k) +
                             " of its mask " + stands(other);
                 return false;

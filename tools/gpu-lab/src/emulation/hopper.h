@@ -117,6 +117,8 @@ inline void products_read(const Product& one, unsigned group) {
 UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     const Product& one = lanes[0].products[which];
     float a[64 * 16], b[16 * 256];
+    // As large as the whole stack of a fiber.
+    static thread_local float d[64 * 256];
     for (unsigned k = 0; k < 16; ++k)
         for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers || one.along);
     for (unsigned l = 0; l < 128; ++l) {
@@ -130,16 +132,17 @@ UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     if (!one.registers)
         for (unsigned m = 0; m < 64; ++m)
             for (unsigned k = 0; k < 16; ++k) a[m * 16 + k] = element(one.left, m, k, false);
+    // Where the whole has sum `i` of thread `l`.
+    const auto place_of = [&](unsigned l, unsigned i) { return (l / 32 * 16 + l % 32 / 4 + i % 4 / 2 * 8) * one.columns + i / 4 * 8 + l % 4 * 2 + i % 2; };
     for (unsigned l = 0; l < 128; ++l) {
         const Product& mine = lanes[l].products[which];
         if (!mine.before.empty()) std::copy(mine.before.begin(), mine.before.end(), mine.sum);
-        for (unsigned i = 0; i < mine.columns / 2; ++i) {
-            const unsigned m = l / 32 * 16 + l % 32 / 4 + i % 4 / 2 * 8, n = i / 4 * 8 + l % 4 * 2 + i % 2;
-            float sum = mine.add ? mine.sum[i] : 0.0f;
-            for (unsigned k = 0; k < 16; ++k) sum += a[m * 16 + k] * b[k * mine.columns + n];
-            mine.sum[i] = sum;
-        }
+        for (unsigned i = 0; i < one.columns / 2; ++i) d[place_of(l, i)] = mine.add ? mine.sum[i] : 0.0f;
     }
+    for (unsigned m = 0; m < 64; ++m)
+        for (unsigned n = 0; n < one.columns; n += 8) add_products(d + m * one.columns + n, a + m * 16, b + n, one.columns);
+    for (unsigned l = 0; l < 128; ++l)
+        for (unsigned i = 0; i < one.columns / 2; ++i) lanes[l].products[which].sum[i] = d[place_of(l, i)];
 }
 
 // All threads of the warpgroup call this; the last to arrive computes the products up to the group `until`.

@@ -97,7 +97,7 @@ uint32_t with_reader(Watch& w, uint32_t set, const Actor& actor) {
         // after them.
         if (held.threads_only && held.last <= w.base) set = 0;
     }
-    const auto key = std::make_tuple(set, actor.who, actor.when);
+    const MoreReaders key = {set, actor.who, actor.when};
     const auto found = w.more_readers.find(key);
     if (found != w.more_readers.end()) return found->second;
     Readers more = w.readers[set];

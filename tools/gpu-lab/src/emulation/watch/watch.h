@@ -13,7 +13,6 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,6 +31,20 @@ struct Readers {
     std::vector<std::pair<unsigned, Moment>> who;
     Moment last = 0;
     bool threads_only = true;
+};
+
+// A set of readers and one more.
+struct MoreReaders {
+    uint32_t set;
+    unsigned who;
+    Moment when;
+    bool operator==(const MoreReaders& other) const { return set == other.set && who == other.who && when == other.when; }
+    struct Hash {
+        size_t operator()(const MoreReaders& one) const {
+            const uint64_t word = (uint64_t(one.set) << 32 | one.when) ^ uint64_t(one.who) << 21;
+            return size_t((word * 0x9e3779b97f4a7c15ull) >> 17);
+        }
+    };
 };
 
 struct Cell {
@@ -102,7 +115,7 @@ struct Watch {
     Shadow* last = nullptr;
     std::vector<Thread> lanes;
     std::vector<Readers> readers;
-    std::map<std::tuple<uint32_t, unsigned, Moment>, uint32_t> more_readers;
+    std::unordered_map<MoreReaders, uint32_t, MoreReaders::Hash> more_readers;
     std::map<const void*, Meeting> phases;
     Meeting parts[16];
     std::deque<Release> releases;
