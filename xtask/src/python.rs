@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use crate::{root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
-const PACKAGES: [&str; 7] = ["jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest"];
+const PACKAGES: [&str; 8] =
+    ["jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest", "pytest-xdist"];
 
 /// What this PyTorch wants of Triton, whose interpreter needs no GPU.
 const TRITON: &str = "triton==3.9.*";
@@ -65,7 +66,8 @@ pub(crate) fn check() -> Result<()> {
 fn tests(python: &Path) -> Result<Command> {
     let mut tests = Command::new(python);
     tests
-        .args(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"])
+        // As many at once as there are processors: imports of frameworks, and compilation by them, use one.
+        .args(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", "tests"])
         .current_dir(root()?.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(tests)
@@ -157,7 +159,7 @@ fn alone(python: &Path, wheel: &Path) -> Result<Vec<String>> {
     let home = root()?.join("target/python/alone");
     run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&home))?;
     let python = home.join("bin/python");
-    run(pip(&python).arg(wheel).arg("pytest"))?;
+    run(pip(&python).arg(wheel).args(["pytest", "pytest-xdist"]))?;
     let kernel =
         "import ellwand, numpy; from ellwand import nn; assert abs(nn.gelu(numpy.ones(3, 'f'))[0] - 0.8413447) < 1e-6";
     run(Command::new(&python).args(["-P", "-c", kernel]))?;

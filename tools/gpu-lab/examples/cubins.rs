@@ -9,7 +9,8 @@ mod sources;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ellwand_gpu::{compile, occupancy};
+use ellwand_gpu::{Source, compile, occupancy};
+use rayon::prelude::*;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,26 +22,29 @@ fn main() -> ExitCode {
     println!(
         "source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes,occupancy_by_registers_percent"
     );
-    for source in sources::all() {
-        for arch in archs.iter().filter(|arch| source.is_for(arch)) {
-            match compile::fill_cache(Path::new(folder), source, arch) {
-                Ok(compiled) => {
-                    for warning in &compiled.warnings {
-                        eprintln!("{} for {arch}: {warning}", source.name);
-                        broken = true;
-                    }
-                    for r in compiled.resources {
-                        let (name, kernel) = (source.name, r.kernel);
-                        let most = occupancy::by_registers(arch, r.registers).unwrap_or(0);
-                        let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes, most];
-                        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-                        println!("{name},{arch},{kernel},{}", numbers.join(","));
-                    }
-                }
-                Err(error) => {
-                    eprintln!("{error}");
+    let sources = sources::all();
+    let jobs = sources.iter().flat_map(|source| archs.iter().map(move |arch| (source, arch)));
+    let jobs: Vec<_> = jobs.filter(|(source, arch)| source.is_for(arch)).collect();
+    let compiled = |(source, arch): &(&&Source, &String)| compile::fill_cache(Path::new(folder), source, arch);
+    let made: Vec<_> = jobs.par_iter().map(compiled).collect();
+    for ((source, arch), made) in jobs.into_iter().zip(made) {
+        match made {
+            Ok(compiled) => {
+                for warning in &compiled.warnings {
+                    eprintln!("{} for {arch}: {warning}", source.name);
                     broken = true;
                 }
+                for r in compiled.resources {
+                    let (name, kernel) = (source.name, r.kernel);
+                    let most = occupancy::by_registers(arch, r.registers).unwrap_or(0);
+                    let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes, most];
+                    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                    println!("{name},{arch},{kernel},{}", numbers.join(","));
+                }
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                broken = true;
             }
         }
     }
