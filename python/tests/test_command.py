@@ -38,6 +38,7 @@ def test_help_names_the_option_of_the_python_host(run):
 def test_errors_of_usage_keep_their_code_and_words(run):
     assert run("run", "lattice-encoed").code == 2
     assert "did you mean lattice-encode?" in run("run", "lattice-encoed").err
+    assert "did you mean torch-compile?" in run("run", "gelu", "-i", "torch-complie").err
     missing = run("list", "--load", "absent.py")
     assert missing.code == 2 and "absent.py: there is no such file" in missing.err
     assert run("list", "--load").code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import importlib.util
@@ -89,12 +90,21 @@ def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
     raise Unsupported(f"{package} is not installed; `pip install {wheel}`")
 
 
+def _meant(words: Sequence[str]) -> set[str]:
+    """The rows whose names resemble an implementation that a command line mentions, so that its error can suggest them."""
+    after = [value for flag, value in zip(words, words[1:]) if flag in ("-i", "--implementation")]
+    joined = [word for word in words if word.startswith("--implementation=") or ":" in word]
+    given = {part for word in after + joined for part in re.split("[=,:]", word)}
+    names = {row.name for row in ROWS}
+    return {name for one in given - names for name in difflib.get_close_matches(one, names, n=1, cutoff=0.7)}
+
+
 def register(words: Sequence[str] | None = None) -> None:
     """Adds the rows that a command line mentions, without importing a framework; all of them if it is None.
 
     A run that names no framework must neither measure nor import one.
     """
-    named = None if words is None else {part for word in words for part in re.split("[=,:]", word)}
+    named = None if words is None else {part for word in words for part in re.split("[=,:]", word)} | _meant(words)
     for row in ROWS:
         if named is not None and row.name not in named:
             continue
