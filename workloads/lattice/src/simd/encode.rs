@@ -107,7 +107,7 @@ impl<S: Lanes> Encoder<'_, S> {
     /// Encodes up to a chunk of vectors at scale `t`. `out` has room for whole blocks.
     #[inline(always)]
     fn chunk<K: Kind<D>, const D: usize, const POW2: bool>(&self, x: &[f32], t: usize, out: &mut Words<'_>) {
-        // One call, since it is inlined. The padding of the last block is outside of the loop's registers.
+        // One call for whole blocks and the rest: it is inlined, and large.
         let mut padded = [0.0; WIDEST * 8];
         for (b, mut block) in x.chunks(S::LANES * D).enumerate() {
             if block.len() < S::LANES * D {

@@ -24,20 +24,15 @@ use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
 use lanes::Portable;
 
-/// True if plain code shifts where q is a power of two. On x86-64 only processors without AVX2 run it, and code for arrays takes
-/// the compiler longest.
-const BASELINE_SHIFTS: bool = !cfg!(target_arch = "x86_64");
-
-/// Calls `$module::$name` with the lattice and the kind of divisor as type arguments. `$shifts` is true if powers of two are
-/// divisors of their own.
+/// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
 macro_rules! by_lattice {
-    ($module:ident :: $name:ident, $shifts:expr, $s:expr, $codec:expr, $($argument:expr),+) => {
+    ($module:ident :: $name:ident, $s:expr, $codec:expr, $($argument:expr),+) => {
         match ($codec.lattice(), $codec.q().is_power_of_two()) {
-            (Lattice::Z2, true) => $module::$name::<_, kind::Z2, 2, { $shifts }>($s, $codec, $($argument),+),
+            (Lattice::Z2, true) => $module::$name::<_, kind::Z2, 2, true>($s, $codec, $($argument),+),
             (Lattice::Z2, false) => $module::$name::<_, kind::Z2, 2, false>($s, $codec, $($argument),+),
-            (Lattice::D4, true) => $module::$name::<_, kind::D4, 4, { $shifts }>($s, $codec, $($argument),+),
+            (Lattice::D4, true) => $module::$name::<_, kind::D4, 4, true>($s, $codec, $($argument),+),
             (Lattice::D4, false) => $module::$name::<_, kind::D4, 4, false>($s, $codec, $($argument),+),
-            (Lattice::E8, true) => $module::$name::<_, kind::E8, 8, { $shifts }>($s, $codec, $($argument),+),
+            (Lattice::E8, true) => $module::$name::<_, kind::E8, 8, true>($s, $codec, $($argument),+),
             (Lattice::E8, false) => $module::$name::<_, kind::E8, 8, false>($s, $codec, $($argument),+),
         }
     };
@@ -85,11 +80,11 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { by_lattice!(switched::encode_avx512, true, avx512::Avx512::assume(), codec, x, out) },
+        Set::Avx512 => unsafe { by_lattice!(switched::encode_avx512, avx512::Avx512::assume(), codec, x, out) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { by_lattice!(switched::encode_avx2, true, avx2::Avx2::assume(), codec, x, out) },
-        Set::Baseline => by_lattice!(encode::encode, BASELINE_SHIFTS, Portable, codec, x, out),
+        Set::Avx2 => unsafe { by_lattice!(switched::encode_avx2, avx2::Avx2::assume(), codec, x, out) },
+        Set::Baseline => by_lattice!(encode::encode, Portable, codec, x, out),
     }
 }
 
@@ -108,12 +103,12 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
                 }
             },
             // SAFETY: as above.
-            _ => unsafe { by_lattice!(switched::decode_avx512, true, avx512::Avx512::assume(), codec, request, out) },
+            _ => unsafe { by_lattice!(switched::decode_avx512, avx512::Avx512::assume(), codec, request, out) },
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { by_lattice!(switched::decode_avx2, true, avx2::Avx2::assume(), codec, request, out) },
-        Set::Baseline => by_lattice!(decode::decode, BASELINE_SHIFTS, Portable, codec, request, out),
+        Set::Avx2 => unsafe { by_lattice!(switched::decode_avx2, avx2::Avx2::assume(), codec, request, out) },
+        Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
     }
 }
 
