@@ -107,14 +107,17 @@ impl<S: Lanes> Encoder<'_, S> {
     /// Encodes up to a chunk of vectors at scale `t`. `out` has room for whole blocks.
     #[inline(always)]
     fn chunk<K: Kind<D>, const D: usize, const POW2: bool>(&self, x: &[f32], t: usize, out: &mut Words<'_>) {
-        // One call for whole blocks and the rest: it is inlined, and large.
-        let mut padded = [0.0; WIDEST * 8];
-        for (b, mut block) in x.chunks(S::LANES * D).enumerate() {
-            if block.len() < S::LANES * D {
-                padded[..block.len()].copy_from_slice(block);
-                block = &padded[..S::LANES * D];
-            }
-            self.block::<K, D, POW2>(block, t, out, b * S::LANES);
+        let blocks = x.chunks_exact(S::LANES * D);
+        let rest = blocks.remainder();
+        let mut at = 0;
+        for block in blocks {
+            self.block::<K, D, POW2>(block, t, out, at);
+            at += S::LANES;
+        }
+        if !rest.is_empty() {
+            let mut padded = [0.0; WIDEST * 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            self.block::<K, D, POW2>(&padded[..S::LANES * D], t, out, at);
         }
     }
 
