@@ -10,7 +10,7 @@ use common::{Box, npy_f32};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/kde/golden.npz");
 
-/// A row: its section, its first command, and the words in italics that it promises.
+/// Rows with the same first command: their section, the command, and the words in italics that they promise.
 struct Row {
     section: String,
     command: String,
@@ -32,7 +32,7 @@ fn between(text: &str, mark: char) -> Vec<String> {
 
 fn rows() -> Vec<Row> {
     let text = include_str!("../../docs/seeds.md");
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     let mut section = String::new();
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
@@ -42,7 +42,11 @@ fn rows() -> Vec<Row> {
         let (true, [_, command, output]) = (SECTIONS.contains(&section.as_str()), cells.as_slice()) else { continue };
         let command = between(command, '`').into_iter().next();
         let Some(command) = command.filter(|_| !line.contains("| `operation`")) else { continue };
-        rows.push(Row { section: section.clone(), command, promised: between(output, '*') });
+        let promised = between(output, '*');
+        match rows.iter_mut().find(|row| row.section == section && row.command == command) {
+            Some(same) => same.promised.extend(promised),
+            None => rows.push(Row { section: section.clone(), command, promised }),
+        }
     }
     rows
 }

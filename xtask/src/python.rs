@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::check::cargo_path;
 use crate::{root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
@@ -73,7 +74,8 @@ fn tests(python: &Path) -> Result<Command> {
     Ok(tests)
 }
 
-/// The wheel that a user gets: a release build of the sdist, which must hold all that it needs. Both environments use it.
+/// The wheel that a user gets, for both environments. It takes over the program's release build; the sdist, which must hold
+/// all that a build needs, is another folder and would compile every crate again, so it is checked and not built.
 fn wheel(python: &Path) -> Result<PathBuf> {
     let home = root()?.join("target/python");
     let (dist, fresh, sdist) = (home.join("dist"), home.join("fresh"), home.join("sdist"));
@@ -83,20 +85,23 @@ fn wheel(python: &Path) -> Result<PathBuf> {
         }
         std::fs::create_dir_all(old)?;
     }
-    let maturin = |folder: &Path, words: &[&str]| {
+    let maturin = |words: &[&str]| {
         let mut maturin = Command::new(python);
-        maturin.args(["-m", "maturin"]).args(words).arg("-o").arg(&dist).current_dir(folder);
+        maturin.args(["-m", "maturin"]).args(words).arg("-o").arg(&dist).current_dir(root()?.join("python"));
         maturin.env("CARGO_TARGET_DIR", target()?);
         run(&mut maturin)
     };
-    maturin(&root()?.join("python"), &["sdist"])?;
+    maturin(&["sdist"])?;
     let archive = only(&dist, "tar.gz")?;
     run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(&archive).arg("-C").arg(&fresh))?;
     mirror(&fresh, &sdist)?;
-    maturin(&sdist, &["build", "--release", "--compression-level", "9"])?;
+    let mut whole = Command::new(cargo_path());
+    whole.args(["check", "--locked", "-p", "ellwand-python"]).current_dir(&sdist).env("CARGO_TARGET_DIR", target()?);
+    run(&mut whole).context("the sdist does not hold all that a build needs")?;
+    maturin(&["build", "--release", "--compression-level", "9"])?;
     let wheel = only(&dist, "whl")?;
     let bytes = wheel.metadata()?.len();
-    println!("wheel from the sdist: {:.1} MB", bytes as f64 / 1e6);
+    println!("wheel: {:.1} MB", bytes as f64 / 1e6);
     anyhow::ensure!(
         bytes <= WHEEL_BYTES,
         "{} has {bytes} bytes; expected at most {WHEEL_BYTES}: `unzip -v` shows what is large",
