@@ -96,7 +96,7 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(&archive).arg("-C").arg(&fresh))?;
     mirror(&fresh, &sdist)?;
     let mut whole = Command::new(cargo_path());
-    whole.args(["check", "--locked", "-p", "ellwand-python"]).current_dir(&sdist).env("CARGO_TARGET_DIR", target()?);
+    whole.args(["check", "-p", "ellwand-python"]).current_dir(&sdist).env("CARGO_TARGET_DIR", target()?);
     run(&mut whole).context("the sdist does not hold all that a build needs")?;
     maturin(&["build", "--release", "--compression-level", "9"])?;
     let wheel = only(&dist, "whl")?;
