@@ -58,7 +58,7 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         });
-        if let Ok(style) = ProgressStyle::with_template("{bar:28} {percent:>3}%  {elapsed} gone, {prefix}  {wide_msg}")
+        if let Ok(style) = ProgressStyle::with_template("{bar:14} {percent:>3}%  {elapsed} gone, {prefix}  {wide_msg}")
         {
             bar.set_style(style);
         }

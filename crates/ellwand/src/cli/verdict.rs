@@ -159,7 +159,8 @@ fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) 
 /// Notes to a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = row.remarks.clone();
-    let [_, candidate] = names(row);
+    let sides = names(row);
+    let candidate = &sides[1];
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
         for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {
             let (ratio, bounds) = (times(side.change.ratio), bounds(&side.change));
@@ -169,6 +170,7 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     // Every arm, since the second copy of the baseline is part of the verdict.
     let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
     notes.extend(ellwand_bench::sample::slowed_down(&all));
+    notes.extend(mixed(&sides, decision));
     if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
             "contended: {} of the slots met a context switch, and elapsed time is judged",
@@ -176,6 +178,25 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// By how much the quotient of the stated times may miss the interval of the ratio without a word.
+const SEEN: f64 = 0.02;
+
+/// Why the stated times do not have the stated ratio: where times vary from block to block, the medians of two sides can come from
+/// different moments.
+fn mixed(names: &[String; 2], decision: &Decision) -> Option<String> {
+    let (quotient, change) = (decision.seconds[1] / decision.seconds[0], &decision.change);
+    let apart = quotient < change.low / (1.0 + SEEN) || quotient > change.high * (1.0 + SEEN);
+    apart.then(|| {
+        format!(
+            "times vary from block to block: by the stated ones, medians over all slots, {} takes {} the time of {}; the verdict \
+             compares slots that ran one after the other",
+            names[1],
+            times(quotient),
+            names[0]
+        )
+    })
 }
 
 /// A side question in words.
@@ -329,6 +350,18 @@ mod tests {
         assert_eq!(of(1.0, 0.999_97, 1.000_04), "99 % interval 0.99997 to 1.00004");
         assert_eq!(of(1.0, 1.0, 1.0), "99 % interval 1.000 to 1.000");
         assert_eq!(of(1.1, 0.0, f64::INFINITY), "99 % interval below 0.0110 to above 110.0");
+    }
+
+    #[test]
+    fn times_that_contradict_the_ratio_are_explained() {
+        let mut row = row(Call::As(Difference::Slower), 500.0);
+        let of = |row: &Row| notes(row, row.result.as_ref().unwrap());
+        assert_eq!(of(&row), [""; 0]);
+        if let Ok(decision) = &mut row.result {
+            decision.seconds = [2e-3, 1.9e-3];
+        }
+        let [note] = &of(&row)[..] else { panic!("one note") };
+        assert!(note.contains("slower takes 0.950x the time of plain"), "{note}");
     }
 
     #[test]
