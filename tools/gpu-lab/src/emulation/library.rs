@@ -2,9 +2,12 @@
 //!
 //! Uses only the standard library, because the rehearsal example and tests include this file directly.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 const HEADER: &str = concat!(
     include_str!("watch/events.h"),
@@ -87,10 +90,8 @@ const PLAIN: [&str; 4] = ["-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-
 
 /// Builds a library from files, unless one with the same name and contents exists.
 fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf, Unmade> {
-    // One thread at a time per process and one process at a time per library. Each writes temporary files and renames
-    // them.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // One at a time per library. Each writes temporary files and renames them.
+    static TRIES: AtomicUsize = AtomicUsize::new(0);
     let compiler = compiler().ok_or_else(|| Unmade::Absent("no C++ compiler was found".into()))?;
     let all = files.iter().flat_map(|(_, text)| text.bytes()).chain(options.iter().flat_map(|option| option.bytes()));
     let hash = all.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
@@ -100,13 +101,14 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     if made.exists() {
         return Ok(made);
     }
-    // If files cannot be locked, two processes may build the same library, which is harmless.
+    // If files cannot be locked, two may build the same library, which is harmless.
     let lock = std::fs::File::create(folder.join(format!("{name}.lock")));
     let _held = lock.inspect(|file| drop(file.lock()));
     if made.exists() {
         return Ok(made);
     }
-    let own = folder.join(format!("{name}-{hash:016x}-{}", std::process::id()));
+    let own = format!("{name}-{hash:016x}-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
+    let own = folder.join(own);
     let output = own.join("made.so");
     let absent = |error: std::io::Error| Unmade::Absent(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(&own).map_err(absent)?;
@@ -171,8 +173,18 @@ pub fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result
     place(build("nvml", &management, &["-O1", "-Wall", "-Wextra"])?, "libnvidia-ml.so.1")?;
     let products = [("products.cpp", include_str!("driver/products.cpp")), ("cublas.h", include_str!("cublas.cpp"))];
     place(build("products", &products, &["-O2"])?, "libcublas.so.13")?;
-    for (name, whole, names) in sources {
-        place(kernels(name, whole, names)?, &format!("{name}.so"))?;
-    }
-    Ok(())
+    // As many compilers as processors.
+    let next = AtomicUsize::new(0);
+    let compile = || {
+        while let Some((name, whole, names)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            place(kernels(name, whole, names)?, &format!("{name}.so"))?;
+        }
+        Ok(())
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..processors).map(|_| scope.spawn(compile)).collect();
+        let ended = |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        running.into_iter().try_for_each(ended)
+    })
 }
