@@ -75,7 +75,7 @@ fn tests(python: &Path) -> Result<Command> {
 }
 
 /// The wheel that a user gets, for both environments. It takes over the program's release build; the sdist, which must hold
-/// all that a build needs, is another folder and would compile every crate again, so it is checked and not built.
+/// all that a build needs, is another folder and would compile every crate again, so it is checked and not linked.
 fn wheel(python: &Path) -> Result<PathBuf> {
     let home = root()?.join("target/python");
     let (dist, fresh, sdist) = (home.join("dist"), home.join("fresh"), home.join("sdist"));
@@ -98,6 +98,12 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     let mut whole = Command::new(cargo_path());
     whole.args(["check", "-p", "ellwand-python"]).current_dir(&sdist).env("CARGO_TARGET_DIR", target()?);
     run(&mut whole).context("the sdist does not hold all that a build needs")?;
+    // No compiler misses a file of Python.
+    let listed = Command::new("git").args(["ls-files", "ellwand"]).current_dir(root()?.join("python")).output()?;
+    anyhow::ensure!(listed.status.success() && !listed.stdout.is_empty(), "git lists no file of the package");
+    for file in String::from_utf8(listed.stdout)?.lines() {
+        anyhow::ensure!(sdist.join(file).exists(), "the sdist lacks {file}");
+    }
     maturin(&["build", "--release", "--compression-level", "9"])?;
     let wheel = only(&dist, "whl")?;
     let bytes = wheel.metadata()?.len();
