@@ -27,7 +27,7 @@ impl DeviceKind {
 
     /// Caution for readers of GPU measurements.
     pub const EXPERIMENTAL: &str =
-        "GPU devices are experimental: CUDA has run on one model (NVIDIA H200), Vulkan in software only.";
+        "GPU devices are experimental: CUDA has run on two models (NVIDIA H100 and H200), Vulkan on one (H100).";
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {

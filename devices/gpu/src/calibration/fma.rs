@@ -4,8 +4,9 @@ use ellwand_core::{Case, Device, DeviceKind, Implementation, PrepareError, Prepa
 
 use crate::{Arg, Buffer, Grid, Job, Source, files, gpu, whole};
 
-/// Chains per block; a block is one group of the workload.
-const CHAINS: u32 = 192;
+/// Threads per block, and chains per thread: a block has four groups of the workload.
+const THREADS: u32 = 128;
+const EACH: usize = 6;
 /// Factor and summand of a step, as the workload defines them.
 const A: f64 = 0.999;
 const B: f64 = 0.001;
@@ -13,13 +14,13 @@ const B: f64 = 0.001;
 /// The CUDA kernels of this file.
 pub(super) static SOURCE: Source = Source { name: "fma.cu", text: files!("fma.cu"), options: &[] };
 
-/// Runs the chains on a GPU, one block per group.
+/// Runs the chains on a GPU.
 fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let mut job = Job::new(gpu);
     let x = inputs.get("x")?;
     let steps = whole(super::axis(case, "steps"));
-    let grid = Grid::line(x.len().div_ceil(CHAINS as usize), CHAINS);
+    let grid = Grid::line(x.len().div_ceil(EACH * THREADS as usize), THREADS);
     let y = job.output("y", x.dtype(), x.shape(), 0)?;
     if case.text("precision") == Some("f64") {
         let from = job.hold(Buffer::of_f64(gpu, x.f64()?)?);
@@ -33,7 +34,7 @@ fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<d
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let about = "a chain a thread; as many groups as fill the device (axis groups)";
+    let about = "six chains a thread; as many groups as fill the device (axis groups)";
     let row = Implementation::cpu("fma", "cuda", about, on_device);
     registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
 }

@@ -11,6 +11,8 @@ pub use cuda::SOURCE as CUDA;
 pub use wgpu::{SOURCE as WGSL, Then, word};
 
 /// The smallest tile: rows and columns of C per block.
+pub const LEAST: usize = 16;
+/// The second smallest tile.
 pub const TINY: usize = 32;
 /// The medium tile.
 pub const SMALL: usize = 64;

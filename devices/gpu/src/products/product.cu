@@ -3,8 +3,8 @@
 // A block computes a tile of C. The sums advance in steps of 16 through shared memory, which holds two steps: while one
 // is multiplied from registers, the next is loaded. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (256
 // threads), 8 x 4 in a small one of 64 x 64 (128 threads), 8 x 2 in a tiny one of 32 x 32 (64 threads), for products
-// too small to fill the device with wide tiles. One thread adds up each value in the order of k, so the result does not
-// depend on the tile.
+// too small to fill the device with wide tiles. The least tile, of 16 x 16, is for products that mostly wait for their
+// first values. One thread adds up each value in the order of k, so the result does not depend on the tile.
 //
 // Attention masks are prefixes: `mask` defines how many columns a row sees. Beyond them either C is -inf (scores; tiles
 // beyond are skipped) or A counts as 0 (sums over values; steps beyond are skipped).
@@ -171,6 +171,91 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     }
 }
 
+// The least tile, with 128 threads of two values each. A step of 64 is loaded as a whole, so that a short sum waits for
+// memory once.
+template <bool TRANSPOSED> __device__ __forceinline__ void least_product(PARAMETERS) {
+    constexpr u32 tile = 16, depth = 64, threads = 128, pieces = tile * depth / 4 / threads, fours = depth / 4;
+    // Rows of A, and columns of B or its rows, with four values more, so that 16-byte reads have no bank conflicts.
+    constexpr u32 line = depth + 4, pitch = TRANSPOSED ? line : tile + 4;
+    __shared__ __align__(16) float a_steps[2][tile * line];
+    __shared__ __align__(16) float b_steps[2][(TRANSPOSED ? tile : depth) * pitch];
+    const u32 t = threadIdx.x, tx = t % 8, ty = t / 8;
+    const u32 sequence = blockIdx.z / heads, h = blockIdx.z % heads;
+    const u32 top = blockIdx.y * tile, left = blockIdx.x * tile, row = top + ty;
+    const u32 last = min(top + tile, m) - 1;
+    const u32 columns = mask == masks_c ? seen(sees, lengths, sequence, last, n) : n;
+    u32 k_end = mask == masks_a ? seen(sees, lengths, sequence, last, k) : k;
+    // A fully masked tile skips all steps and is -inf.
+    if (left >= columns) k_end = 0;
+    const float* const a_from = a + sequence * a_batch + h * a_head;
+    const float* const b_from = b + sequence * b_batch + h / group * b_head;
+    float4 a_next[pieces], b_next[pieces];
+    auto fetch = [&](u32 start) {
+#pragma unroll
+        for (u32 i = 0; i < pieces; ++i) {
+            const u32 piece = t + i * threads, of_a = top + piece / fours, from = start + piece % fours * 4;
+            const u32 limit = of_a >= m ? 0 : mask == masks_a ? seen(sees, lengths, sequence, of_a, k) : k;
+            a_next[i] = four(a_from + static_cast<u64>(of_a) * a_row + from, static_cast<i32>(limit - from), wide & wide_a);
+            // Values that no row of the tile sees are not read: they may be uninitialised.
+            const u32 of_b = TRANSPOSED ? left + piece / fours : start + piece / (tile / 4);
+            const u32 at = TRANSPOSED ? from : left + piece % (tile / 4) * 4;
+            const bool there = of_b < (TRANSPOSED ? n : k_end);
+            b_next[i] = four(b_from + static_cast<u64>(of_b) * b_row + at, there ? static_cast<i32>((TRANSPOSED ? k_end : n) - at) : 0, wide & wide_b);
+        }
+    };
+    auto keep = [&](u32 half) {
+#pragma unroll
+        for (u32 i = 0; i < pieces; ++i) {
+            const u32 piece = t + i * threads, of_a = piece / fours * line + piece % fours * 4;
+            *reinterpret_cast<float4*>(&a_steps[half][of_a]) = a_next[i];
+            *reinterpret_cast<float4*>(&b_steps[half][TRANSPOSED ? of_a : piece / (tile / 4) * pitch + piece % (tile / 4) * 4]) = b_next[i];
+        }
+    };
+    if (k_end > 0) {
+        fetch(0);
+        keep(0);
+    }
+    __syncthreads();
+    float sums[2] = {0.0f, 0.0f};
+    u32 half = 0;
+#pragma unroll 1
+    for (u32 start = 0; start < k_end; start += depth) {
+        const bool more = start + depth < k_end;
+        if (more) fetch(start + depth);
+#pragma unroll
+        for (u32 step = 0; step < depth; step += 4) {
+            const float4 x = *reinterpret_cast<const float4*>(&a_steps[half][ty * line + step]);
+#pragma unroll
+            for (u32 j = 0; TRANSPOSED && j < 2; ++j) {
+                const float4 y = *reinterpret_cast<const float4*>(&b_steps[half][(tx + j * 8) * pitch + step]);
+                sums[j] = fmaf(x.x, y.x, sums[j]);
+                sums[j] = fmaf(x.y, y.y, sums[j]);
+                sums[j] = fmaf(x.z, y.z, sums[j]);
+                sums[j] = fmaf(x.w, y.w, sums[j]);
+            }
+#pragma unroll
+            for (u32 s = 0; !TRANSPOSED && s < 4; ++s) {
+                const float2 y = *reinterpret_cast<const float2*>(&b_steps[half][(step + s) * pitch + tx * 2]);
+                const float one = s == 0 ? x.x : s == 1 ? x.y : s == 2 ? x.z : x.w;
+                sums[0] = fmaf(one, y.x, sums[0]);
+                sums[1] = fmaf(one, y.y, sums[1]);
+            }
+        }
+        half ^= 1;
+        // All warps have read this half before the barrier of the previous step.
+        if (more) keep(half);
+        __syncthreads();
+    }
+    if (row >= m) return;
+    const u32 visible = mask == masks_c ? seen(sees, lengths, sequence, row, n) : n;
+    float* const to = c + sequence * c_batch + h * c_head + static_cast<u64>(row) * c_row;
+#pragma unroll
+    for (u32 j = 0; j < 2; ++j) {
+        const u32 column = left + (TRANSPOSED ? tx + j * 8 : tx * 2 + j);
+        if (column < n) to[column] = column >= visible ? -INFINITE : alpha * sums[j] + (bias ? bias[column] : 0.0f);
+    }
+}
+
 #define ARGUMENTS                                                                                                        \
     a, b, bias, c, lengths, m, n, k, a_row, b_row, c_row, a_batch, a_head, b_batch, b_head, c_batch, c_head, heads, group, \
         mask, sees, wide, alpha
@@ -189,6 +274,8 @@ extern "C" __launch_bounds__(128, 5) __global__ void product_small_transposed(PA
 extern "C" __launch_bounds__(128, 5) __global__ void product_small(PARAMETERS) { product<64, false>(ARGUMENTS); }
 extern "C" __launch_bounds__(64, 8) __global__ void product_tiny_transposed(PARAMETERS) { product<32, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(64, 8) __global__ void product_tiny(PARAMETERS) { product<32, false>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 6) __global__ void product_least_transposed(PARAMETERS) { least_product<true>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 6) __global__ void product_least(PARAMETERS) { least_product<false>(ARGUMENTS); }
 
 // Copies one row of n values to every row: the initial C of a library's product with a bias.
 extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {

@@ -164,9 +164,6 @@ fn row<K: Kernels>(op: Op) -> Implementation {
     // Sums and squares are kept in f32.
     let range = "rows whose sums and squares keep their precision in f32";
     let sets: &[&'static str] = match op {
-        Op::LayerNorm | Op::ResidualLayerNorm if K::NEEDS == DeviceKind::Wgpu => {
-            &["offset 1e4", "offset 1e6", "offset -1e6", "constant rows", "huge"]
-        }
         Op::LayerNorm | Op::ResidualLayerNorm => &["constant rows", "huge"],
         Op::MseLoss | Op::CrossEntropyLoss if K::NEEDS == DeviceKind::Wgpu => &["huge"],
         _ => &[],

@@ -181,8 +181,20 @@ fn value(k: u32) -> f32 {
     return x[k];
 }
 
-// Layer normalisation of x, or of x + second, which is then stored in `added`. The variance is that of the differences
-// from the mean.
+// The mean of a row, from the sum of each thread's values. It passes through shared memory, which rounds it once for all
+// that use it: a compiler may otherwise subtract the unrounded product in one place and the rounded mean in another.
+fn mean_of_row(own: f32, local: u32) -> f32 {
+    let mean = over_row(own, local) / f32(shape.d);
+    workgroupBarrier();
+    if local == 0 {
+        parts[0] = mean;
+    }
+    workgroupBarrier();
+    return parts[0];
+}
+
+// Layer normalisation of x, or of x + second, which is then stored in `added`. The first mean is slightly off; the
+// differences from it give its error, and with their squares the variance, so that rows far from 0 keep their precision.
 @compute @workgroup_size(128)
 fn layer_norm(me: Invocation) {
     let here = index(me);
@@ -192,13 +204,16 @@ fn layer_norm(me: Invocation) {
     for (var k = me.local; k < shape.d; k += ROW) {
         sum += value(row + k);
     }
-    let mean = over_row(sum, me.local) / f32(shape.d);
+    let mean = mean_of_row(sum, me.local);
+    var differences = 0.0;
     var squares = 0.0;
     for (var k = me.local; k < shape.d; k += ROW) {
         let difference = value(row + k) - mean;
+        differences += difference;
         squares += difference * difference;
     }
-    let variance = over_row(squares, me.local) / f32(shape.d) + shape.number;
+    let off = mean_of_row(differences, me.local);
+    let variance = over_row(squares, me.local) / f32(shape.d) - off * off + shape.number;
     let near = 1.0 / sqrt(variance);
     // One Newton step, since a root may be a few units off. It cannot help at the extremes of the range.
     let better = near * (1.5 - 0.5 * variance * near * near);
@@ -208,7 +223,7 @@ fn layer_norm(me: Invocation) {
     }
     for (var k = me.local; k < shape.d; k += ROW) {
         let v = value(row + k);
-        normalised[row + k] = (v - mean) * inverse * gamma[k] + beta[k];
+        normalised[row + k] = ((v - mean) - off) * inverse * gamma[k] + beta[k];
         if shape.second != 0 {
             added[row + k] = v;
         }
