@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,8 @@ def _leaves(value: Any) -> list[Any]:
         return [leaf for each in value.values() for leaf in _leaves(each)]
     if isinstance(value, (tuple, list)):
         return [leaf for each in value for leaf in _leaves(each)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [leaf for each in vars(value).values() for leaf in _leaves(each)] if hasattr(value, "__dict__") else [value]
     return [value]
 
 
@@ -139,11 +142,34 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
         # JAX computes on streams of XLA.
         block.elsewhere = True  # type: ignore[attr-defined]
         return block
-    if torch is not None and any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
-        return lambda _result: torch.cuda.synchronize()
+    cuda = {leaf.device for leaf in leaves if torch is not None and isinstance(leaf, torch.Tensor) and leaf.is_cuda}
+    if torch is not None and cuda:
+
+        def synchronize(_result: Any) -> None:
+            for device in cuda:
+                torch.cuda.synchronize(device)
+
+        return synchronize
     if any(_is_of_cupy(leaf) for leaf in leaves):
         cupy = sys.modules["cupy"]
         return lambda _result: cupy.cuda.get_current_stream().synchronize()
+    return _of_work_left()
+
+
+def _of_work_left() -> Callable[[Any], None] | None:
+    """The same where the result has no arrays, but a framework still computes when the function has returned."""
+    torch, cupy, jax = (sys.modules.get(name) for name in ("torch", "cupy", "jax"))
+    if torch is not None and torch.cuda.is_initialized() and not torch.cuda.current_stream().query():
+        return lambda _result: torch.cuda.synchronize()
+    if cupy is not None and not cupy.cuda.get_current_stream().done:
+        return lambda _result: cupy.cuda.get_current_stream().synchronize()
+    if jax is not None and not all(array.is_ready() for array in jax.live_arrays()):
+
+        def block(_result: Any) -> None:
+            jax.block_until_ready(jax.live_arrays())
+
+        block.elsewhere = True  # type: ignore[attr-defined]
+        return block
     return None
 
 
@@ -158,7 +184,7 @@ def spoil(value: Any, keep: list[Array], byte: int) -> None:
             if leaf.device.type != "cpu" or leaf.requires_grad or leaf.layout != torch.strided:
                 continue
             leaf = borrow("result", leaf)
-        if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable:
+        if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable or leaf.dtype.kind not in "biufcmM":
             continue
         if not any(np.may_share_memory(leaf, array) for array in keep):
             leaf[...] = np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0]

@@ -7,18 +7,26 @@ import functools
 import os
 import pickle
 import sys
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import _arrays, _compile, _load, _registry
+from . import _arguments, _arrays, _compile, _load, _registry
 from ._case import Case
 from ._errors import EllwandError
 from ._prepared import Ready, readings_of
 
-__all__ = ["NAME", "Call", "pickled", "register", "register_file", "usable_elsewhere"]
+__all__ = ["NAME", "Call", "pickled", "register", "register_file"]
 
 NAME = "call"
+
+#: Results that are work to be done, what they are called, and what runs them.
+UNFINISHED = (
+    (types.CoroutineType, "a coroutine", "lambda: asyncio.run(main())"),
+    (types.AsyncGeneratorType, "an asynchronous generator", "one that runs an event loop"),
+    (types.GeneratorType, "a generator", "lambda: list(numbers())"),
+)
 
 
 Content = tuple[list[Callable[..., Any]], tuple[Any, ...], dict[str, Any]]
@@ -37,6 +45,12 @@ class Call:
     path: list[str]
     main: str | None
     package: str
+    #: The arguments of the script, and what its earlier measurements returned or raised: a script that runs again in a worker goes on
+    #: to the one that asked.
+    argv: list[str]
+    earlier: list[Any]
+    #: Whether another process can find what the blob names.
+    travels: bool = False
     #: Why the content cannot be pickled.
     refused: str = ""
     #: The functions and arguments themselves, if they are measured in the process that has them.
@@ -57,21 +71,25 @@ class Call:
         return flat(None if self.inplace else result)
 
 
-def pickled(content: Any) -> bytes:
-    """Pickles by name where that is possible, by value with cloudpickle if it is installed.
+def pickled(content: Any) -> tuple[bytes, bool]:
+    """Pickles by name where that is possible, by value with cloudpickle if it is installed; and whether another process can find
+    what is named. It cannot find what was typed at a prompt.
 
     Raises whatever pickle raises.
     """
     try:
-        return pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
+        import cloudpickle
+    except ImportError:
+        cloudpickle = None
+    if cloudpickle is not None and main_file() is None:
+        return cast(bytes, cloudpickle.dumps(content)), True
+    try:
+        blob = pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception:
-        try:
-            import cloudpickle
-        except ImportError:
-            pass
-        else:
-            return cast(bytes, cloudpickle.dumps(content))
-        raise
+        if cloudpickle is None:
+            raise
+        return cast(bytes, cloudpickle.dumps(content)), True
+    return blob, b"__main__" not in blob or main_file() is not None
 
 
 def main_file() -> str | None:
@@ -80,18 +98,13 @@ def main_file() -> str | None:
     return os.path.abspath(path) if path and os.path.isfile(path) else None
 
 
-def usable_elsewhere(blob: bytes) -> bool:
-    """Whether another process can find what the blob names: nothing typed at a prompt."""
-    return b"__main__" not in blob or main_file() is not None
-
-
 def register_file(path: str) -> None:
     """Registers the call that a file holds, in a process that the caller of ``bench`` started."""
     with open(path, "rb") as file:
         call: Call = pickle.load(file)
-    sys.path[:] = call.path
+    sys.path[:], sys.argv[:] = call.path, call.argv
     if call.main and b"__main__" in call.blob:
-        _load.main_module(call.main, call.package)
+        _load.main_module(call.main, call.package, call.earlier)
     register(call)
 
 
@@ -127,7 +140,7 @@ class _Task:
 
     def reference(self, _case: Case, _inputs: dict[str, Any]) -> dict[str, Any]:
         functions, args, kwargs = self.call.fresh()
-        result = functions[0](*args, **kwargs)
+        result = finished(functions[0](*args, **kwargs), self.call.names[0])
         wait = _arrays.waiter(result)
         if wait is not None:
             wait(result)
@@ -153,37 +166,33 @@ class _Function(_registry.Implementation):
         watch = _compile.Watch()
         function: Callable[..., Any] = functions[self.index]
         run = functools.partial(function, *args, **kwargs) if args or kwargs else function
-        arrays = {} if call.inplace else _argument_arrays(args, kwargs)
-        before = {name: array.copy() for name, array in arrays.items()}
+        given = {**{str(i): value for i, value in enumerate(args)}, **kwargs}
+        before = {} if call.inplace else {name: _arguments.frozen(value) for name, value in given.items()}
 
         def output(result: Any) -> dict[str, Any]:
-            for name, array in arrays.items():
-                if array.tobytes() != before[name].tobytes():
+            finished(result, self.name)
+            for name, content in before.items():
+                if _arguments.frozen(given[name]) != content:
                     raise EllwandError(
                         f"{self.name} changed its argument {name}, so that every iteration computes something else; "
                         "copy what you write to, or pass inplace=True"
                     )
             return call.outputs(result)
 
-        keep = list(_argument_arrays(args, kwargs).values())
+        keep = list(_arguments.arrays(given))
         rows = readings_of(None, watch)
         return Ready(run, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, "")
 
 
-def _argument_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that hold memory which a function could write to."""
-    import numpy as np
-
-    torch = sys.modules.get("torch")
-    found: dict[str, Any] = {}
-    for name, value in [*((str(i), v) for i, v in enumerate(args)), *kwargs.items()]:
-        if torch is not None and isinstance(value, torch.Tensor):
-            if value.device.type != "cpu" or value.layout != torch.strided:
-                continue
-            value = _arrays.borrow(name, value.detach())
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-            found[name] = value
-    return found
+def finished(result: Any, name: str) -> Any:
+    """The result, unless it is work that has not begun."""
+    for kind, work, instead in UNFINISHED:
+        if isinstance(result, kind):
+            if isinstance(result, (types.CoroutineType, types.GeneratorType)):
+                # Or Python warns of it.
+                result.close()
+            raise EllwandError(f"{name} returned {work} that has not run; measure a function that runs it, such as {instead}")
+    return result
 
 
 def flat(result: Any, name: str = "result") -> dict[str, Any]:
@@ -194,15 +203,41 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
         return {name: np.zeros(1, np.uint8)}
     if isinstance(result, Mapping):
         return {k: v for key, each in result.items() for k, v in flat(each, f"{name}.{key}").items()}
+    if isinstance(result, (set, frozenset)):
+        # Processes differ in the order of a set.
+        result = sorted(result, key=repr)
     if isinstance(result, (tuple, list)) and not all(isinstance(each, (bool, int, float)) for each in result):
         return {k: v for i, each in enumerate(result) for k, v in flat(each, f"{name}.{i}").items()}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(result, torch.Tensor):
         tensor: Any = result
         result = tensor.detach().cpu()
+        if result.is_floating_point() and result.dtype.itemsize < 4:
+            # NumPy has neither bf16 nor float8.
+            result = result.float()
     try:
-        array = _arrays.plain(name, result)
+        array = _arrays.borrow(name, result)
     except EllwandError:
-        text = f"a {type(result).__name__}" if " at 0x" in repr(result) else repr(result)
-        return {name: np.frombuffer(text.encode(), np.uint8)}
-    return {name: array.astype(np.float64) if array.dtype.kind == "f" else array}
+        return {name: _text(result)}
+    kind = array.dtype.kind
+    if kind == "f":
+        return {name: np.asarray(array, np.float64, order="C")}
+    if kind in "biu":
+        return {name: _arrays.plain(name, array)}
+    if kind == "c":
+        return {name: np.stack([array.real, array.imag], -1).astype(np.float64)}
+    if array.ndim == 0 and not isinstance(result, np.ndarray):
+        return {name: _text(result)}
+    if array.dtype.hasobject:
+        return flat(array.ravel().tolist(), name)
+    if kind == "V" and array.dtype.names is None:
+        # The small floats of JAX and others.
+        return {name: array.astype(np.float64)}
+    return {name: np.frombuffer(array.tobytes(), np.uint8)}
+
+
+def _text(result: Any) -> Any:
+    import numpy as np
+
+    text = f"a {type(result).__name__}" if " at 0x" in repr(result) else repr(result)
+    return np.frombuffer(text.encode(), np.uint8)

@@ -8,10 +8,11 @@ import os
 import sys
 import types
 from collections.abc import Sequence
+from typing import Any
 
 from ._errors import EllwandError, describe
 
-__all__ = ["Stop", "load", "main_module", "take"]
+__all__ = ["Stop", "load", "main_module", "replay", "take"]
 
 OPTION = "--load"
 
@@ -20,8 +21,22 @@ class Stop(BaseException):
     """Ends the execution of a script that is loaded for its functions, where it would measure again."""
 
 
-#: Whether a script is being loaded for its functions.
-loading = False
+#: While a script is loaded for its functions: what its measurements returned or raised where it ran first, up to the one that asked
+#: for this process.
+replayed: list[Any] | None = None
+
+
+def replay() -> Any:
+    """What the measurement that a script begins here returned where it ran first; None if it is the script's first run. Ends a script
+    that is loaded where it asked for this process."""
+    if replayed is None:
+        return None
+    if not replayed:
+        raise Stop
+    outcome = replayed.pop(0)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def take(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -65,20 +80,21 @@ def load(path: str) -> None:
         raise EllwandError(f"{OPTION} {path}: it raised {describe(error)}") from error
 
 
-def main_module(path: str, package: str) -> None:
+def main_module(path: str, package: str, earlier: list[Any]) -> None:
     """Runs a script for its functions, under the name that ``multiprocessing`` gives it, so that a guarded main part stays
-    out. An unguarded one ends where it measures: what it measures is defined by then. ``package`` is that of ``python -m``."""
-    global loading
+    out. An unguarded one ends where it measures after the ``earlier`` measurements: what it measures is defined by then.
+    ``package`` is that of ``python -m``."""
+    global replayed
     module = types.ModuleType("__mp_main__")
     module.__file__ = path
     module.__package__ = package
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module
-    loading = True
+    replayed = list(earlier)
     try:
         exec(code, module.__dict__)
     except Stop:
         pass
     finally:
-        loading = False
+        replayed = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pickle
@@ -13,7 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from . import _call, _load, _native, _registry
 from ._call import Call
@@ -28,6 +29,33 @@ EFFORTS = ("quick", "normal", "thorough")
 FAREWELL_S = 10.0
 
 
+#: What the measurements of this process returned or raised, in their order.
+_outcomes: list[Any] = []
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _kept(measure: F) -> F:
+    """Keeps the outcome for the workers of later measurements, where the script runs again."""
+
+    @functools.wraps(measure)
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        outcome = _load.replay()
+        if outcome is not None:
+            return outcome
+        try:
+            outcome = measure(*args, **kwargs)
+        except Exception as error:
+            # Without its frames, which hold the caller's data.
+            _outcomes.append(EllwandError(*error.args) if isinstance(error, EllwandError) else error.with_traceback(None))
+            raise
+        _outcomes.append(outcome)
+        return outcome
+
+    return cast(F, measured)
+
+
+@_kept
 def bench(
     function: Callable[..., Any],
     /,
@@ -45,7 +73,6 @@ def bench(
     ``isolated`` demands the one or the other. ``inplace`` allows the function to change its arguments; its results are then not
     compared. A function that raises raises EllwandError here.
     """
-    _stop_in_worker()
     if effort not in EFFORTS:
         raise EllwandError(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
     call = _call_of([function], args, kwargs, threads, tolerance, inplace)
@@ -61,6 +88,7 @@ def bench(
     return replace(measurement, workload="call")
 
 
+@_kept
 def compare(
     baseline: Callable[..., Any],
     candidate: Callable[..., Any],
@@ -81,7 +109,6 @@ def compare(
     ``tolerance`` (absolute, relative). ``time`` is the most that this may take, in seconds; 20 unless given. Functions that no
     other process can find are measured in this one, with a warning: their ratio is a hint and no verdict.
     """
-    _stop_in_worker()
     call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
         if not _in_workers(call, isolated, "the ratio suggests, and decides nothing"):
@@ -122,11 +149,6 @@ def _comparison(row: dict[str, Any], call: Call) -> Comparison:
     )
 
 
-def _stop_in_worker() -> None:
-    if _load.loading:
-        raise _load.Stop
-
-
 def _name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", "") or getattr(function, "__name__", "") or type(function).__name__
     return re.sub(r"[^A-Za-z0-9_.-]+", "", name.split(".<locals>.")[-1]) or "function"
@@ -150,16 +172,18 @@ def _call_of(
         # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
-    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), _call.main_file(), package)
+    main = _call.main_file()
+    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), main, package, list(sys.argv), list(_outcomes))
     try:
-        return replace(call, blob=_call.pickled((functions, args, kwargs)))
+        blob, travels = _call.pickled((functions, args, kwargs))
+        return replace(call, blob=blob, travels=travels)
     except Exception as error:
         return replace(call, refused=describe(error).splitlines()[0])
 
 
 def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
     """Whether fresh processes can run the call."""
-    if call.blob and _call.usable_elsewhere(call.blob):
+    if call.travels:
         return isolated is not False
     why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
     how = "define it at the top level of a file, or `pip install cloudpickle`"
@@ -167,7 +191,7 @@ def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
         raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")
     if isolated is None:
         message = f"{' and '.join(call.names)} ran in this process, because {why}: {price}; {how}"
-        warnings.warn(InProcessWarning(message), stacklevel=3)
+        warnings.warn(InProcessWarning(message), stacklevel=4)
     return False
 
 

@@ -54,13 +54,18 @@ def _limit_openblas(threads: int) -> None:
 
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            paths = {line.split()[-1] for line in maps if "openblas" in line and ".so" in line}
+            # A path may have spaces; it is the sixth field.
+            paths = {line.rstrip("\n").split(maxsplit=5)[-1] for line in maps if "openblas" in line and ".so" in line}
     except OSError:
         # Without /proc the pool keeps what the environment says.
         return
     names = [f"{scipy}openblas_set_num_threads{suffix}" for scipy in ("scipy_", "") for suffix in ("64_", "")]
     for path in paths:
-        library = ctypes.CDLL(path)
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            # A file that was replaced since it was loaded.
+            continue
         function = next((getattr(library, name) for name in names if hasattr(library, name)), None)
         if function is not None:
             function(ctypes.c_int(threads))

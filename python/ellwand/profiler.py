@@ -17,6 +17,7 @@ import html
 import inspect
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -87,7 +88,8 @@ class GPUProfiler(Recorder):
     of the thread (1 us a span), or ``"rss"``, the resident memory of the process (some us a span).
     """
 
-    _gpu: TorchGpu | None = None
+    #: By number; never changed, but replaced.
+    _gpus: dict[int, TorchGpu] = {}
 
     def enable(self) -> None:
         """Records from now on."""
@@ -102,7 +104,8 @@ class GPUProfiler(Recorder):
         self.clear()
 
     def profile_function(self, operation: str | None = None, device: str = "cpu") -> Callable[[F], F]:
-        """A decorator that records a span for every call; the function's name is the operation unless given."""
+        """A decorator that records a span for every call, of a generator for every time it runs on; the function's name is the
+        operation unless given."""
 
         def decorate(function: F) -> F:
             name = operation or str(getattr(function, "__qualname__", "function"))
@@ -116,6 +119,10 @@ class GPUProfiler(Recorder):
                         return await function(*args, **kwargs)
 
                 return cast(F, wrapped)
+            if inspect.isgeneratorfunction(function):
+                return cast(F, _resumed(function, lambda: self.profile(name, device=device)))
+            if inspect.isasyncgenfunction(function):
+                return cast(F, _resumed_async(function, lambda: self.profile(name, device=device)))
             if device != "cpu":
 
                 @functools.wraps(function)
@@ -130,30 +137,33 @@ class GPUProfiler(Recorder):
 
     def _on_device(self, operation: str, device: str, args: dict[str, Any]) -> Region | DeviceSpan:
         """The span of an operation on another device than the processor."""
-        if device not in ("gpu", *TRANSFERS) and not device.startswith("cuda"):
-            raise EllwandError(f"device: {device!r} is unknown; expected 'cpu', 'gpu', {' or '.join(map(repr, TRANSFERS))}")
-        backend = self._backend() if self.enabled else ""
+        number = re.fullmatch(r"cuda(?::(\d+))?", device)
+        if device not in ("gpu", *TRANSFERS) and number is None:
+            expected = ", ".join(map(repr, ("cpu", "gpu", "cuda:0", *TRANSFERS)))
+            raise EllwandError(f"device: {device!r} is unknown; expected one of {expected}")
+        gpu, backend = self._gpu(int(number[1]) if number and number[1] else self.device_id) if self.enabled else (None, "")
         caller = sys._getframe(1)
         place = (caller.f_code.co_filename, caller.f_lineno)
         region = self._region(operation, {**args, "device": device, "backend": backend}, place)
-        if backend != "pytorch" or not self._gpu:
+        if gpu is None:
             return region
-        return DeviceSpan(self._gpu, region, operation, device if device in TRANSFERS else "kernel")
+        return DeviceSpan(gpu, region, operation, device if device in TRANSFERS else "kernel")
 
-    def _backend(self) -> str:
-        """Who computes on the GPU: only what the program imported is asked."""
+    def _gpu(self, number: int) -> tuple[TorchGpu | None, str]:
+        """Who computes on a GPU: only what the program imported is asked."""
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
-            if self._gpu is None:
-                self._gpu = TorchGpu(torch, self.device_id, type(self))
-            return "pytorch"
+            with _gpu_lock:
+                if number not in self._gpus:
+                    self._gpus = {**self._gpus, number: TorchGpu(torch, number, type(self))}
+            return self._gpus[number], "pytorch"
         # Asked for and missing: the span is timed on the host, and says so.
-        return "cupy" if "cupy" in sys.modules else "unavailable"
+        return None, "cupy" if "cupy" in sys.modules else "unavailable"
 
     def snapshot(self) -> Profile:
         """What was recorded so far: rows, the file, and the page."""
-        if self._gpu is not None:
-            self._gpu.collect(self)
+        for gpu in self._gpus.values():
+            gpu.collect(self)
         return self._snapshot(*_cost_ns())
 
     @property
@@ -228,6 +238,54 @@ class GPUProfiler(Recorder):
     def _repr_html_(self) -> str:
         page = html.escape(self.snapshot().page(), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0" title="Ellwand profile"></iframe>'
+
+
+def _resumed(function: Callable[..., Any], span: Callable[[], Any]) -> Callable[..., Any]:
+    """A generator function with a span for each time that its body runs on."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        body = function(*args, **kwargs)
+        step, given = body.send, None
+        while True:
+            with span():
+                try:
+                    value = step(given)
+                except StopIteration as end:
+                    return end.value
+            try:
+                step, given = body.send, (yield value)
+            except GeneratorExit:
+                body.close()
+                raise
+            except BaseException as error:
+                step, given = body.throw, error
+
+    return wrapped
+
+
+def _resumed_async(function: Callable[..., Any], span: Callable[[], Any]) -> Callable[..., Any]:
+    """The same for an asynchronous generator function."""
+
+    @functools.wraps(function)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        body = function(*args, **kwargs)
+        step, given = body.asend, None
+        while True:
+            with span():
+                try:
+                    value = await step(given)
+                except StopAsyncIteration:
+                    return
+            try:
+                step, given = body.asend, (yield value)
+            except GeneratorExit:
+                await body.aclose()
+                raise
+            except BaseException as error:
+                step, given = body.athrow, error
+
+    return wrapped
 
 
 def _entries(profile: Profile) -> list[ProfileEntry]:
@@ -314,6 +372,7 @@ def _cost_ns() -> tuple[float, float]:
 
 _global: GPUProfiler | None = None
 _global_lock = threading.Lock()
+_gpu_lock = threading.Lock()
 
 
 def get_profiler(enabled: bool | None = None, device_id: int = 0) -> GPUProfiler:
@@ -338,9 +397,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _after_fork() -> None:
-    """Another thread may have held the lock."""
-    global _global_lock
-    _global_lock = threading.Lock()
+    """Another thread may have held a lock."""
+    global _global_lock, _gpu_lock
+    _global_lock, _gpu_lock = threading.Lock(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ellwand
+from conftest import needs_torch
 from ellwand import _arrays
 
 X = np.random.default_rng(0).random(20_000)
@@ -37,6 +38,37 @@ def leaves():
 def changes(x):
     x += 1
     return x
+
+
+def sorts(xs):
+    xs.sort()
+    return xs
+
+
+def inner(given):
+    given["x"][0] += 1
+
+
+def spectrum(x):
+    return np.fft.rfft(x)
+
+
+def another_spectrum(x):
+    y = np.fft.rfft(x)
+    y[-2] += 1
+    return y
+
+
+async def waits(x):
+    return x
+
+
+def yields(x):
+    yield x
+
+
+def objects(x):
+    return np.array([1, "a", None], object)
 
 
 def test_the_time_of_a_comparison_is_checked():
@@ -109,6 +141,10 @@ def test_a_function_that_changes_its_argument_must_say_so():
     with pytest.raises(ellwand.EllwandError, match="changed its argument 0.*inplace=True"):
         ellwand.bench(changes, X)
     assert ellwand.bench(changes, X, inplace=True).ok
+    with pytest.raises(ellwand.EllwandError, match="sorts changed its argument xs"):
+        ellwand.bench(sorts, xs=[3, 1, 2])
+    with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
+        ellwand.bench(inner, {"x": [X]})
 
 
 def test_what_no_other_process_can_find_is_measured_here_with_a_warning():
@@ -129,6 +165,30 @@ def test_two_local_functions_give_a_hint_and_no_verdict():
     with pytest.warns(ellwand.InProcessWarning):
         found = ellwand.compare(one, one, X)
     assert found.verdict == "suggests" and found.blocks == 0 and "no verdict" in repr(found)
+
+
+def test_complex_numbers_are_compared_one_by_one():
+    assert ellwand.compare(spectrum, spectrum, X, blocks=2).verdict != "none"
+    with pytest.raises(ellwand.EllwandError, match="wrong"):
+        ellwand.compare(spectrum, another_spectrum, X, blocks=2)
+    assert ellwand.bench(objects, X).ok
+
+
+@needs_torch
+def test_small_floats_are_compared_as_numbers():
+    import torch
+
+    from ellwand._call import flat
+
+    ones = torch.ones(3, dtype=torch.bfloat16)
+    assert flat(ones)["result"].tolist() == [1, 1, 1] and flat(2 * ones)["result"].tolist() == [2, 2, 2]
+
+
+def test_work_that_has_not_run_is_refused():
+    with pytest.raises(ellwand.EllwandError, match="waits returned a coroutine that has not run.*asyncio.run"):
+        ellwand.bench(waits, X)
+    with pytest.raises(ellwand.EllwandError, match="yields returned a generator that has not run"):
+        ellwand.bench(yields, X)
 
 
 def test_what_is_no_function_is_refused():
@@ -152,6 +212,31 @@ found = ellwand.bench(f, np.ones(1000))
 print(found.ok, found.implementation)
 """
     assert script(body).out == "begins\nTrue f\n"
+
+
+def test_a_worker_has_the_arguments_and_the_names_of_the_call_that_asked_for_it(script):
+    body = """
+import sys, ellwand
+sys.argv.append("given")
+def f(expected): assert (N, sys.argv[1]) == (expected, "given")
+N = 1
+print(ellwand.bench(f, 1).ok)
+N = 2
+try:
+    ellwand.bench(f, 1)
+except ellwand.EllwandError:
+    print("refused")
+N = 3
+def g(expected): f(expected)
+print(ellwand.bench(g, 3).ok)
+"""
+    assert script(body).out == "True\nrefused\nTrue\n"
+
+
+def test_functions_of_a_prompt_travel_with_cloudpickle(run):
+    pytest.importorskip("cloudpickle")
+    body = "import ellwand\ndef f(x): return x + 1\nprint(ellwand.bench(f, 1, isolated=True).ok)"
+    assert run("-c", body, command=[sys.executable]).out == "True\n"
 
 
 def test_a_module_that_is_run_by_name_keeps_its_relative_imports(tmp_path, run):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import ellwand
+from ellwand._device import Moment
 from ellwand.profiler import GPUProfiler, ProfileEntry, ProfileSummary, get_profiler
 
 module_profiler = GPUProfiler()
@@ -328,7 +329,8 @@ class FakeCuda:
         def __init__(self, enable_timing):
             assert enable_timing
 
-        def record(self):
+        def record(self, stream):
+            assert stream == "the stream of 0"
             self.at = time.perf_counter()
 
         def synchronize(self):
@@ -338,6 +340,7 @@ class FakeCuda:
             return (end.at - self.at) * 1e3
 
     is_available = staticmethod(lambda: True)
+    current_stream = staticmethod(lambda device: f"the stream of {device}")
     reset_peak_memory_stats = staticmethod(lambda _: None)
     max_memory_allocated = staticmethod(lambda _: 6_000_000)
 
@@ -364,6 +367,73 @@ def test_work_of_a_device_is_linked_to_its_span(monkeypatch):
     assert summary["kernel"].avg_memory_mb == 4
     document = profiler.document()
     assert [lane["kind"] for lane in document["lanes"]] == ["thread", "stream"]
+
+
+def test_a_device_that_fails_leaves_the_span_and_the_exception_of_the_program(monkeypatch):
+    cuda = FakeCuda()
+    cuda.memory_allocated = lambda _: 0.0
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    profiler = GPUProfiler()
+    with pytest.raises(ValueError, match="of the program"), profiler.profile("fails", device="cuda:0"):
+        del cuda.memory_allocated
+        raise ValueError("of the program")
+    with profiler.profile("after"):
+        pass
+    assert [entry.operation for entry in profiler.entries] == ["fails", "after"]
+    assert set(profiler.document()["entries"]["parent"]) == {-1}
+
+
+def test_device_times_stay_exact_for_hours():
+    """CUDA gives the time between two events in milliseconds, as a float of 32 bits."""
+    class Event:
+        def __init__(self, ns):
+            self.at = ns
+
+        def synchronize(self):
+            pass
+
+        def elapsed_time(self, end):
+            return float(np.float32((end.at - self.at) / 1e6))
+
+    moments = [Moment(Event(0), None, 0)]
+    # An event a second for a day, each the anchor of the next.
+    for second in range(1, 86_401):
+        moments.append(Moment(Event(second * 1_000_000_123), moments[-1]))
+    begin, end = moments[-1], Moment(Event(86_400 * 1_000_000_123 + 170_000), moments[-1])
+    assert end.ns() - begin.ns() == pytest.approx(170_000, abs=20)
+    assert begin.ns() == pytest.approx(86_400 * 1_000_000_123, rel=1e-7)
+    assert all(moment.anchor is None for moment in moments), "what came before can be forgotten"
+
+
+def test_a_generator_has_a_span_whenever_its_body_runs():
+    profiler = GPUProfiler()
+
+    @profiler.profile_function("numbers")
+    def numbers(n):
+        got = []
+        for i in range(n):
+            got.append((yield i))
+        return got
+
+    @profiler.profile_function("later")
+    async def later(n):
+        for i in range(n):
+            yield i
+
+    async def collect():
+        return [i async for i in later(2)]
+
+    running = numbers(2)
+    assert next(running) == 0
+    with profiler.profile("consumer"):
+        pass
+    assert running.send("a") == 1
+    with pytest.raises(StopIteration) as end:
+        running.send("b")
+    assert end.value.value == ["a", "b"] and asyncio.run(collect()) == [0, 1]
+    counts = {name: each.call_count for name, each in profiler.get_summary().items()}
+    assert counts == {"numbers": 3, "later": 3, "consumer": 1}
+    assert set(profiler.document()["entries"]["parent"]) == {-1}
 
 
 def test_a_child_begins_with_no_spans():

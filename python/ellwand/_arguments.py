@@ -1,0 +1,68 @@
+"""What a function was given: the memory that it could write to, and whether it did."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _arrays
+from ._errors import EllwandError
+
+__all__ = ["arrays", "frozen"]
+
+#: Values that cannot change. A container of these is compared as a whole.
+FIXED = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
+def frozen(value: Any) -> Any:
+    """The content of a value, which another call compares with: of containers, arrays and tensors. Other objects are the same while
+    they are the same object, since many keep a cache."""
+    kind = type(value)
+    if kind in FIXED:
+        return value
+    if isinstance(value, Mapping):
+        return kind, tuple((key, frozen(each)) for key, each in value.items())
+    if isinstance(value, (list, tuple, deque)):
+        return kind, tuple(value) if FIXED.issuperset(map(type, value)) else tuple(map(frozen, value))
+    if isinstance(value, (set, frozenset)):
+        return kind, frozenset(value)
+    if isinstance(value, bytearray):
+        return kind, bytes(value)
+    array = _array(_arrays.fetched(_plain(value)))
+    return id(value) if array is None else (array.shape, array.dtype.str, array.tobytes())
+
+
+def arrays(value: Any) -> Iterator[Any]:
+    """The NumPy arrays in a value, and its tensors on the CPU as such: a result may share their memory."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        if not FIXED.issuperset(map(type, value)):
+            for each in value:
+                yield from arrays(each)
+        return
+    array = _array(_plain(value))
+    if array is not None:
+        yield array
+
+
+def _plain(value: Any) -> Any:
+    """A tensor without its gradient, and anything else as it is."""
+    torch = sys.modules.get("torch")
+    return value.detach() if torch is not None and isinstance(value, torch.Tensor) else value
+
+
+def _array(value: Any) -> Any:
+    """The array of numbers on memory that a function could write to, if the value is one."""
+    import numpy as np
+
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        try:
+            value = _arrays.borrow("argument", value)
+        except EllwandError:
+            # On a GPU, sparse, or of a type that NumPy does not have.
+            return None
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" else None
