@@ -9,8 +9,8 @@ use crate::check::cargo_path;
 use crate::{root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
-const PACKAGES: [&str; 8] =
-    ["jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest", "pytest-xdist"];
+const PACKAGES: [&str; 9] =
+    ["cloudpickle", "jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest", "pytest-xdist"];
 
 /// What this PyTorch wants of Triton, whose interpreter needs no GPU.
 const TRITON: &str = "triton==3.9.*";
