@@ -133,8 +133,24 @@ fn masked(task: Task) -> bool {
 /// Size of the inputs and of the output in bytes.
 pub(super) fn bytes(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
     let one = precision.bytes() as u64;
-    let of = |array: &Array| array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64));
-    (inputs(task, s).iter().map(of).fold(0, u64::saturating_add), of(&output(task, s)))
+    let read = inputs(task, s).iter().map(|array| size(array, one)).fold(0, u64::saturating_add);
+    (read, size(&output(task, s), one))
+}
+
+/// Size of an array in bytes; a value takes `one`.
+fn size(array: &Array, one: u64) -> u64 {
+    array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64))
+}
+
+/// Bytes of the inputs and of the output that a task must read and write: what the mask hides need not be read.
+pub(super) fn traffic(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
+    let one = precision.bytes() as u64;
+    let read = |array: &Array| match array.name {
+        "k" | "v" => [s.seen_keys(), s.kv_heads, s.head()].iter().fold(one, |n, by| n.saturating_mul(*by as u64)),
+        "scores" | "weights" => one.saturating_mul((s.pairs() * s.heads as f64) as u64),
+        _ => size(array, one),
+    };
+    (inputs(task, s).iter().map(read).fold(0, u64::saturating_add), bytes(task, s, precision).1)
 }
 
 /// The ports of a task.

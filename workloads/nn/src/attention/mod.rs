@@ -195,7 +195,7 @@ impl Workload for Attention {
     }
     fn work(&self, case: &Case) -> Work {
         let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
-        let (read, written) = arrays::bytes(self.task, &s, Precision::of(case));
+        let (read, written) = arrays::traffic(self.task, &s, Precision::of(case));
         let bf16 = Precision::of(case) == Precision::Bf16;
         Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written).bf16(bf16)
     }

@@ -194,6 +194,15 @@ impl Shape {
         }
     }
 
+    /// Keys in all sequences that some query sees, for one head.
+    pub(super) fn seen_keys(&self) -> usize {
+        match self.mask {
+            Mask::None => self.batch * self.keys,
+            Mask::Causal => self.batch * self.keys.min(self.sequence),
+            Mask::Padding => (0..self.batch).map(|b| self.length(b)).sum(),
+        }
+    }
+
     /// Pairs of a query and a visible key in all sequences, for one head.
     pub(super) fn pairs(&self) -> f64 {
         let (s, keys) = (self.sequence as f64, self.keys as f64);

@@ -107,9 +107,22 @@ impl Shape {
         }
     }
 
+    /// Reads a case for its required work. Labels of the user's arrays are unknown, so all of their rows count.
+    pub(super) fn of_work(case: &Case) -> Result<Shape, InputError> {
+        let shape = Shape::of(case)?;
+        Ok(if case.input.is_some() { Shape { ignored: 0, ..shape } } else { shape })
+    }
+
     /// Number of rows, i.e. vectors along the last axis.
     pub(super) fn rows(&self) -> usize {
         self.batch * self.sequence
+    }
+
+    /// Expected number of rows that the loss does not skip.
+    pub(super) fn counted_rows(&self) -> usize {
+        let (rows, percent) = (self.rows(), self.ignored.clamp(0, 100) as usize);
+        // The product of all rows with the share may not fit.
+        rows - (rows / 100 * percent + rows % 100 * percent / 100)
     }
 
     /// Number of elements of x.

@@ -25,11 +25,11 @@ impl Layer {
     }
 }
 
-/// Bytes that must be read and written.
+/// Bytes that must be read and written. Of a row that the loss skips, only the label is read.
 fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
     let (n, rows, d) = (shape.elements() as u64, shape.rows() as u64, shape.dimension as u64);
     let value = shape.precision.bytes() as u64;
-    let read = value * n * (1 + u64::from(op.second().is_some()))
+    let read = value * shape.counted_rows() as u64 * d * (1 + u64::from(op.second().is_some()))
         + 4 * d * op.vectors().len() as u64
         + if op.has_labels() { 8 * rows } else { 0 };
     let written = match (op, shape.reduction) {
@@ -63,7 +63,8 @@ impl Workload for Layer {
     }
 
     fn footprint(&self, case: &Case) -> u64 {
-        let Ok(shape) = Shape::of(case) else { return u64::MAX };
+        // Rows that the loss skips take memory too.
+        let Ok(shape) = Shape::of(case).map(|shape| Shape { ignored: 0, ..shape }) else { return u64::MAX };
         let (read, written) = traffic(self.op.of(case), &shape);
         // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         let between = if self.op.unfused().is_some() { 4 * shape.elements() as u64 } else { 0 };
@@ -127,10 +128,10 @@ impl Workload for Layer {
     }
 
     fn work(&self, case: &Case) -> Work {
-        let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
+        let Ok(shape) = Shape::of_work(case) else { return Work::items("elements", 0) };
         let op = self.op.of(case);
         let (read, written) = traffic(op, &shape);
-        let n = shape.elements() as u64;
+        let n = (shape.counted_rows() * shape.dimension) as u64;
         let narrow = precision(case) == Precision::Bf16;
         Work::items("elements", n).in_order().flops(op.flops() * n as f64).bytes(read, written).narrow(narrow)
     }

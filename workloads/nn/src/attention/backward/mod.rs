@@ -115,7 +115,10 @@ impl Workload for Backward {
     /// The products of the forward pass, and the four of the gradients. Computing the weights again is no required work.
     fn work(&self, case: &Case) -> Work {
         let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
-        let (read, written) = bytes(&s);
+        // Keys that no query sees need not be read; their gradients are 0, and are written.
+        let (_, written) = bytes(&s);
+        let (forward, upstream) = arrays::traffic(Task::Core, &s, Precision::F32);
+        let read = forward.saturating_add(upstream);
         let flops = 12.0 * s.pairs() * s.dimension as f64;
         Work::items("positions", s.positions() as u64).flops(flops).bytes(read, written)
     }

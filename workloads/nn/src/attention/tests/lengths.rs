@@ -101,6 +101,32 @@ fn arrays_make_the_number_of_keys_and_the_work_counts_it() {
 }
 
 #[test]
+fn keys_that_no_query_sees_are_no_required_traffic() {
+    let registry = registry();
+    let read = |name: &str, keys, mask| {
+        let mut case = case(&registry, name, [2, 4, 16, 2, 1], mask);
+        set_keys(&mut case, keys);
+        registry.find(name).unwrap().work(&case).bytes_read
+    };
+    // q, and k and v of one head of 8 values.
+    let bytes = |keys: u64| 4 * (2 * 4 * 16 + 2 * keys * 8);
+    assert_eq!(read("attention-core", 9, "none"), bytes(2 * 9));
+    assert_eq!([3, 9].map(|keys| read("attention-core", keys, "causal")), [bytes(2 * 3), bytes(2 * 4)]);
+    // The generated lengths of 9 keys are 9 - 1 and 9 - 3.
+    assert_eq!(read("attention-core", 9, "padding"), bytes(8 + 6));
+    let upstream = 4 * 2 * 4 * 16;
+    assert_eq!(read("attention-core-backward", 9, "causal"), bytes(2 * 4) + upstream);
+    // Ten of the sixteen scores of a head are visible.
+    assert_eq!(read("attention-softmax", 0, "causal"), 4 * 2 * 2 * 10);
+    // The arrays are held whole.
+    let footprint = |mask| {
+        let case = with_keys(&registry, [2, 4, 16, 2, 1], 900, mask);
+        core(&registry).footprint_of(&case, "fused")
+    };
+    assert!(footprint("causal") >= 3 * bytes(2 * 900), "{}", footprint("causal"));
+}
+
+#[test]
 fn kernels_for_gpus_decline_another_number_of_keys() {
     let registry = registry();
     let case = with_keys(&registry, [1, 8, 64, 1, 0], 9, "none");

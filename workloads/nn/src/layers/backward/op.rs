@@ -111,20 +111,21 @@ impl Op {
 
     /// Floating-point operations of a case.
     pub(super) fn operations(self, shape: &Shape) -> f64 {
-        self.flops(shape) * shape.elements() as f64
+        self.flops(shape) * (shape.counted_rows() * shape.dimension) as f64
     }
 
-    /// Bytes that must be read and written.
+    /// Bytes that must be read and written. Of a row that the loss skips, only the label is read; its gradient is 0.
     pub(super) fn traffic(self, shape: &Shape) -> (u64, u64) {
         let (n, rows, d) = (shape.elements() as u64, shape.rows() as u64, shape.dimension as u64);
+        let counted = shape.counted_rows() as u64;
         let upstream = match self.upstream(shape.reduction) {
             Upstream::Whole => 4 * n,
-            Upstream::Rows => 4 * rows,
+            Upstream::Rows => 4 * counted,
             Upstream::One => 4,
         };
         let (parameters, gradients) = if self.has_parameters() { (4 * d, 8 * d) } else { (0, 0) };
         let target = if self.forward().second().is_some() { 4 * n } else { 0 };
         let labels = if self == Op::CrossEntropyLoss { 8 * rows } else { 0 };
-        (4 * n + upstream + parameters + target + labels, 4 * n + gradients)
+        (4 * counted * d + upstream + parameters + target + labels, 4 * n + gradients)
     }
 }

@@ -47,7 +47,8 @@ impl Workload for Backward {
     }
 
     fn footprint(&self, case: &Case) -> u64 {
-        let Ok(shape) = Shape::of(case) else { return u64::MAX };
+        // Rows that the loss skips take memory too.
+        let Ok(shape) = Shape::of(case).map(|shape| Shape { ignored: 0, ..shape }) else { return u64::MAX };
         let (read, written) = self.op.of(case).traffic(&shape);
         // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(bytes_of_sums(self.op, &shape))
@@ -120,7 +121,7 @@ impl Workload for Backward {
     }
 
     fn work(&self, case: &Case) -> Work {
-        let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
+        let Ok(shape) = Shape::of_work(case) else { return Work::items("elements", 0) };
         let op = self.op.of(case);
         let (read, written) = op.traffic(&shape);
         Work::items("elements", shape.elements() as u64).in_order().flops(op.operations(&shape)).bytes(read, written)

@@ -123,6 +123,24 @@ fn rows_with_the_ignored_label_take_no_part_in_the_loss() {
 }
 
 #[test]
+fn rows_that_the_loss_skips_are_no_required_work() {
+    let layer = Layer::new(Op::CrossEntropyLoss);
+    let made = |percent| case(Op::CrossEntropyLoss, [2, 50, 8], &[("ignored", percent)]);
+    let work = |percent| layer.work(&made(percent));
+    // Labels of all rows are read, and one loss is written.
+    for (percent, rows) in [("0", 100), ("25", 75), ("100", 0)] {
+        let work = work(percent);
+        assert_eq!((work.items, work.flops), (8 * rows, 32.0 * rows as f64), "{percent} %");
+        assert_eq!((work.bytes_read, work.bytes_written), (4 * 8 * rows + 800, 4), "{percent} %");
+    }
+    assert_eq!(layer.footprint(&made("0")), layer.footprint(&made("25")));
+    // The labels of the user's arrays are unknown.
+    let mut given = made("25");
+    given.input = Some("00ff".into());
+    assert_eq!(layer.work(&given).items, 800);
+}
+
+#[test]
 fn generated_labels_are_skipped_as_often_as_asked() {
     let layer = Layer::new(Op::CrossEntropyLoss);
     for (percent, least, most) in [("0", 0, 0), ("25", 350, 650), ("100", 2000, 2000)] {

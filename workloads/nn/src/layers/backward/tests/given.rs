@@ -109,6 +109,11 @@ fn rows_that_the_loss_skips_get_no_gradient() {
             on(op, &vec![vec![1.0, -2.0, 0.5]; 40], None, &[("ignored", "50"), ("reduction", reduction)]);
         let labels = inputs.get("labels").unwrap().i64().unwrap().to_vec();
         let skipped = labels.iter().position(|label| *label == -100).unwrap();
+        // Logits of the other half and all labels are read, all gradients written.
+        let work = Backward::new(op).work(&case);
+        assert_eq!((work.flops, work.bytes_written), (6.0 * 60.0, 4 * 120));
+        let upstream = if reduction == "none" { 4 * 20 } else { 4 };
+        assert_eq!(work.bytes_read, 4 * 60 + 8 * 40 + upstream);
         // Not even from logits that are NaN.
         let mut x = inputs.f32("x").unwrap().to_vec();
         x[3 * skipped] = f32::NAN;
