@@ -65,6 +65,11 @@ pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String
     out
 }
 
+/// The note that names the columns that [`fit`] dropped, if any.
+pub(crate) fn hidden(heads: &[String]) -> Option<String> {
+    (!heads.is_empty()).then(|| format!("hidden at this width: {}", heads.join(", ")))
+}
+
 /// Splits columns into tables of at most `width`. Each begins with the columns up to the last of rank 0, which name the
 /// row.
 pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Column>> {

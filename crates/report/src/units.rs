@@ -1,7 +1,8 @@
 //! Numbers for people: a value with its unit, with three or four significant digits. Not used by machine-readable
 //! formats.
 
-const DIGITS: usize = 3;
+/// Significant digits of most numbers.
+pub(crate) const DIGITS: usize = 3;
 
 /// Decimal prefixes of rates and operations.
 const RATE: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
@@ -26,15 +27,23 @@ pub const UNAVAILABLE: &str = "n/a";
 /// Units with a scale: `s`, `B`, `B/s`, `1/s`, `FLOP/s`; `1` is a fraction, shown in per cent; `x` is a ratio. Any
 /// other unit follows the plain number; an empty unit is omitted.
 pub fn human(value: f64, unit: &str) -> String {
+    match unit {
+        "1" if value.is_finite() => format!("{} %", percent(value)),
+        _ => precise(value, unit, DIGITS),
+    }
+}
+
+/// [`human`] with the given number of significant digits.
+pub(crate) fn precise(value: f64, unit: &str, digits: usize) -> String {
     if !value.is_finite() {
         return UNAVAILABLE.to_string();
     }
     match unit {
-        "1" => format!("{} %", percent(value)),
-        "x" | "ratio" => ratio(value),
+        "1" => format!("{} %", significant(value * 100.0, digits)),
+        "x" | "ratio" => format!("{}x", significant(value, digits)),
         _ => {
             let scale = scale_of(value, unit);
-            join(&significant(value / scale.factor, DIGITS), &scale.suffix)
+            join(&significant(value / scale.factor, digits), &scale.suffix)
         }
     }
 }
@@ -46,7 +55,7 @@ fn percent(value: f64) -> String {
 
 /// Formats a ratio: `3.21x`.
 pub fn ratio(value: f64) -> String {
-    if value.is_finite() { format!("{}x", significant(value, DIGITS)) } else { UNAVAILABLE.to_string() }
+    precise(value, "x", DIGITS)
 }
 
 /// Formats a range at one scale with a single unit: `12.1–12.9 µs`.
@@ -76,11 +85,16 @@ pub fn below_resolution(seconds: Option<f64>) -> String {
 
 /// A tick label or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
 pub fn short(value: f64) -> String {
+    short_precise(value, DIGITS)
+}
+
+/// [`short`] with the given number of significant digits.
+pub(crate) fn short_precise(value: f64, digits: usize) -> String {
     let (factor, prefix) = choose(RATE, value);
     let text = if value.abs() < 1e-3 && value != 0.0 {
         format!("{value:e}")
     } else {
-        trim(&significant(value / factor, DIGITS))
+        trim(&significant(value / factor, digits))
     };
     format!("{text}{prefix}")
 }

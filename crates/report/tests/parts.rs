@@ -40,6 +40,13 @@ fn section(text: &str, from: &str, to: &str) -> String {
 fn markdown_names_shares_and_the_bottleneck() {
     let text = written(record(&PARTS), "markdown");
     insta::assert_snapshot!(section(&text, "## Attention by component", "\n## "));
+    // Nothing saves more of the total than its component takes.
+    for line in text.lines().filter(|line| line.starts_with("| ") && line.contains("(saves at most ")) {
+        let percent = |text: &str| text.trim().trim_end_matches(" %").parse::<f64>().unwrap();
+        let (share, saved) = (line.split(" | ").nth(2).unwrap(), line.split("(saves at most ").nth(1).unwrap());
+        let saved = saved.strip_suffix(" of the total) |").unwrap();
+        assert!(percent(saved) <= percent(share), "{line}");
+    }
 }
 
 #[test]
@@ -66,6 +73,8 @@ fn the_table_on_a_terminal_says_the_same() {
     (format("table").unwrap().write)(&report, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let part = section(&text, "attention by component", "\n\n");
+    let words = part.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.ends_with("hidden at this width: recommendation"), "{part}");
     let long = part.lines().find(|line| line.chars().count() > 80);
     assert_eq!(long, None, "a terminal of 80 columns");
 }

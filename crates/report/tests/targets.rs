@@ -20,7 +20,12 @@ fn record(targets: Vec<Target>) -> Record {
 }
 
 fn written(record: &Record, name: &str) -> String {
-    let report = Report::from_records(std::slice::from_ref(record), &Options::default()).unwrap();
+    at_width(record, name, None)
+}
+
+fn at_width(record: &Record, name: &str, width: Option<usize>) -> String {
+    let options = Options { width, ..Options::default() };
+    let report = Report::from_records(std::slice::from_ref(record), &options).unwrap();
     let mut out = Vec::new();
     (format(name).unwrap().write)(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -92,4 +97,30 @@ fn a_row_beside_other_programs_leaves_a_target_open() {
         "sizes do not depend"
     );
     assert!(line(&text, "rate of 1 M").contains(" met"), "{}", line(&text, "rate of 1 M"));
+}
+
+#[test]
+fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
+    let mut record = record(vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        Target { workload: "lattice-decode".into(), ..target("rate of 1 M", Measure::Throughput, 1e6) },
+    ]);
+    let run = record.run.clone();
+    record.measurements.extend(common::lattice("lattice-decode", 0.6));
+    let record = common::through_text(&run, &record.measurements);
+    let text = at_width(&record, "table", Some(60));
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("rate of 1 M")).collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("lattice-encode") && lines[1].starts_with("lattice-decode"));
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{text}");
+    let table = &text[text.find("targets of scripts").unwrap()..];
+    assert!(table.contains("hidden at this width: at"), "{table}");
+    assert!(!written(&record, "table").contains("hidden at this width"));
+    // Without room for the column, each workload has a table.
+    let text = at_width(&record, "table", Some(48));
+    for workload in ["lattice-encode", "lattice-decode"] {
+        let table = &text[text.find(&format!("targets of scripts · {workload}")).unwrap()..];
+        let table = &table[..table.find("\n\n").unwrap_or(table.len())];
+        assert!(table.contains("rate of 1 M") && table.contains(" M vectors/s  met"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 48), "{table}");
+    }
 }

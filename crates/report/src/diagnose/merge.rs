@@ -1,5 +1,5 @@
 //! Merges repeated findings: in a sweep over many operations, the same finding is listed once, with the number of
-//! cases.
+//! rows.
 
 use super::Finding;
 

@@ -104,7 +104,7 @@ pub struct Finding {
     pub run: usize,
     /// Case of the evidence (`batch 10000`).
     pub place: String,
-    /// Number of cases that triggered it, and number of cases that were eligible.
+    /// Number of rows that triggered it, and number of rows that were eligible.
     pub cases: (usize, usize),
     /// Places of merged findings with the same statement; `cases` counts them too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -122,12 +122,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Where it applies: `lattice-encode simd, batch 100`, or `in 12 cases, most in lattice-encode simd, batch 100`.
+    /// Where it applies: `lattice-encode simd, batch 100`, or `in 12 rows, most in lattice-encode simd, batch 100`.
     pub fn subject(&self) -> String {
         if self.alike.is_empty() {
             self.strongest()
         } else {
-            format!("in {} cases, most in {}", self.cases.0, self.strongest())
+            format!("in {} rows, most in {}", self.cases.0, self.strongest())
         }
     }
 

@@ -6,7 +6,7 @@ use ellwand_core::record::Basis;
 use super::readings;
 use crate::diagnose::Limit;
 use crate::grid::{Column, Tone};
-use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
+use crate::model::{MetricInfo, MetricValue, ONLY, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 
 /// Order in which metric columns are dropped on a narrow terminal: rank of the median and of its spread. Metrics not
@@ -210,25 +210,40 @@ pub(crate) fn tone(row: &Row) -> Tone {
     }
 }
 
-/// Why rows were not measured: one line per implementation and reason, with the number of cases and, unless all of the
-/// sections have such rows, their workloads.
+/// Most cases that a reason names; of more it gives the number.
+const NAMED: usize = 3;
+
+/// Why rows were not measured: one line per implementation and reason, with the cases if they are few of several, else
+/// their number and, unless all of the sections have such rows, their workloads.
 pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
-    let mut seen: Vec<(String, usize, Vec<&str>)> = Vec::new();
+    let all: usize = sections.iter().map(|section| section.cases.len()).sum();
+    let mut seen: Vec<(String, usize, Vec<&str>, Vec<String>)> = Vec::new();
     for (section, row) in sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row))) {
         let Some(reason) = &row.status.reason else { continue };
         let text = format!("{} {}: {reason}", row.implementation, row.status.word);
         let workload = section.workload.as_str();
+        let place = match section.place(row) {
+            place if sections.len() == 1 => place,
+            place if place == ONLY => workload.to_string(),
+            place => format!("{workload}, {place}"),
+        };
         match seen.iter_mut().find(|(known, ..)| *known == text) {
-            Some((_, count, workloads)) => {
+            Some((_, count, workloads, places)) => {
                 *count += 1;
                 if !workloads.contains(&workload) {
                     workloads.push(workload);
                 }
+                if !places.contains(&place) {
+                    places.push(place);
+                }
             }
-            None => seen.push((text, 1, vec![workload])),
+            None => seen.push((text, 1, vec![workload], vec![place])),
         }
     }
-    let line = |(text, count, workloads): (String, usize, Vec<&str>)| {
+    let line = |(text, count, workloads, places): (String, usize, Vec<&str>, Vec<String>)| {
+        if count < all && places.len() <= NAMED && places != [ONLY] {
+            return format!("{text} ({})", places.join("; "));
+        }
         let cases = if count == 1 { "1 case".to_string() } else { format!("{count} cases") };
         let place =
             if workloads.len() < sections.len() { format!(" of {}", workloads.join(", ")) } else { String::new() };

@@ -19,9 +19,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportErr
     let hidden = grid::fit(&mut columns, width);
     grid::write(&columns, color, |_| Tone::Plain, out)?;
     let mut notes = notes(machines);
-    if !hidden.is_empty() {
-        notes.push(format!("hidden at this width: {}", hidden.join(", ")));
-    }
+    notes.extend(grid::hidden(&hidden));
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     Ok(())
 }

@@ -23,6 +23,30 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
 
 /// Writes the report with plots embedded as relative links.
 pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
+    let mut text = Vec::new();
+    everything(report, plots, &mut text)?;
+    let mut code = false;
+    for line in String::from_utf8_lossy(&text).lines() {
+        code = if code { !line.trim_start().starts_with("```") } else { line == "```sh" };
+        writeln!(out, "{}", if code { line.into() } else { without_tags(line) })?;
+    }
+    Ok(())
+}
+
+/// A line in which no name (`sort::<u64>`) begins an HTML tag.
+fn without_tags(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for (at, c) in line.char_indices() {
+        let next = line[at + c.len_utf8()..].chars().next();
+        match c {
+            '<' if next.is_some_and(|next| next.is_ascii_alphabetic() || "/!?".contains(next)) => out.push_str("&lt;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn everything(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
     writeln!(out, "# Ellwand report\n")?;
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
@@ -312,7 +336,7 @@ fn one(number: usize, finding: &Finding, report: &Report, out: &mut dyn Write) -
         finding.threshold,
         finding.confidence.word()
     )?;
-    writeln!(out, "   Evidence: {}; {} of {} cases.  ", finding.evidence_line(), finding.cases.0, finding.cases.1)?;
+    writeln!(out, "   Evidence: {}; {} of {} rows.  ", finding.evidence_line(), finding.cases.0, finding.cases.1)?;
     if let Some(saving) = finding.saving_upper_bound {
         writeln!(out, "   Saves at most {} of the time of this case.  ", human(saving, "1"))?;
     }
@@ -337,7 +361,7 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for (title, about) in distinct_by(report.workloads.iter().flat_map(readings::meanings), |(title, _)| title.clone())
     {
-        writeln!(out, "- **{title}**: {about}.")?;
+        writeln!(out, "- **{}**: {about}.", clean(&title))?;
     }
     writeln!(out)
 }

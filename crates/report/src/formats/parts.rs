@@ -57,7 +57,7 @@ impl<'a> Group<'a> {
             Some((form, share)) if bound && form.parts.iter().any(|one| one == part.workload) => {
                 Some(fused(form, share))
             }
-            _ => recommendation(part.row),
+            _ => recommendation(part.row, part.seconds / self.total()),
         }
     }
 
@@ -121,13 +121,18 @@ fn used(row: &Row, limit: Limit) -> String {
 }
 
 fn fused(form: &Fused, share: f64) -> String {
-    format!("{} (saves at most {} of the total)", clean(&form.advice), human(share, "1"))
+    saving(&clean(&form.advice), share)
 }
 
-/// What would change most, as the diagnosis says.
-fn recommendation(row: &Row) -> Option<String> {
+/// A change with the share of the total that it saves at most.
+fn saving(change: &str, share: f64) -> String {
+    format!("{change} (saves at most {} of the total)", human(share, "1"))
+}
+
+/// What would change most for a part with the given share of the total, as the diagnosis says.
+fn recommendation(row: &Row, share: f64) -> Option<String> {
     let change = row.diagnosis.as_ref()?.changes.first()?;
-    Some(format!("{} (saves at most {})", change.experiment, human(change.saving_upper_bound, "1")))
+    Some(saving(change.experiment, share * change.saving_upper_bound))
 }
 
 /// The tables of a report: the title of each view with its groups of at least two parts, in order of first appearance.
@@ -195,9 +200,10 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             let title = wrap(&format!("{title} · {}", group.title()), width, 2);
             writeln!(out, "\n{}", paint(&title, Tone::Strong, color))?;
             let mut columns = group.columns();
-            grid::fit(&mut columns, width);
+            let hidden = grid::fit(&mut columns, width);
             grid::write(&columns, color, |_| Tone::Plain, out)?;
-            writeln!(out, "{}", paint(&wrap(&group.verdict(), width, 2), Tone::Faint, color))?;
+            let notes: Vec<String> = [group.verdict()].into_iter().chain(grid::hidden(&hidden)).collect();
+            writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
         }
     }
     Ok(())

@@ -26,8 +26,11 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         };
         writeln!(out, "{}", paint(&title, Tone::Strong, color))?;
         let mut columns = columns(group);
-        grid::fit(&mut columns, width);
+        let hidden = grid::fit(&mut columns, width);
         grid::write(&columns, color, |_| Tone::Plain, out)?;
+        if let Some(note) = grid::hidden(&hidden) {
+            writeln!(out, "{}", paint(&wrap(&note, width, 2), Tone::Faint, color))?;
+        }
     }
     if rows.is_empty() {
         writeln!(out, "no measured row; the format table gives the reasons")?;
@@ -66,7 +69,7 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
         |value: Option<f64>, places: usize| value.map_or_else(|| UNAVAILABLE.into(), |v| format!("{v:.places$}"));
     let compared = text(&|row| row.compared.clone().unwrap_or_default());
     columns.extend([
-        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), 4))),
+        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), places(row.time_ms)))),
         Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2))),
         Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1))),
         Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1))),
@@ -76,4 +79,9 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
         columns.push(Column::new("compared", false, 5, compared));
     }
     columns
+}
+
+/// Decimals of a time in milliseconds: four, as the scripts print, or as many as four significant digits need.
+fn places(ms: f64) -> usize {
+    if ms > 0.0 { (3.0 - ms.log10().floor()).clamp(4.0, 12.0) as usize } else { 4 }
 }

@@ -126,11 +126,8 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             let mut columns = columns(table, false);
             let left_out = grid::fit(&mut columns, width);
             grid::write(&columns, color, |_| Tone::Plain, out)?;
-            let mut terms = terms(table);
-            if !left_out.is_empty() {
-                terms.push_str(&format!(" · hidden at this width: {}", left_out.join(", ")));
-            }
-            writeln!(out, "{}", paint(&wrap(&terms, width, 2), Tone::Faint, color))?;
+            let notes: Vec<String> = [terms(table)].into_iter().chain(grid::hidden(&left_out)).collect();
+            writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
         }
         for note in &table.notes {
             writeln!(out, "{}", wrap(&format!("! {note}"), width, 2))?;

@@ -169,17 +169,9 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let left_out = grid::fit(&mut columns, width);
     grid::write(&columns, color, |_| Tone::Plain, out)?;
     let mut notes = vec![comparisons::legend(report)];
-    if !left_out.is_empty() {
-        notes.push(format!("hidden at this width: {}", left_out.join(", ")));
-    }
+    notes.extend(grid::hidden(&left_out));
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     Ok(())
-}
-
-fn hidden_columns(hidden: &[String], notes: &mut Vec<String>) {
-    if !hidden.is_empty() {
-        notes.push(format!("hidden at this width: {}", hidden.join(", ")));
-    }
 }
 
 fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -246,7 +238,7 @@ fn overview_block(
     if overview.left_out > 0 {
         notes.push(format!("{} more cases", overview.left_out));
     }
-    hidden_columns(&hidden, &mut notes);
+    notes.extend(grid::hidden(&hidden));
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     reasons_of(sections, report, out)
 }
@@ -269,8 +261,7 @@ fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn 
     }
     let left_out = grid::fit(&mut block.columns, width);
     grid::write(&block.columns, color, |_| Tone::Plain, out)?;
-    if !left_out.is_empty() {
-        let line = format!("hidden at this width: {}", left_out.join(", "));
+    if let Some(line) = grid::hidden(&left_out) {
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())
@@ -295,9 +286,9 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
 }
 
 fn line(report: &Report, finding: &Finding) -> String {
-    let cases = match finding.cases {
+    let rows = match finding.cases {
         (_, 0 | 1) => String::new(),
-        (hit, all) => format!("; {hit} of {all} cases"),
+        (hit, all) => format!("; {hit} of {all} rows"),
     };
-    format!("- {}: {} ({}{cases})", finding.subject_in(report), finding.title, finding.evidence_line())
+    format!("- {}: {} ({}{rows})", finding.subject_in(report), finding.title, finding.evidence_line())
 }

@@ -7,13 +7,17 @@ use ellwand_core::view::{Measure, Target};
 
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
-use crate::model::{CaseInfo, Report, Row, Section};
+use crate::model::{Report, Row, Section, distinct};
 use crate::units::{clean, human};
 
 /// Share of samples that lost the processor from which other programs shape the 10th and 90th percentile.
 const SWITCHED: f64 = 0.1;
 
+/// Heading of the column that names the workload of a target.
+const WORKLOAD: &str = "workload";
+
 /// A target that some row counts for.
+#[derive(Clone, Copy)]
 struct Line<'a> {
     target: &'a Target,
     value: f64,
@@ -93,7 +97,7 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
             Some((last / peak, row))
         }
         Measure::Spread => {
-            let fastest = section.cases.iter().filter_map(|case| fastest(section, case)).filter(|row| counts(row));
+            let fastest = section.cases.iter().filter_map(|case| section.fastest(case)).filter(|row| counts(row));
             let spread = |row: &'a Row| {
                 let time = row.stats("time")?;
                 Some(((time.p90 - time.p10) / time.median, row))
@@ -112,16 +116,10 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
     Some(Line { target, value, bound, row, section })
 }
 
-/// The fastest row of a case, or the first of those that are tied.
-fn fastest<'a>(section: &'a Section, case: &CaseInfo) -> Option<&'a Row> {
-    let index = case.best.row.or(case.best.tied.first().copied())?;
-    section.rows.get(index)
-}
-
 fn columns(lines: &[Line<'_>]) -> Vec<Column> {
     let cells = |of: &dyn Fn(&Line<'_>) -> String| lines.iter().map(of).collect::<Vec<_>>();
     vec![
-        Column::new("workload", false, 1, cells(&|line| line.target.workload.clone())),
+        Column::new(WORKLOAD, false, 1, cells(&|line| line.target.workload.clone())),
         Column::new("target", false, 0, cells(&|line| clean(&line.target.about))),
         Column::new("measured", true, 0, cells(&|line| line.measured())),
         Column::new("", false, 0, cells(&|line| line.verdict().to_string())),
@@ -132,12 +130,32 @@ fn columns(lines: &[Line<'_>]) -> Vec<Column> {
 
 /// For a terminal.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Options { width, color, .. } = report.options;
+    let width = report.options.width;
     for (title, lines) in tables(report) {
-        writeln!(out, "\n{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
-        let mut columns = columns(&lines);
-        grid::fit(&mut columns, width);
-        grid::write(&columns, color, |_| Tone::Plain, out)?;
+        let mut all = columns(&lines);
+        let hidden = grid::fit(&mut all, width);
+        if !hidden.iter().any(|head| head == WORKLOAD) {
+            table(&title, &all, &hidden, report, out)?;
+            continue;
+        }
+        // Targets of several workloads may read the same, so without room for the column each workload has a table.
+        for name in distinct(lines.iter().map(|line| line.target.workload.as_str())) {
+            let mine: Vec<Line<'_>> = lines.iter().filter(|line| line.target.workload == name).copied().collect();
+            let mut columns = columns(&mine);
+            columns.retain(|column| column.head != WORKLOAD);
+            let hidden = grid::fit(&mut columns, width);
+            table(&format!("{title} · {}", clean(name)), &columns, &hidden, report, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn table(title: &str, columns: &[Column], hidden: &[String], report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let Options { width, color, .. } = report.options;
+    writeln!(out, "\n{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    grid::write(columns, color, |_| Tone::Plain, out)?;
+    if let Some(note) = grid::hidden(hidden) {
+        writeln!(out, "{}", paint(&wrap(&note, width, 2), Tone::Faint, color))?;
     }
     Ok(())
 }

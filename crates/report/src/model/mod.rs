@@ -320,6 +320,12 @@ impl Section {
         self.rows.iter().filter(move |row| row.run == run && row.implementation == implementation)
     }
 
+    /// The fastest row of a case, or the first of those that are tied.
+    pub(crate) fn fastest(&self, case: &CaseInfo) -> Option<&Row> {
+        let index = case.best.row.or(case.best.tied.first().copied())?;
+        self.rows.get(index)
+    }
+
     /// The varying axes that distinguish the cases.
     pub(crate) fn leading(&self) -> impl Iterator<Item = &AxisInfo> {
         self.swept.iter().filter(|axis| self.leading.contains(&axis.name))

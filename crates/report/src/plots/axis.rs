@@ -1,6 +1,9 @@
 //! Axes of a panel: maps values to positions and places the ticks.
 
-use crate::units::{human, short};
+use crate::units::{DIGITS, precise, short_precise};
+
+/// Most digits of a label, which hide the rounding errors of multiples of the step.
+const MOST_DIGITS: usize = 13;
 
 /// How values map to positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +83,7 @@ impl Axis {
                 let Ok(value) = format!("{multiple}e{exponent}").parse::<f64>() else { continue };
                 let major = labelled.contains(&multiple) && exponent.rem_euclid(step) == 0;
                 if self.contains(value) && (major || decades < 5.0) {
-                    ticks.push(Tick { value, label: major.then(|| tick_text(value, unit)) });
+                    ticks.push(Tick { value, label: major.then(|| label(value, unit, DIGITS)) });
                 }
             }
         }
@@ -89,31 +92,41 @@ impl Axis {
 
     fn linear_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
         let raw = (self.high - self.low) / wanted.max(1) as f64;
-        let decade = 10_f64.powf(raw.log10().floor());
+        let exponent = raw.log10().floor();
+        let decade = 10_f64.powf(exponent);
         let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|m| m * decade).find(|step| *step >= raw).unwrap_or(raw);
         let first = (self.low / step).ceil() as i64;
+        // Neighbouring labels differ; a step of 2.5 has a second digit. Zeros at the end are trimmed.
+        let places = self.low.abs().max(self.high.abs()).log10().floor() - exponent;
+        let digits = (places as usize + 2).clamp(DIGITS, MOST_DIGITS);
         (first..)
             .map(|n| n as f64 * step)
             .take_while(|value| *value <= self.high)
             // Rounds 3 * 0.1 to 0.3 for the label.
             .map(|value| format!("{value:.12e}").parse().unwrap_or(value))
-            .map(|value| tick(value, unit))
+            .map(|value| Tick { value, label: Some(label(value, unit, digits)) })
             .collect()
     }
 }
 
 fn tick(value: f64, unit: &str) -> Tick {
-    Tick { value, label: Some(tick_text(value, unit)) }
+    Tick { value, label: Some(label(value, unit, DIGITS)) }
+}
+
+/// The labels of ticks at the given values, with as many digits as neighbours need to differ.
+pub(super) fn tick_texts(values: &[f64], unit: &str) -> Vec<String> {
+    let labels = |digits| values.iter().map(|value| label(*value, unit, digits)).collect::<Vec<_>>();
+    let differ = |labels: &Vec<String>| labels.windows(2).all(|pair| pair[0] != pair[1]);
+    (DIGITS..MOST_DIGITS).map(labels).find(differ).unwrap_or_else(|| labels(MOST_DIGITS))
 }
 
 /// Formats a tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
-pub(super) fn tick_text(value: f64, unit: &str) -> String {
+fn label(value: f64, unit: &str, digits: usize) -> String {
     let text = match unit {
-        "s" | "1" | "B" => human(value, unit),
-        "1/s" => human(value, unit).trim_end_matches("/s").trim_end().to_string(),
-        "B/s" | "FLOP/s" => human(value, unit),
-        "x" => return format!("{}x", short(value)),
-        _ => return short(value),
+        "s" | "1" | "B" | "B/s" | "FLOP/s" => precise(value, unit, digits),
+        "1/s" => precise(value, unit, digits).trim_end_matches("/s").trim_end().to_string(),
+        "x" => return format!("{}x", short_precise(value, digits)),
+        _ => return short_precise(value, digits),
     };
     match text.split_once(' ') {
         Some((number, suffix)) => format!("{} {suffix}", trim(number)),
@@ -159,6 +172,17 @@ mod tests {
         assert!(labels(axis, "1/s").len() >= 2);
         let axis = Axis::over([0.0, 1.0].into_iter(), false).unwrap();
         assert_eq!(labels(axis, ""), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    }
+
+    #[test]
+    fn labels_have_the_digits_that_neighbours_need_to_differ() {
+        let axis = |low: f64, high: f64| Axis::over([low, high].into_iter(), false).unwrap();
+        assert_eq!(labels(axis(4.321, 4.324), "")[..4], ["4.321", "4.322", "4.323", "4.324"]);
+        assert_eq!(labels(axis(4.321e-3, 4.323e-3), "s")[..3], ["4.321 ms", "4.3215 ms", "4.322 ms"]);
+        assert_eq!(labels(axis(0.0042, 0.0043), "1")[..3], ["0.42 %", "0.422 %", "0.424 %"]);
+        assert_eq!(labels(axis(43_210.0, 43_220.0), "")[..2], ["43.21k", "43.212k"]);
+        assert_eq!(tick_texts(&[1000.0, 1001.0, 2000.0], ""), ["1k", "1.001k", "2k"]);
+        assert_eq!(tick_texts(&[4096.0, 8192.0], ""), ["4.1k", "8.19k"]);
     }
 
     #[test]

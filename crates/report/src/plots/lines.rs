@@ -1,6 +1,6 @@
 //! Panels of points over a numeric axis: grid, ticks, series, whiskers, and labels at the ends of lines.
 
-use super::axis::{Axis, Tick, tick_text};
+use super::axis::{Axis, Tick, tick_texts};
 use super::chart::{Area, Lines, Series};
 use super::font::Fonts;
 use super::labels;
@@ -136,11 +136,11 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     let x_ticks: Vec<Tick> = if panel.x.at.is_empty() {
         x.ticks(&panel.x.unit, 8)
     } else {
-        let name = |(index, value): (usize, &f64)| {
-            let name = panel.x.names.get(index).cloned().unwrap_or_else(|| tick_text(*value, &panel.x.unit));
-            Tick { value: *value, label: Some(name) }
-        };
-        panel.x.at.iter().enumerate().map(name).collect()
+        let mut names = tick_texts(&panel.x.at, &panel.x.unit);
+        for (name, given) in names.iter_mut().zip(&panel.x.names) {
+            name.clone_from(given);
+        }
+        panel.x.at.iter().zip(names).map(|(value, name)| Tick { value: *value, label: Some(name) }).collect()
     };
     let mut free = f32::NEG_INFINITY;
     for tick in &x_ticks {

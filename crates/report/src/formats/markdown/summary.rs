@@ -21,14 +21,14 @@ pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The fastest implementation at the largest case, since the best rate of a sweep may occur at a shape that is never
-/// used. Among cases of the same size, the one with the highest rate.
+/// The fastest implementation, or the first of those that are tied, at the largest case in which it is known, since the
+/// best rate of a sweep may occur at a shape that is never used. Among cases of the same size, the one with the highest
+/// rate.
 fn line(section: &Section) -> String {
-    let best: Vec<&Row> =
-        section.cases.iter().filter_map(|case| case.best.row).map(|index| &section.rows[index]).collect();
+    let fastest = section.cases.iter().filter_map(|case| Some((case, section.fastest(case)?)));
     let rate = |row: &Row| row.median("throughput").unwrap_or(0.0);
-    let largest = best.iter().max_by(|a, b| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
-    let Some(row) = largest else {
+    let largest = fastest.max_by(|(_, a), (_, b)| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
+    let Some((case, row)) = largest else {
         let why = section.cases.iter().find_map(|case| case.best.unavailable.as_deref());
         return format!("the fastest implementation is unknown: {}", why.unwrap_or("nothing was measured"));
     };
@@ -45,12 +45,14 @@ fn line(section: &Section) -> String {
     if parts.is_empty() {
         return format!("{}: {}", row.implementation, below_resolution(row.resolution_s));
     }
+    let tied = case.best.unavailable.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     let place = section.place(row);
-    format!("{} reaches {} at {place}{}", row.implementation, parts.join(", "), over_all(section, row, best.len()))
+    format!("{} reaches {} at {place}{tied}{}", row.implementation, parts.join(", "), over_all(section, row))
 }
 
 /// How the same implementation performs over the whole sweep.
-fn over_all(section: &Section, row: &Row, cases: usize) -> String {
+fn over_all(section: &Section, row: &Row) -> String {
+    let cases = section.cases.iter().filter(|case| case.run == row.run).count();
     if cases < 2 {
         return String::new();
     }

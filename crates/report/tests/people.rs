@@ -1,0 +1,104 @@
+//! What the formats for people state: the case that a line is about, enough digits, and names as text.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::Record;
+use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Verdict, Work};
+use ellwand_report::{Options, Report, format};
+
+fn report(record: Record, width: Option<usize>) -> Report {
+    Report::from_records(&[record], &Options { width, ..Options::default() }).unwrap()
+}
+
+fn text(report: &Report, name: &str) -> String {
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Three sizes; at the largest, two implementations take the same time.
+fn tied_at_the_largest() -> Vec<Measurement> {
+    let of = |batch: i64, times: [f64; 2]| {
+        let case = Case::new("sort", vec![("batch".into(), batch.into())]);
+        let work = Work::items("keys", batch as u64);
+        ["scalar", "vector"].into_iter().zip(times).map(move |(name, time)| Measurement {
+            baseline: "scalar".into(),
+            ..common::measured(&case, name, time, work.clone())
+        })
+    };
+    of(10, [2e-6, 1e-6]).chain(of(100, [1e-5, 2e-5])).chain(of(1000, [1e-4, 1e-4])).collect()
+}
+
+#[test]
+fn the_largest_case_is_named_even_if_it_is_tied() {
+    let record = common::through_text(&common::run(), &tied_at_the_largest());
+    let report = report(record, None);
+    assert_eq!(report.workloads[0].cases[2].best.tied.len(), 2, "{:?}", report.workloads[0].cases[2].best);
+    let markdown = text(&report, "markdown");
+    let line = markdown.lines().find(|line| line.starts_with("- **sort**")).unwrap();
+    assert!(
+        line.contains("at batch 1000 (the times of scalar, vector do not differ") && line.contains("101 µs per call"),
+        "{line}"
+    );
+    assert!(line.contains("fastest in 1 of 3 cases"), "{line}");
+}
+
+#[test]
+fn wrong_rows_name_their_case() {
+    let wrong = |form: &str, detail: &str| {
+        let case = Case::new("gelu", vec![("form".into(), form.into())]);
+        let verdict = Verdict::beyond(0.5, detail);
+        common::other(common::measured(&case, "scalar", 1e-6, Work::items("elements", 8)), Outcome::Wrong { verdict })
+    };
+    let said = |measurements: &[Measurement], name: &str| {
+        text(&report(common::through_text(&common::run(), measurements), None), name)
+    };
+    let both = [wrong("exact", "output y[0] is 1"), wrong("tanh", "output y[0] is 2")];
+    for name in ["table", "markdown"] {
+        let text = said(&both, name);
+        for line in ["scalar wrong: output y[0] is 1 (form exact)", "scalar wrong: output y[0] is 2 (form tanh)"] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+    assert!(said(&both[..1], "table").contains("is 1 (1 case)"));
+    let alike = [wrong("exact", "y is 3"), wrong("tanh", "y is 3"), wrong("erf", "y is 4")];
+    assert!(said(&alike, "table").contains("y is 3 (form exact; form tanh)"));
+    assert!(said(&alike[..2], "table").contains("y is 3 (2 cases)"));
+}
+
+#[test]
+fn short_times_keep_four_digits_in_the_comparison_that_scripts_print() {
+    let case = Case::new("gelu", vec![("batch".into(), 1.into())]);
+    let row = |name: &str, seconds: f64| common::measured(&case, name, seconds, Work::items("elements", 8));
+    let record =
+        || common::through_text(&common::run(), &[row("scalar", 89e-9), row("simd", 55e-9), row("parallel", 2e-3)]);
+    let table = text(&report(record(), None), "seed-table");
+    for (name, speed) in [("scalar", 89e-9_f64.recip()), ("simd", 55e-9_f64.recip()), ("parallel", 500.0)] {
+        let line = table.lines().find(|line| line.contains(name)).unwrap();
+        let time: f64 = line.split_whitespace().nth(2).unwrap().parse().unwrap();
+        assert!((1000.0 / time / speed - 1.0).abs() < 0.02, "{line}");
+    }
+    assert!(table.contains(" 2.0") && !table.contains("0.0001"), "{table}");
+    let narrow = text(&report(record(), Some(60)), "seed-table");
+    assert!(narrow.contains("hidden at this width: throughput (GB/s)"), "{narrow}");
+}
+
+#[test]
+fn markdown_of_a_record_holds_no_html_and_no_control_characters() {
+    let mut measurements = common::lattice("sort::<Vec<u64>>", 1.0);
+    for m in &mut measurements {
+        m.implementation = format!("{}<img src=x>", m.implementation);
+        m.baseline = "reference<img src=x>".into();
+        m.readings = vec![Reading::measured("odd", "odd\u{7}\ntitle", "B", Better::Lower, 3.0, "what <b>it</b> holds")];
+    }
+    let mut run = common::run();
+    run.command = vec!["ellwand".into(), "sort::<Vec<u64>>".into()];
+    let text = text(&report(common::through_text(&run, &measurements), None), "markdown");
+    assert!(text.contains("- **odd  title**: what &lt;b>it"), "{text}");
+    assert!(text.contains("## sort::&lt;Vec&lt;u64>>") && text.contains("| reference&lt;img src=x> |"), "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+    // A block of code shows what it holds.
+    let code: Vec<&str> = text.lines().filter(|line| line.contains('<')).collect();
+    assert_eq!(code, ["ellwand 'sort::<Vec<u64>>'"]);
+}
