@@ -204,6 +204,40 @@ fn values_are_rounded_and_counted_as_by_the_command_line() {
 }
 
 #[test]
+fn a_narrow_page_shows_the_numbers_of_long_names_and_the_places_of_equal_ones() {
+    let Some(mut browser) = Browser::start(400, 800) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let long = "a_function_with_a_name_that_is_longer_than_a_narrow_screen_is_wide";
+    let operation = |name: &str, file: &str| json!({"name": name, "kind": "cpu", "file": file, "line": 7});
+    let document = json!({
+        "format": "ellwand profile", "version": 1, "wall_ns": 1000.0, "losses": {"details": 5},
+        "operations": [operation("encode", "src/a.rs"), operation("encode", "src/b.rs"), operation(long, "src/c.rs")],
+        "lanes": [{"name": "main", "kind": "thread"}],
+        "entries": {"operation": [0, 1, 2, 2, 2], "lane": [0, 0, 0, 0, 0], "parent": [-1, 0, -1, -1, -1],
+            "start_ns": [0, 100, 300, 500, 700], "duration_ns": [200, 100, 100.1, 100.1, 100.1]},
+        "totals": [{"lane": 0, "parent": -1, "operation": 0, "count": 1, "total_ns": 100, "self_ns": 100, "min_ns": 100, "max_ns": 100,
+            "square_ns2": 1e4, "histogram": [[6, 1]], "sums": {"cpu_ns": 25}}],
+    });
+    let page = write_page(folder.path(), "narrow.html", &document, None);
+    browser.open(&page, "");
+    let names = browser.eval("[...document.querySelectorAll('.statistics tbody th')].map(th => th.textContent)");
+    let names: Vec<&str> = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(names.contains(&"encode (a.rs:7)") && names.contains(&"encode (b.rs:7)"), "{names:?}");
+    assert_eq!(browser.text("document.getElementById('losses').textContent"), "5 spans lost their details.");
+    assert_eq!(
+        browser
+            .text("document.querySelector('[data-operation=\"2\"] [data-key=std]').textContent")
+            .replace('\u{a0}', " "),
+        "0 ns"
+    );
+    assert_eq!(browser.eval("document.querySelector('#breakdown [data-part=wait]').dataset.value"), json!("75"));
+    let width = browser.eval("document.querySelector('.statistics .name').getBoundingClientRect().width");
+    assert!(width.as_f64() <= Some(200.0), "{width}");
+    assert!(browser.eval("document.documentElement.scrollWidth <= innerWidth").as_bool().unwrap());
+    clean(&browser);
+}
+
+#[test]
 fn an_empty_profile_explains_itself() {
     let Some(mut browser) = Browser::start(1000, 800) else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -76,6 +76,22 @@ fn every_view_of_a_report_is_drawn() {
 }
 
 #[test]
+fn cases_are_named_by_the_axes_that_differ() {
+    let mut report = report();
+    let case = |size: u32| {
+        format!("layer-norm/allocation=reused,batch=8,dimension={size},eps=0.00001,sequence=256,stores=auto")
+    };
+    for (verdict, size) in report["comparisons"].as_array_mut().unwrap().iter_mut().zip([64, 256, 768]) {
+        verdict["case"] = case(size).into();
+    }
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let shown =
+        browser.eval("[...document.querySelectorAll('#verdicts tbody th')].map(th => [th.textContent, th.title])");
+    let wanted = [64, 256, 768].map(|size| json!([format!("layer-norm/dimension={size}"), case(size)]));
+    assert_eq!(shown, json!(wanted));
+}
+
+#[test]
 fn the_table_shows_the_numbers_of_the_report() {
     let report = report();
     let Some((mut browser, _folder)) = opened(&report) else { return };
@@ -159,8 +175,8 @@ fn a_trend_is_drawn_with_its_changes() {
     };
     let points: Vec<Value> = (0..12).map(point).collect();
     let trend = json!({"title": "sort:<b>fast", "machines": 2, "lines": [
-        {"name": "sort/n=10:<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}]},
-        {"name": "sort/n=20:fast", "place": "cpu", "reference": null, "unchanged": "no change points: no run measured plain", "points": points, "changes": []},
+        {"name": "sort/n=10,order=random:<b>fast", "case": "sort/n=10,order=random", "implementation": "<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}]},
+        {"name": "sort/n=20,order=random:fast", "case": "sort/n=20,order=random", "implementation": "fast", "place": "cpu", "reference": null, "unchanged": "no change points: no run measured plain", "points": points, "changes": []},
     ]});
     let Some(mut browser) = Browser::start(1280, 900) else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -174,4 +190,14 @@ fn a_trend_is_drawn_with_its_changes() {
     let text = browser.text("document.querySelector('main').textContent");
     assert!(text.contains("+10.0 % at c6") && text.contains("No change points: no run measured plain"), "{text}");
     assert_eq!(browser.eval("document.querySelectorAll('b').length"), json!(0), "names are text");
+    let titles = browser.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
+    assert_eq!(titles, json!(["sort/n=10:<b>fast", "sort/n=20:fast"]));
+    assert!(text.contains("sort/n=10,order=random:<b>fast · cpu"), "{text}");
+    browser.size(400, 900);
+    // Plotly draws again a moment after the size changes.
+    browser.wait("document.documentElement.scrollWidth <= innerWidth");
+    let gap = "(() => { const bottom = s => Math.max(...[...document.querySelectorAll('.chart')[0].querySelectorAll(s)].map(e => e.getBoundingClientRect().bottom)); \
+               return document.querySelectorAll('.chart')[0].querySelector('.nsewdrag').getBoundingClientRect().top - bottom('.legend'); })()";
+    let gap = browser.eval(gap);
+    assert!(gap.as_f64() >= Some(0.0), "the legend is above the axes: {gap}");
 }

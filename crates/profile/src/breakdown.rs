@@ -151,9 +151,9 @@ impl Trace {
     /// compiles, allocates, launches, records; a device computes; a copy runs; a host thread waits. A span that
     /// recorded its CPU time computes for that share of its self time and waits for the rest.
     ///
-    /// Aggregated spans have no position: they fill time that no kept span explains, in the same order, for each part
-    /// as much as the lane with the most of it. The cost of spans, if it is known, moves from computing to
-    /// instrumentation.
+    /// Aggregated spans divide their time between computing and waiting in the same way. They have no position: they
+    /// fill time that no kept span explains, in the same order, for each part as much as the lane with the most of it.
+    /// The cost of spans, if it is known, moves from computing to instrumentation.
     pub fn breakdown(&self) -> Breakdown {
         self.breakdown_of(&Sweep::over(self))
     }

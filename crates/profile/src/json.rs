@@ -145,6 +145,9 @@ impl Trace {
         json.raw(",\n\"bottlenecks\":");
         json.list(self.bottlenecks_of(&summary, &sweep, BOTTLENECKS), |json, one| {
             json.raw("{\"by\":").string(one.by.word()).raw(",\"operation\":").string(&one.operation);
+            if let Some(place) = &one.place {
+                json.raw(",\"place\":").string(place);
+            }
             json.raw(",\"ns\":").ns(one.ns).raw(",\"share\":").number(one.share).raw("}");
         });
         let parts = self.breakdown_of(&sweep).picoseconds();

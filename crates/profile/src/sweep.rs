@@ -66,29 +66,70 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The share of each span's self time in which its thread computes. A span without CPU time takes the share of the span
-/// around it; one that waits computes nothing.
+/// What is known of the CPU time of a span, or of an aggregated node.
+struct Usage {
+    parent: u32,
+    ns: f64,
+    cpu_ns: Option<f64>,
+    waits: bool,
+    open: bool,
+}
+
+/// The share of each span's self time in which its thread computes; empty if no span recorded its CPU time.
 fn computing(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
-    let cpu = |index: usize| lane.spans.get(index).and_then(|span| lane.detail_of(span)?.cpu_ns);
-    if lane.details.iter().all(|detail| detail.cpu_ns.is_none()) {
+    if !has_cpu_time(lane) {
         return Vec::new();
     }
+    let usage = lane.spans.iter().map(|span| Usage {
+        parent: span.parent,
+        ns: trace.duration_ns(span),
+        cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
+        waits: trace.site(span).is_some_and(|site| waits(site.kind)),
+        open: span.is_open(),
+    });
+    shares(&usage.collect::<Vec<_>>())
+}
+
+/// The same for the aggregated nodes of a lane.
+fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
+    // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
+    let kept = has_cpu_time(lane);
+    let usage = lane.totals.iter().map(|total| Usage {
+        parent: total.parent,
+        ns: total.total_ns,
+        cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
+        waits: trace.sites.get((total.site as usize).wrapping_sub(1)).is_some_and(|site| waits(site.kind)),
+        open: false,
+    });
+    shares(&usage.collect::<Vec<_>>())
+}
+
+fn has_cpu_time(lane: &TraceLane) -> bool {
+    lane.details.iter().any(|detail| detail.cpu_ns.is_some())
+}
+
+fn waits(kind: Kind) -> bool {
+    matches!(kind, Kind::Wait | Kind::Sync)
+}
+
+/// The share of the self time in which the thread computes. What has no CPU time takes the share of what is around it;
+/// what waits computes nothing.
+fn shares(all: &[Usage]) -> Vec<f32> {
     // Time and CPU time that are known not to be the parent's.
-    let mut known = vec![(0.0_f64, 0.0_f64); lane.spans.len()];
-    for (index, span) in lane.spans.iter().enumerate() {
-        let waits = trace.site(span).is_some_and(|site| matches!(site.kind, Kind::Wait | Kind::Sync));
-        let used = cpu(index).map(|ns| ns as f64).or(waits.then_some(0.0));
-        if let (Some(used), Some(parent)) = (used, known.get_mut(span.parent as usize)) {
-            *parent = (parent.0 + trace.duration_ns(span), parent.1 + used);
+    let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
+    for one in all {
+        let used = one.cpu_ns.or(one.waits.then_some(0.0));
+        if let (Some(used), Some(parent)) = (used, known.get_mut(one.parent as usize)) {
+            *parent = (parent.0 + one.ns, parent.1 + used);
         }
     }
-    let mut shares: Vec<f32> = Vec::with_capacity(lane.spans.len());
-    for (index, span) in lane.spans.iter().enumerate() {
-        let around = shares.get(span.parent as usize).copied().unwrap_or(1.0);
-        shares.push(cpu(index).filter(|_| !span.is_open()).map_or(around, |cpu| {
-            let (ns, used) = known.get(index).copied().unwrap_or_default();
-            let own = trace.duration_ns(span) - ns;
-            if own > 0.0 { ((cpu as f64 - used) / own).clamp(0.0, 1.0) as f32 } else { 1.0 }
+    let mut shares: Vec<f32> = Vec::with_capacity(all.len());
+    for (one, (ns, used)) in all.iter().zip(known) {
+        let around = shares.get(one.parent as usize).copied().unwrap_or(1.0);
+        shares.push(one.cpu_ns.filter(|_| !one.open).map_or(around, |cpu| {
+            let own = one.ns - ns;
+            let split = own > 0.0 || (own < 0.0 && one.ns == 0.0);
+            if split { ((cpu - used) / own).clamp(0.0, 1.0) as f32 } else { 1.0 }
         }));
     }
     shares
@@ -199,19 +240,13 @@ impl Sweep {
         if trace.lanes.iter().all(|lane| lane.totals.is_empty()) {
             return;
         }
-        let part_of = |lane: &TraceLane, site: u32| {
-            let stream = matches!(lane.kind, LaneKind::Stream { .. });
-            let kind = trace.sites.get((site as usize).wrapping_sub(1)).map_or(Kind::Cpu, |site| site.kind);
-            Part::of(kind, stream)
-        };
+        let lanes: Vec<Vec<Piece>> = trace.lanes.iter().map(|lane| pieces(lane, trace)).collect();
         // What kept spans give up comes first, since it makes room.
         let order = |negative: bool| Part::BY_PRIORITY.into_iter().map(move |part| (part, negative));
         for (part, negative) in order(true).chain(order(false)) {
-            let own = |lane: &TraceLane| -> f64 {
-                let mine = lane.totals.iter().filter(|total| part_of(lane, total.site) == Some(part));
-                mine.map(|total| total.self_ns).filter(|ns| ns.is_finite()).sum()
-            };
-            let most = trace.lanes.iter().map(|lane| (own(lane), lane)).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+            let own =
+                |lane: &[Piece]| -> f64 { lane.iter().filter(|piece| piece.part == part).map(|piece| piece.ns).sum() };
+            let most = lanes.iter().map(|lane| (own(lane), lane)).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
             let Some((ns, lane)) = most.filter(|(ns, _)| *ns != 0.0 && (*ns < 0.0) == negative) else { continue };
             // Negative: that much of the self time of kept spans belongs to aggregated ones inside them.
             let wanted = ticks_of(&trace.clock, ns.abs());
@@ -219,9 +254,9 @@ impl Sweep {
             let given = wanted.min(self.parts[from as usize]);
             self.parts[from as usize] -= given;
             self.parts[to as usize] += given;
-            for total in lane.totals.iter().filter(|total| part_of(lane, total.site) == Some(part)) {
-                let ticks = (given as f64 * (total.self_ns / ns).clamp(0.0, 1.0)) as u64;
-                if let Some(exposed) = self.exposed.get_mut(total.site as usize) {
+            for piece in lane.iter().filter(|piece| piece.part == part) {
+                let ticks = (given as f64 * (piece.ns / ns).clamp(0.0, 1.0)) as u64;
+                if let Some(exposed) = self.exposed.get_mut(piece.site as usize) {
                     *exposed = if ns > 0.0 { *exposed + ticks } else { exposed.saturating_sub(ticks) };
                 }
             }
@@ -241,6 +276,29 @@ impl Sweep {
             left -= moved;
         }
     }
+}
+
+/// Self time of an aggregated node that belongs to one part.
+struct Piece {
+    part: Part,
+    site: u32,
+    ns: f64,
+}
+
+/// The self times of a lane's aggregated nodes; what computes for a share of its time waits for the rest.
+fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
+    let stream = matches!(lane.kind, LaneKind::Stream { .. });
+    let mut pieces = Vec::new();
+    for (total, share) in lane.totals.iter().zip(computing_aggregated(lane, trace)) {
+        let kind = trace.sites.get((total.site as usize).wrapping_sub(1)).map_or(Kind::Cpu, |site| site.kind);
+        let Some(part) = Part::of(kind, stream).filter(|_| total.self_ns.is_finite()) else { continue };
+        let waiting = if part == Part::Cpu { total.self_ns * f64::from(1.0 - share) } else { 0.0 };
+        pieces.push(Piece { part, site: total.site, ns: total.self_ns - waiting });
+        if waiting != 0.0 {
+            pieces.push(Piece { part: Part::Wait, site: total.site, ns: waiting });
+        }
+    }
+    pieces
 }
 
 /// Ticks that a span costs; 0 if unknown.

@@ -1,8 +1,9 @@
 //! Tables for a terminal: a summary, a breakdown, bottlenecks.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use crate::bottleneck::Bottleneck;
+use crate::bottleneck::{Bottleneck, ambiguous};
 use crate::breakdown::{Breakdown, Part};
 use crate::summary::{Row, Summary};
 
@@ -35,6 +36,13 @@ pub fn shortened(text: &str, width: usize) -> String {
     let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     short.push('…');
     short
+}
+
+/// A name as [`shortened`], followed by the file name and line of its place in the source, if that is given.
+fn placed(name: &str, place: Option<&str>, width: usize) -> String {
+    let Some(place) = place else { return shortened(name, width) };
+    let place = printable(place.rsplit(['/', '\\']).next().unwrap_or(place));
+    format!("{} ({place})", shortened(name, width.saturating_sub(place.chars().count() + 3).max(8)))
 }
 
 /// A value in three digits with the largest of the units that is at most the value.
@@ -164,14 +172,17 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
 }
 
 /// A heading and a line per row, indented by its depth.
-fn lines(rows: &[Row], columns: &[(&'static str, Cell)]) -> Vec<Vec<String>> {
+fn lines(rows: &[Row], ambiguous: &HashSet<&str>, columns: &[(&'static str, Cell)]) -> Vec<Vec<String>> {
     let heading = std::iter::once("operation").chain(columns.iter().map(|(name, _)| *name));
     let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_string).collect()];
     lines.extend(rows.iter().map(|row| {
         // Deep rows keep room for the start of their name.
         let indent = "  ".repeat(row.depth().min(10));
         let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
-        let name = shortened(row.name(), NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(8));
+        let place = ambiguous.contains(row.name()) && !row.file.is_empty();
+        let place = place.then(|| format!("{}:{}", row.file, row.line));
+        let width = NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(8);
+        let name = placed(row.name(), place.as_deref(), width);
         let first = format!("{indent}{name}{open}");
         std::iter::once(first).chain(columns.iter().map(|(_, cell)| cell(row))).collect()
     }));
@@ -185,11 +196,12 @@ impl fmt::Display for Summary {
         }
         let shown = if f.alternate() { self.rows.len() } else { self.rows.len().min(FIRST_ROWS) };
         let rows = &self.rows[..shown];
-        print(f, &lines(rows, &times(self)))?;
+        let ambiguous = ambiguous(&self.rows);
+        print(f, &lines(rows, &ambiguous, &times(self)))?;
         let resources = resources(self);
         if !resources.is_empty() {
             f.write_str("\n\n")?;
-            print(f, &lines(rows, &resources))?;
+            print(f, &lines(rows, &ambiguous, &resources))?;
         }
         if shown < self.rows.len() {
             write!(f, "\n… and {} more", self.rows.len() - shown)?;
@@ -216,7 +228,7 @@ impl fmt::Display for Breakdown {
 
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, by) = (shortened(&self.operation, NAME_WIDTH), self.by.word());
+        let (name, by) = (placed(&self.operation, self.place.as_deref(), NAME_WIDTH), self.by.word());
         write!(f, "{name:<NAME_WIDTH$}  {by:<7}  {:>8}  {:>7}", time(self.ns), percent(self.share))
     }
 }

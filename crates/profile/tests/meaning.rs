@@ -168,6 +168,28 @@ fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
 }
 
 #[test]
+fn aggregated_spans_with_cpu_time_wait_for_the_rest() {
+    let mut trace = Trace { cost: None, ..aggregated() };
+    trace.lanes[0].totals[0].sums.cpu_ns = Some(75);
+    // `step` computes for 75 of its 300 ns; `synchronize` waits for 100 ns. 200 ticks were kept.
+    assert_eq!(parts(&trace.breakdown()), [(Part::Cpu, 350), (Part::Wait, 650), (Part::Unexplained, 1000)]);
+}
+
+#[test]
+fn operations_of_the_same_name_elsewhere_stay_separate() {
+    let encode = |file: &str| SiteInfo { file: file.into(), ..site("encode", Kind::Cpu) };
+    let spans = vec![span(1, NONE, 1000, 2800), span(2, 0, 1200, 2800)];
+    let trace =
+        Trace { sites: vec![encode("src/a.rs"), encode("src/b.rs")], lanes: vec![lane("main", spans)], ..step() };
+    let total: Vec<_> = trace.bottlenecks(9).into_iter().filter(|one| one.by == By::Total).collect();
+    let places: Vec<_> = total.iter().map(|one| (one.place.as_deref(), one.share)).collect();
+    assert_eq!(places, [(Some("src/a.rs:7"), 0.9), (Some("src/b.rs:7"), 0.8)]);
+    assert!(total[1].to_string().starts_with("encode (b.rs:7)  "), "{}", total[1]);
+    let table = trace.summary_by_site().to_string();
+    assert!(table.contains("encode (a.rs:7)") && table.contains("encode (b.rs:7)"), "{table}");
+}
+
+#[test]
 fn device_time_belongs_to_the_calls_that_started_it() {
     let by_site = step().summary_by_site();
     let of = |name: &str| by_site.rows.iter().find(|row| row.name() == name).unwrap();

@@ -35,8 +35,10 @@ const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "
 const RATES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
 export function time(ns, digits = 3) {
-  if (ns !== null && Math.abs(ns) < 1 && ns !== 0) return `${significant(ns, 2)}${SPACE}ns`;
-  return ns === 0 ? `0${SPACE}ns` : scaled(ns, TIMES, digits);
+  // No clock resolves a thousandth of a nanosecond: less is what rounding leaves of equal times.
+  if (ns !== null && Math.abs(ns) < 1e-3) return `0${SPACE}ns`;
+  if (ns !== null && Math.abs(ns) < 1) return `${significant(ns, 2)}${SPACE}ns`;
+  return scaled(ns, TIMES, digits);
 }
 
 export function bytes(value, digits = 3) {
@@ -74,6 +76,29 @@ export function label(name, longest = 80) {
   if (text.length <= longest) return text;
   const head = Math.ceil(longest * 0.65);
   return `${text.slice(0, head)}…${text.slice(head - longest + 1)}`;
+}
+
+// Cases by their axes that differ among those of the same workload, as the terminal names them. An only case keeps all.
+export function shortCases(cases) {
+  // A value may hold a comma; the next axis starts with its name.
+  const parts = (name) => name.slice(name.indexOf("/") + 1).split(/,(?=[^,=]+=)/);
+  const axis = (part) => part.split("=", 1)[0];
+  const workloads = new Map();
+  for (const one of new Set(cases)) {
+    const name = one.slice(0, Math.max(0, one.indexOf("/")));
+    workloads.set(name, [...(workloads.get(name) ?? []), one]);
+  }
+  const short = new Map();
+  for (const [name, group] of workloads) {
+    const counts = new Map();
+    for (const part of group.flatMap(parts)) counts.set(part, (counts.get(part) ?? 0) + 1);
+    const differing = new Set([...counts].filter(([, count]) => count < group.length).map(([part]) => axis(part)));
+    for (const one of group) {
+      const kept = parts(one).filter((part) => differing.has(axis(part)));
+      short.set(one, name === "" || group.length === 1 ? one : kept.length > 0 ? `${name}/${kept.join(",")}` : name);
+    }
+  }
+  return short;
 }
 
 export function visible(name) {

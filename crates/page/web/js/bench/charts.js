@@ -64,7 +64,7 @@ export function scaling(chart, axis, rows, look) {
     };
   }), {
     xaxis: { title: plain(axis.unit ? `${axis.name} (${axis.unit})` : axis.name), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },
-    yaxis: { ...timeTicks(all.flatMap((row) => { const { low, median, high } = metric(row, "time"); return [low, median, high]; })), title: "Median time" }, showlegend: true, legend: { orientation: "h", y: -0.28 },
+    yaxis: { ...timeTicks(all.flatMap((row) => { const { low, median, high } = metric(row, "time"); return [low, median, high]; })), title: "Median time" }, showlegend: true,
   });
 }
 
@@ -109,7 +109,6 @@ export function bounds(chart, rows) {
     barmode: "group", showlegend: true, bargap: 0.3,
     xaxis: { title: "Share of the measured time that the limit alone would need", tickformat: ".0%", range: [0, 1.05], fixedrange: true, tickvals: [0, 0.25, 0.5, 0.75, 1] },
     yaxis: { tickmode: "array", tickvals: shown.map((_, i) => i), ticktext: shown.map((row) => plain(row.implementation)), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true },
-    legend: { orientation: "h", y: -0.3, traceorder: "normal" },
   });
   return shown.length;
 }

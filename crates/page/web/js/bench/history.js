@@ -1,20 +1,27 @@
 // The page of a trend: a value by commit with its intervals, the means between changes, and a table of the runs.
 import { dark } from "../base/color.js";
 import { append, empty, h, section } from "../base/dom.js";
-import { label, ratio } from "../base/format.js";
+import { label, ratio, shortCases, visible } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { Chart, drawAll, drawForPrint } from "../draw/plot.js";
 import { human, plain } from "./model.js";
 import { tools } from "./tools.js";
 
+const INTERVAL = "95 % interval between processes";
+
 export async function startHistory(app) {
   const { head: trend } = await payload("data");
   if (!Array.isArray(trend.lines)) throw new Error("the trend has no lines; expected the JSON that `ellwand history trend --format json` prints");
   const redraws = [];
-  const sections = trend.lines.map((line, i) => lineView(line, `line-${i}`, redraws));
+  const caseOf = (line) => line.case ?? line.name;
+  const short = shortCases(trend.lines.map(caseOf));
+  const sections = trend.lines.map((line, i) => {
+    const name = short.get(caseOf(line));
+    return lineView(line, line.case ? `${name}:${line.implementation}` : name, `line-${i}`, redraws);
+  });
   document.title = `${trend.title} · Ellwand`;
   append(app, h("header", { class: "top" },
-    h("div", { class: "title" }, h("h1", {}, label(trend.title, 90)), h("p", { class: "note" }, "Medians with 95 % intervals over processes.")), tools(redraws),
+    h("div", { class: "title" }, h("h1", {}, label(trend.title, 90)), h("p", { class: "note" }, "Medians with 95 % intervals between processes; for a run of one process, of its slots.")), tools(redraws),
     h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent)))),
   h("main", {}, sections.length > 0 ? sections : empty("No run has such a measurement."),
     trend.machines > 1 && h("p", { class: "note" }, "Times of different machines are never joined, because a slower machine would look like slower code.")),
@@ -24,8 +31,9 @@ export async function startHistory(app) {
   setTimeout(() => drawAll(), 1000);
 }
 
-function lineView(line, id, redraws) {
-  const { element, body } = section(id, label(line.name, 80), line.place, []);
+function lineView(line, name, id, redraws) {
+  const title = label(name, 80);
+  const { element, body } = section(id, title, title === visible(line.name) ? line.place : `${visible(line.name)} · ${line.place}`, []);
   const shown = line.points.map((point, at) => ({ at, point, value: line.reference ? point.ratio : { value: point.seconds, low: point.low, high: point.high } })).filter(({ value }) => value);
   const unit = line.reference ? "x" : "s";
   const chart = new Chart(`${line.name} by commit`, 380);
@@ -69,16 +77,16 @@ function layout(line, shown) {
   return {
     xaxis: { title: "Commits by date", tickmode: "array", tickvals: ticks, ticktext: ticks.map((i) => plain(shown[i].point.label)), showgrid: false, zeroline: false },
     yaxis: { title: line.reference ? plain(`Ratio to ${line.reference}`) : "Time of an iteration (s)", zeroline: false },
-    showlegend: true, legend: { orientation: "h", y: -0.25 },
+    showlegend: true,
   };
 }
 
 function table(line) {
-  const head = ["commit", "date", "run", "time", "95 % interval", ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, "95 % interval"] : [])];
+  const head = ["commit", "date", "run", "time", INTERVAL, ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, INTERVAL] : [])];
   const range = (low, high, unit) => (low > 0 ? `${human(low, unit)} to ${human(high, unit)}` : "–");
   const cells = (point) => [point.label, point.date, point.run, human(point.seconds, "s"), range(point.low, point.high, "s"),
     ...(line.reference ? [point.ratio ? ratio(point.ratio.value) : "–", range(point.ratio?.low, point.ratio?.high, "x")] : [])];
   return h("details", {}, h("summary", {}, line.points.length === 1 ? "1 run" : `${line.points.length} runs`), h("div", { class: "scroll" }, h("table", { class: "facts" },
-    h("thead", {}, h("tr", {}, head.map((one) => h("th", { scope: "col" }, one)))),
+    h("thead", {}, h("tr", {}, head.map((one) => h("th", { scope: "col", title: one === INTERVAL ? "Student's interval over the processes; for a run of one process, the sign test over its slots" : null }, one)))),
     h("tbody", {}, line.points.map((point) => h("tr", {}, cells(point).map((one) => h("td", {}, label(one, 60)))))))));
 }

@@ -81,7 +81,7 @@ export function roofline(chart, report, section, look) {
   chart.set([...memory.map(roof), ...compute.map(roof), ...traces], {
     xaxis: { type: "log", title: "Operations per byte (FLOP/B)", range: [Math.log10(low), Math.log10(high)], fixedrange: true, ...powers(low, high, (value) => significant(value, 1)) },
     yaxis: { type: "log", title: "FLOP/s", range: [Math.log10(bottom) - 0.2, Math.log10(top) + 0.3], fixedrange: true, ...powers(bottom / 2, top * 2, (value) => rate(value, "")) },
-    annotations: labels, showlegend: true, legend: { orientation: "h", y: -0.22 },
+    annotations: labels, showlegend: true,
   });
 }
 

@@ -15,7 +15,7 @@ export function workloadView(report, section, look, redraws) {
   return element;
 }
 
-const HEAD = ["Implementation", "Time", "95 % interval", "Samples", "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
+const HEAD = ["Implementation", "Time", "95 % interval over slots", "Samples", "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
 
 function cells(row) {
   const value = metric(row, "time");

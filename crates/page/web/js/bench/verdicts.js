@@ -1,7 +1,7 @@
 // Verdicts of comparisons with their intervals.
 import { button, h, section } from "../base/dom.js";
 import { tokens } from "../base/color.js";
-import { label, percent, significant } from "../base/format.js";
+import { label, percent, shortCases, significant, visible } from "../base/format.js";
 import { markdown, save } from "../base/save.js";
 import { Chart } from "../draw/plot.js";
 import { human, plain } from "./model.js";
@@ -17,18 +17,22 @@ function line(one) {
 export function verdictsView(report, redraws) {
   const all = report.comparisons ?? [];
   if (all.length === 0) return null;
+  const short = shortCases(all.map((one) => one.case));
   const { element, body } = section("verdicts", "Verdicts", `Time of the candidate divided by that of the baseline, with its ${percent(all[0].confidence)} interval. Within ±${percent(all[0].rope)} both count as the same.`,
     [button("Markdown", () => save("verdicts.md", markdown(HEAD, all.map(line), 4), "text/markdown"), { "data-export": "markdown" })]);
   const known = all.filter((one) => one.ratio > 0 && one.low > 0);
   if (known.length > 0) {
-    const chart = new Chart("Ratios with intervals", 90 + known.length * 30);
+    const chart = new Chart("Ratios with intervals", 90 + known.length * 36);
     const draw = () => {
       const t = tokens();
-      const names = known.map((one) => plain(label(`${one.candidate} over ${one.baseline}, ${one.case}`, 56)));
+      const names = known.map((one) => {
+        const [workload, ...axes] = short.get(one.case).split("/");
+        return [`${workload}: ${one.candidate} over ${one.baseline}`, axes.join("/")].filter(Boolean).map((text) => plain(label(text, 70))).join("<br>");
+      });
       chart.set([{
         type: "scatter", mode: "markers", x: known.map((one) => one.ratio), y: known.map((_, i) => i), marker: { size: 10, color: known.map((one) => COLOURS[one.verdict] ?? t.faint) },
         error_x: { type: "data", symmetric: false, array: known.map((one) => one.high - one.ratio), arrayminus: known.map((one) => one.ratio - one.low), color: t.muted, thickness: 1.5, width: 4 },
-        hovertext: known.map((one, i) => `${names[i]}<br>${one.verdict}: ${significant(one.ratio, 4)}`), hoverinfo: "text",
+        hovertext: known.map((one, i) => `${names[i]}<br>${plain(visible(one.case))}<br>${one.verdict}: ${significant(one.ratio, 4)}`), hoverinfo: "text",
       }], {
         xaxis: { title: "Ratio of times (left of 1: the candidate is faster)", fixedrange: true }, yaxis: { tickmode: "array", tickvals: known.map((_, i) => i), ticktext: names, autorange: "reversed", zeroline: false, fixedrange: true },
         shapes: [{ type: "rect", xref: "x", yref: "paper", x0: 1 - known[0].rope, x1: 1 + known[0].rope, y0: 0, y1: 1, fillcolor: t.line, opacity: 0.6, line: { width: 0 }, layer: "below" }],
@@ -39,6 +43,6 @@ export function verdictsView(report, redraws) {
     body.append(chart.box);
   }
   body.append(h("div", { class: "scroll" }, h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i < 4 || i === 7 ? "text" : null }, title)))),
-    h("tbody", {}, all.map((one) => h("tr", {}, line(one).map((text, i) => (i === 0 ? h("th", { scope: "row" }, label(String(text), 70)) : h("td", { class: i < 4 || i === 7 ? "text" : null }, i === 3 ? h("span", { class: "tag strong" }, text) : text)))))))));
+    h("tbody", {}, all.map((one) => h("tr", {}, line(one).map((text, i) => (i === 0 ? h("th", { scope: "row", title: visible(one.case) }, label(short.get(one.case), 70)) : h("td", { class: i < 4 || i === 7 ? "text" : null }, i === 3 ? h("span", { class: "tag strong" }, text) : text)))))))));
   return element;
 }

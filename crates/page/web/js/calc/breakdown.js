@@ -1,6 +1,7 @@
 // Wall time in parts that add up, as `Trace::breakdown` defines them.
 import { NONE, ORDER, stateOf, steps } from "./sweep.js";
 
+const WAIT = ORDER.indexOf("wait");
 export const PART_NAMES = ["cpu", "device", "transfer", "wait", "launch", "compile", "allocation", "instrumentation", "unexplained"];
 
 // The time in each part of PART_NAMES within the range. The file's own breakdown is that of the whole recording.
@@ -40,17 +41,40 @@ function fill(profile, sums) {
   const { totals, operations, lanes } = profile;
   const spans = new Map();
   const own = ORDER.map(() => new Map());
-  for (const one of totals) {
+  const shares = computingTotals(profile);
+  totals.forEach((one, i) => {
     spans.set(one.lane, (spans.get(one.lane) ?? 0) + one.count);
     const state = stateOf(operations[one.operation].kind, lanes[one.lane]?.kind === "stream");
-    if (state !== NONE) own[state].set(one.lane, (own[state].get(one.lane) ?? 0) + one.self_ns);
-  }
+    const add = (part, ns) => own[part].set(one.lane, (own[part].get(one.lane) ?? 0) + ns);
+    if (state === NONE) return;
+    const computing = state === 0 ? shares[i] : 1;
+    add(state, one.self_ns * computing);
+    if (computing < 1) add(WAIT, one.self_ns * (1 - computing));
+  });
   own.forEach((byLane, state) => {
     const given = Math.min(sums[NONE], Math.max(0, ...byLane.values()));
     sums[NONE] -= given;
     sums[state] += given;
   });
   return Math.max(0, ...spans.values()) * (profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0);
+}
+
+// The share of each total's self time in which its thread computes, by the rule that `steps` has for single entries.
+function computingTotals({ totals, operations }) {
+  const known = totals.map(() => [0, 0]);
+  for (const { parent, operation, total_ns: ns, sums } of totals) {
+    const used = sums?.cpu_ns ?? (stateOf(operations[operation].kind, false) === WAIT ? 0 : null);
+    if (used === null || !known[parent]) continue;
+    known[parent][0] += ns;
+    known[parent][1] += used;
+  }
+  const shares = [];
+  totals.forEach(({ parent, total_ns: ns, sums }, i) => {
+    const cpu = sums?.cpu_ns ?? null;
+    const rest = ns - known[i][0];
+    shares.push(cpu === null ? (shares[parent] ?? 1) : rest > 0 ? Math.max(0, Math.min(1, (cpu - known[i][1]) / rest)) : 1);
+  });
+  return shares;
 }
 
 // The cost of spans moves from computing, then from unexplained time, to instrumentation.

@@ -1,4 +1,5 @@
 // A profile in memory: entries as typed arrays, and what every view needs of them, computed once.
+import { label } from "../base/format.js";
 
 // `head` is the profile without entries and details; `entries` holds typed arrays; `details` {count, columns, args}.
 export function build(head, entries, details) {
@@ -121,6 +122,28 @@ export function pathOf(profile, i) {
   const path = [];
   for (let at = i; at >= 0; at = profile.parent[at]) path.push(at);
   return path.reverse();
+}
+
+// The file name and line of an operation, if one elsewhere in the source has the same name; otherwise empty.
+export function placeOf(profile, at) {
+  profile.ambiguous ??= ambiguous(profile.operations);
+  const { name, file, line } = profile.operations[at];
+  return file && profile.ambiguous.has(name) ? `${String(file).split(/[/\\]/).at(-1)}:${line}` : "";
+}
+
+// The name of an operation on one line, with its place if that is needed to distinguish it.
+export function nameOf(profile, at, longest) {
+  const place = placeOf(profile, at);
+  return `${label(profile.operations[at].name, longest)}${place ? ` (${label(place, 30)})` : ""}`;
+}
+
+function ambiguous(operations) {
+  const places = new Map();
+  return new Set(operations.filter(({ name, file, line }) => {
+    const place = `${file}:${line}`;
+    if (!places.has(name)) places.set(name, place);
+    return places.get(name) !== place;
+  }).map(({ name }) => name));
 }
 
 export function isStream(lane) {

@@ -29,13 +29,49 @@ function layoutOf(layout) {
   const merged = {
     font: { family: t.font, size: 12, color: t.text }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 8, r: 12, t: 8, b: 8, pad: 4 }, showlegend: false, bargap: 0.35, hoverlabel: { bgcolor: t.panel, bordercolor: t.line, font: { color: t.text, family: t.font } },
-    legend: { orientation: "h", x: 0, y: -0.15, traceorder: "normal", font: { size: 12 } }, ...layout,
+    // Above the chart: below, tick labels that turn on a narrow screen would run into it.
+    legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", traceorder: "normal", font: { size: 12 } }, ...layout,
   };
   for (const key of Object.keys(layout).filter((one) => /^[xy]axis/.test(one)).concat(["xaxis", "yaxis"])) {
     const own = layout[key] ?? {};
     merged[key] = { ...axis, ...own, title: { ...axis.title, ...(typeof own.title === "string" ? { text: own.title } : own.title) } };
   }
   return merged;
+}
+
+// A layout whose horizontal axis suits the width: Plotly cuts off long titles, and given labels may overlap.
+function fitted(layout, width) {
+  if (!(width > 0)) return layout;
+  const { xaxis, yaxis } = layout;
+  const lines = (yaxis.ticktext ?? []).flatMap((text) => text.split("<br>"));
+  const plot = width - 7 * Math.max(6, ...lines.map((line) => line.length)) - 40;
+  return { ...layout, xaxis: { ...xaxis, ...thinned(xaxis, plot), title: { ...xaxis.title, text: broken(xaxis.title.text ?? "", plot) } } };
+}
+
+function broken(text, width) {
+  const longest = Math.max(16, Math.floor(width / 6.5));
+  return text.split(" ").reduce((lines, word) => {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + word.length < longest) lines[last] += ` ${word}`;
+    else lines.push(word);
+    return lines;
+  }, []).join("<br>");
+}
+
+// The given ticks of a logarithmic axis in its range whose labels have room next to the one before.
+function thinned({ type, range, tickvals, ticktext }, width) {
+  if (type !== "log" || !tickvals) return {};
+  const at = tickvals.map(Math.log10);
+  const [low, high] = range ?? [Math.min(...at), Math.max(...at)];
+  let free = -Infinity;
+  const kept = at.map((_, i) => i).filter((i) => {
+    const half = (7 * ticktext[i].length + 8) / 2;
+    const middle = ((at[i] - low) / (high - low)) * width;
+    if (at[i] < low || at[i] > high || middle - half < free) return false;
+    free = middle + half;
+    return true;
+  });
+  return { tickvals: kept.map((i) => tickvals[i]), ticktext: kept.map((i) => ticktext[i]) };
 }
 
 const waiting = new Map();
@@ -68,7 +104,7 @@ export function drawForPrint() {
   for (const [box, { data, layout }] of waiting) {
     if (!window.Plotly || !box.isConnected) continue;
     waiting.delete(box);
-    window.Plotly.react(box, data, layout, CONFIG);
+    window.Plotly.react(box, data, fitted(layout, box.clientWidth), CONFIG);
     box.chart.drawn = true;
     box.dataset.drawn = "yes";
   }
@@ -83,7 +119,7 @@ async function draw(box) {
     const lib = await plotly();
     // Bound to the box: a later set() while the library loaded wins.
     if (waiting.has(box)) return draw(box);
-    await lib.react(box, next.data, next.layout, CONFIG);
+    await lib.react(box, next.data, fitted(next.layout, box.clientWidth), CONFIG);
     box.chart.drawn = true;
     box.dataset.drawn = "yes";
   } catch (error) {

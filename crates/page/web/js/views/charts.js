@@ -1,10 +1,11 @@
 // Where the time went: by part of the wall, by operation, and split by what each operation did.
 import { button, choice, empty, h, replace, section } from "../base/dom.js";
 import { colours, part, PARTS, tokens } from "../base/color.js";
-import { count, label, percent, time } from "../base/format.js";
+import { count, percent, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, range, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
+import { nameOf as placedName } from "../data/model.js";
 import { Chart, chartSvg } from "../draw/plot.js";
 
 const MOST = 12;
@@ -85,7 +86,7 @@ function largest(rows, key) {
   return [...rows].filter((row) => row[key] > 0).sort((a, b) => b[key] - a[key]).slice(0, MOST);
 }
 
-const nameOf = (row, longest) => label(state.profile.operations[row.operation].name, longest);
+const nameOf = ({ operation }, longest) => placedName(state.profile, operation, longest);
 
 // Equal short names would share a bar, so positions are numbers and names are their labels.
 function categories(rows) {

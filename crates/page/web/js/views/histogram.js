@@ -1,11 +1,12 @@
 // Durations of one operation in the range, with percentiles; with a second profile A over B.
 import { button, empty, h, replace, section, select } from "../base/dom.js";
 import { tokens } from "../base/color.js";
-import { count, counted, label, time } from "../base/format.js";
+import { count, counted, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, state, update } from "../base/state.js";
 import { bins, extent } from "../calc/histogram.js";
 import { sortedOf, summarize } from "../calc/summary.js";
+import { nameOf } from "../data/model.js";
 import { Chart, chartSvg } from "../draw/plot.js";
 import { tickLabel, ticks } from "../draw/ticks.js";
 
@@ -40,8 +41,8 @@ function otherRow(name) {
 function draw({ chooser, chart, facts, hollow }) {
   const { profile, summary } = state;
   const op = chosen();
-  const options = [...summary.rows].sort((a, b) => b.self - a.self).slice(0, 300).map((row) => [row.operation, label(profile.operations[row.operation].name, 50)]);
-  if (op >= 0 && !options.some(([one]) => one === op)) options.unshift([op, label(profile.operations[op].name, 50)]);
+  const options = [...summary.rows].sort((a, b) => b.self - a.self).slice(0, 300).map((row) => [row.operation, nameOf(profile, row.operation, 50)]);
+  if (op >= 0 && !options.some(([one]) => one === op)) options.unshift([op, nameOf(profile, op, 50)]);
   replace(chooser, op >= 0 && select("Operation", options, op, (value) => update({ operation: Number(value), span: -1 })));
   const row = summary.rows.find((one) => one.operation === op);
   const before = op >= 0 ? otherRow(profile.operations[op].name) : null;

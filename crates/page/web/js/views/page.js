@@ -139,7 +139,8 @@ function banner() {
       [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling"],
     ].filter(([number]) => number > 0).map(([number, one, many, why = ""]) => counted(number, one, many) + why);
     lost.hidden = parts.length === 0;
-    lost.textContent = `${parts.join("; ")}. Times of their parents include them, counts do not.`;
+    const missing = losses.spans > 0 || losses.ending_threads > 0;
+    lost.textContent = `${parts.join("; ")}.${missing ? " Times of the parents of lost spans include them, counts do not." : ""}`;
   });
   return h("div", {}, notice, lost, partial());
 }

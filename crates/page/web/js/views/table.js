@@ -4,6 +4,7 @@ import { bytes, count, label, percent, significant, time, visible } from "../bas
 import { csv, markdown, save } from "../base/save.js";
 import { colours } from "../base/color.js";
 import { on, state, update } from "../base/state.js";
+import { nameOf, placeOf } from "../data/model.js";
 
 // Key, title, explanation, format, value; a column without any value is left out.
 export const COLUMNS = [
@@ -70,7 +71,7 @@ function exportTable(kind) {
     save("statistics.csv", csv(head, rows.map((row) => [name(row), ...columns.map(([key]) => row[key] ?? "")])), "text/csv");
   } else {
     const head = ["Operation", ...columns.map(([, title]) => title)];
-    save("statistics.md", markdown(head, rows.map((row) => [label(name(row)), ...columns.map(([key, , , format]) => format(row[key]))])), "text/markdown");
+    save("statistics.md", markdown(head, rows.map((row) => [nameOf(profile, row.operation), ...columns.map(([key, , , format]) => format(row[key]))])), "text/markdown");
   }
 }
 
@@ -129,6 +130,7 @@ function line(row, columns, profile, paint, most) {
   const selected = state.operation === row.operation;
   const choose = () => update({ operation: selected ? -1 : row.operation, span: -1 });
   const place = operation.file ? `${operation.file}:${operation.line}` : "";
+  const shared = placeOf(profile, row.operation);
   const cells = columns.map(([key, , , format]) => {
     const bar = key === "self" && row.self > 0 ? h("i", { class: "bar", style: { width: `${(100 * row.self) / most}%` } }) : null;
     return h("td", { "data-key": key, "data-value": row[key] ?? "", class: row[key] === 0 ? "zero" : null }, bar, h("span", {}, format(row[key])));
@@ -136,6 +138,7 @@ function line(row, columns, profile, paint, most) {
   return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
     h("th", { scope: "row", class: "name", title: `${visible(operation.name.slice(0, 2000))}${place ? `\n${place}` : ""}` },
       h("i", { class: "dot", style: { background: paint[row.operation] } }),
-      button(label(operation.name, 48), (event) => { event.stopPropagation(); choose(); }, { "aria-pressed": String(selected) })),
+      button(label(operation.name, 48), (event) => { event.stopPropagation(); choose(); }, { "aria-pressed": String(selected) }),
+      shared && h("span", { class: "note" }, ` (${visible(shared)})`)),
     cells);
 }
