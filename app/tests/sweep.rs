@@ -184,9 +184,27 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
         &["sweep", "merge", "plan.json"],
         &["0001.jsonl has no measurement of lattice-encode", "remove the file"],
     );
+    fs::write(&path, &text[..text.len() - 20]).unwrap();
+    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl", "remove the file"]);
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);
+}
+
+#[test]
+fn a_shard_that_lost_an_implementation_is_no_whole_result() {
+    let here = Box::default();
+    let cases = CASES.map(|word| if word == "scalar" { "scalar,reference" } else { word });
+    here.ok(&[&["sweep", "plan"], &cases[..], &["--shards", "2", "-o", "plan.json"]].concat());
+    here.ok(&["sweep", "submit", "plan.json"]);
+    let path = here.path("plan.shards/default/0001.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // The rows of the last case lose the last one.
+    fs::write(&path, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
+    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl has no measurement of", "which other shards have"]);
+    fs::write(&path, text).unwrap();
+    here.ok(&["sweep", "merge", "plan.json", "--no-plot"]);
 }
 
 #[test]

@@ -67,6 +67,11 @@ impl Case {
         }
     }
 
+    /// That the user or the machine ended a command before its end: what it did not do is no success.
+    fn interrupted(command: &str, what: String) -> Self {
+        Self { class: command.into(), name: "interrupted".into(), seconds: 0.0, grade: Grade::Broken, line: what }
+    }
+
     /// A measurement: whether there is one.
     fn of_measurement(m: &Measurement) -> Self {
         let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
@@ -119,6 +124,17 @@ fn grade(row: &Row) -> Grade {
     }
 }
 
+/// The case for a `run` that was interrupted.
+fn of_interrupted_run() -> Case {
+    Case::interrupted("ellwand run", "interrupted: what is missing here was not measured; --resume goes on".into())
+}
+
+/// The case for a comparison that was interrupted after `compared` of `planned` cases.
+pub(super) fn of_interrupted(compared: usize, planned: usize) -> Option<Case> {
+    let what = || format!("interrupted: {compared} of {planned} cases were compared");
+    (compared < planned).then(|| Case::interrupted("ellwand compare", what()))
+}
+
 /// Comparisons, then budgets.
 pub(super) fn of_rows(rows: &[Row], budgets: &[Verdict], rope: f64) -> Vec<Case> {
     let rows = rows.iter().map(|row| Case::of_row(row, rope));
@@ -164,24 +180,43 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
 }
 
 /// The comparisons, and the budgets that are not kept, as GitHub's workflow commands.
-pub(super) fn write_github(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_github(
+    rows: &[Row],
+    budgets: &[Verdict],
+    rope: f64,
+    planned: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let cases = of_rows(rows, budgets, rope);
-    let mut shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
-    shown.try_for_each(|(_, case)| case.annotate(out))
+    let shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
+    shown.map(|(_, case)| case).chain(&of_interrupted(rows.len(), planned)).try_for_each(|case| case.annotate(out))
 }
 
 /// What `run` measured and the budgets, as JUnit XML.
-pub(super) fn write_run_junit(all: &[Measurement], budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
-    write_suite("ellwand run", &of_run(all, budgets), out)
+pub(super) fn write_run_junit(
+    all: &[Measurement],
+    budgets: &[Verdict],
+    interrupted: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut cases = of_run(all, budgets);
+    cases.extend(interrupted.then(of_interrupted_run));
+    write_suite("ellwand run", &cases, out)
 }
 
 /// What `run` could not measure, the budgets that are not kept, and how many there were.
-pub(super) fn write_run_github(all: &[Measurement], budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_run_github(
+    all: &[Measurement],
+    budgets: &[Verdict],
+    interrupted: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let cases = of_run(all, budgets);
     let good = cases.iter().filter(|case| case.is_good()).count();
     let judged = cases.iter().filter(|case| case.grade != Grade::Idle);
     writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", judged.count())?;
-    cases.iter().filter(|case| !case.is_good()).try_for_each(|case| case.annotate(out))
+    let bad = cases.iter().filter(|case| !case.is_good());
+    bad.chain(&interrupted.then(of_interrupted_run)).try_for_each(|case| case.annotate(out))
 }
 
 /// Text as an XML attribute or element; what XML 1.0 cannot hold is left out.
@@ -231,8 +266,23 @@ mod tests {
             written(|rows, out| write_suite("x", &of_rows(rows, &[], 0.01), out), broken("<b> & \"q\"\nnext\u{1b}[0m"));
         assert!(text.contains("&lt;b&gt; &amp; &quot;q&quot;&#10;next[0m"), "{text}");
         assert!(text.contains(r#"tests="1" failures="0" errors="1" skipped="0""#), "{text}");
-        let text = written(|rows, out| write_github(rows, &[], 0.01, out), broken("50 %\n::warning::fake"));
+        let text = written(|rows, out| write_github(rows, &[], 0.01, 1, out), broken("50 %\n::warning::fake"));
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.starts_with("::error title=w/n=1%2Cm=2::") && text.contains("50 %25%0A::warning"), "{text}");
+    }
+
+    #[test]
+    fn what_was_interrupted_is_an_error() {
+        let text = written(|rows, out| write_github(rows, &[], 0.01, 3, out), broken("x"));
+        assert!(text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared\n"), "{text}");
+        let mut out = Vec::new();
+        write_run_junit(&[], &[], true, &mut out).unwrap();
+        write_run_github(&[], &[], true, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains(r#"tests="1" failures="0" errors="1""#)
+                && text.contains("::error title=ellwand run::interrupted"),
+            "{text}"
+        );
     }
 }

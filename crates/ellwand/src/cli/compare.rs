@@ -47,7 +47,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         Some(limits) => verdicts(limits, program.as_deref(), &rows),
         None => (Vec::new(), Vec::new()),
     };
-    let printed = print(args, &rows, &judged, &unmatched, lines);
+    let printed = print(args, &rows, planned, [&judged, &unmatched], lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if certificate::kept(&ellwand_bench::environment::detect()).is_none() {
         output::note(
@@ -98,7 +98,8 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     }
     let mut sides = ["BASE", "CANDIDATE"].into_iter().zip(&args.side).zip(found);
     let Some(((argument, side), _)) = sides.find(|(_, found)| found.is_none()) else { return Ok(None) };
-    let problem = format!("'{side}' is no record, and the other side is named like one");
+    let what = if Path::new(side).exists() { "is no record" } else { "does not exist" };
+    let problem = format!("'{side}' {what}, and the other side is a record or named like one");
     Err(InputError::new(argument, problem, "a record.jsonl as `run` writes it, or the directory that holds one"))
 }
 
@@ -243,8 +244,8 @@ fn verdicts(limits: &Budgets, program: Option<&Path>, rows: &[Row]) -> (Vec<Verd
 fn print(
     args: &CompareArgs,
     rows: &[Row],
-    judged: &[Verdict],
-    unmatched: &[Verdict],
+    planned: usize,
+    [judged, unmatched]: [&[Verdict]; 2],
     mut lines: Lines,
 ) -> Result<(), Failure> {
     if args.format == Form::Table {
@@ -254,8 +255,12 @@ fn print(
     let rope = args.rope;
     output::result(|out| match args.format {
         Form::Json => verdict::write_json(rows, judged, rope, out),
-        Form::Junit => ci::write_suite("ellwand compare", &ci::of_rows(rows, &gated, rope), out),
-        Form::Github => ci::write_github(rows, &gated, rope, out),
+        Form::Junit => {
+            let mut cases = ci::of_rows(rows, &gated, rope);
+            cases.extend(ci::of_interrupted(rows.len(), planned));
+            ci::write_suite("ellwand compare", &cases, out)
+        }
+        Form::Github => ci::write_github(rows, &gated, rope, planned, out),
         Form::Table => output::prose(out, |out| verdict::write_budgets(judged, out)),
     })
 }

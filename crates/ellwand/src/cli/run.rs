@@ -221,8 +221,12 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
     if !fates.is_empty() {
         let options = report::options(&args.reports);
         let printed = match args.format {
-            RunFormat::Junit => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
-            RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
+            RunFormat::Junit => {
+                output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, interrupted, out))
+            }
+            RunFormat::Github => {
+                output::result(|out| ci::write_run_github(&record.measurements, &verdicts, interrupted, out))
+            }
             RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(&record), file_of(args)),
         };
         if keep_old {

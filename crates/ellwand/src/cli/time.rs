@@ -135,12 +135,16 @@ pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
 
 /// The same for shell commands: a run that lasts until the time is up is killed.
 pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> String {
-    // Six blocks of three runs, after a first run of each: none of them is known to be shorter than the time.
-    let time = dense(1.2 * needed_s.unwrap_or(20.0 * budget_s));
-    let fewest = needed_s.map_or_else(String::new, |seconds| format!(" of about {}", human(seconds)));
+    let after = human(budget_s);
+    let Some(needed_s) = needed_s else {
+        return format!(
+            "out of time after {after}: the first run of a command had not ended by then, and a comparison takes about 20 runs; give it --time for them, or the commands less to do"
+        );
+    };
     format!(
-        "out of time after {}: the commands take too long for the fewest runs that can decide{fewest}; give them --time {time} or more, or less to do",
-        human(budget_s)
+        "out of time after {after}: the commands take too long for the fewest runs that can decide, of about {}; give them --time {} or more, or less to do",
+        human(needed_s),
+        dense(1.2 * needed_s)
     )
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Cases {
     #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Seed of the inputs and of the order of rounds [default: 42]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub(crate) seed: Option<u64>,
     /// Accept |got - reference| <= ATOL + RTOL |reference| instead of what the workload accepts [default: 0 with --atol]
     #[arg(long, value_name = "RTOL", value_parser = tolerance)]
@@ -53,6 +53,11 @@ pub(crate) struct Cases {
     pub(crate) atol: Option<f64>,
     #[arg(skip)]
     pub(crate) axes: BTreeMap<String, String>,
+}
+
+/// A seed; the error of the standard library names no expectation.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected a whole number from 0 to 2^64 - 1".into())
 }
 
 impl Cases {

@@ -7,7 +7,7 @@ use ellwand_report::units;
 
 use crate::cli::verdict::percent;
 
-const HEAD: &str = "kernel                    planted decisions slower faster same undecided withheld\
+const HEAD: &str = "kernel                        planted decisions slower faster same undecided withheld\
 \x20  called slower (95 %)     bias covered  s (median, p90)  cpu s  found by";
 
 pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
@@ -23,7 +23,7 @@ pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Re
             row.found_by.iter().map(|(question, count)| format!("{question} {count}")).collect();
         writeln!(
             out,
-            "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>14} {:>6}  {}",
+            "{:18} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>14} {:>6}  {}",
             row.workload,
             planted(&row.candidate, row.percent, row.passes),
             row.decisions,
