@@ -81,28 +81,31 @@ impl Measured {
         own: &Series,
         baseline: &str,
     ) -> Result<Option<Series>, StoreError> {
-        let (workload, case, implementation) = match reference {
-            Reference::Baseline => (own.workload.as_str(), Some(own.case.as_str()), baseline),
-            Reference::Pinned { case, implementation } => match case.split_once('/') {
-                Some((workload, _)) => (workload, Some(case.as_str()), implementation.as_str()),
-                None => (case.as_str(), None, implementation.as_str()),
-            },
+        let (case, implementation) = match reference {
+            Reference::Baseline => (own.case.as_str(), baseline),
+            Reference::Pinned { case, implementation } => (case.as_str(), implementation.as_str()),
         };
+        let (workload, axes) = case.split_once('/').unwrap_or((case, ""));
         if !self.series.contains_key(workload) {
             self.series.insert(workload.to_string(), store.index.series(workload)?);
         }
-        let matching = |series: &&Series| {
-            case.is_none_or(|case| series.case == case)
-                && series.implementation == implementation
-                && series.caches == own.caches
-        };
-        let found: Vec<&Series> = self.series[workload].iter().filter(matching).collect();
+        let known: Vec<&Series> = self.series[workload].iter().filter(|series| series.caches == own.caches).collect();
+        let named = |series: &&&Series| series.implementation == implementation;
+        // A whole id is one case, even if another case has more axes.
+        let mut found: Vec<&Series> =
+            known.iter().filter(named).filter(|series| series.case == case).copied().collect();
+        if found.is_empty() && *reference != Reference::Baseline {
+            found = known.iter().filter(named).filter(|series| has_axes(&series.case, axes)).copied().collect();
+        }
         let mut cases: Vec<&str> = found.iter().map(|series| series.case.as_str()).collect();
         cases.dedup();
         match (reference, cases.as_slice()) {
             (Reference::Pinned { case, .. }, []) => {
                 let problem = format!("no run measured {case}:{implementation} with {} caches", own.caches);
-                let expected = "a kernel that the same runs measured";
+                let such: Vec<String> =
+                    known.iter().take(2).map(|series| format!("{}:{}", series.case, series.implementation)).collect();
+                let such = if such.is_empty() { String::new() } else { format!(", such as {}", such.join(" or ")) };
+                let expected = format!("a kernel that the same runs measured{such}");
                 return Err(InputError::setting("reference", problem, expected).into());
             }
             (_, [one, other, ..]) => {
@@ -136,9 +139,24 @@ impl Measured {
     }
 }
 
+/// True if the id of a case has all these axes (`n=8,data=zeros`), whatever others it has.
+fn has_axes(case: &str, axes: &str) -> bool {
+    let all: Vec<&str> = case.split_once('/').map_or(Vec::new(), |(_, axes)| axes.split(',').collect());
+    axes.split(',').filter(|axis| !axis.is_empty()).all(|axis| all.contains(&axis))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Reference, ReferenceError};
+    use super::{Reference, ReferenceError, has_axes};
+
+    #[test]
+    fn some_axes_name_a_case() {
+        let case = "copy/bytes=8,data=zeros";
+        for (axes, has) in [("", true), ("bytes=8", true), ("data=zeros,bytes=8", true), ("bytes=80", false)] {
+            assert_eq!(has_axes(case, axes), has, "{axes}");
+        }
+        assert!(has_axes("null", "") && !has_axes("null", "n=1"));
+    }
 
     #[test]
     fn references_are_workloads_or_cases() {

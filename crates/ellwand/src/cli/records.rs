@@ -185,7 +185,9 @@ impl Pair {
     fn sentence(&self, rope: f64) -> String {
         let Some([low, middle, high]) = self.ratio else { return format!("suggests nothing: {}", self.why_not) };
         let judged = if self.basis.is_cpu() { "CPU time" } else { "elapsed time" };
-        let both = self.seconds.map_or_else(String::new, |seconds| format!(", {}, {judged}", against(seconds)));
+        let both = self
+            .seconds
+            .map_or_else(String::new, |seconds| format!(", {} in the middle process, {judged}", against(seconds)));
         let takes = format!("{}x the time (processes {} to {}){both}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
             word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),

@@ -138,7 +138,7 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
     let after = human(budget_s);
     let Some(needed_s) = needed_s else {
         return format!(
-            "out of time after {after}: the first run of a command had not ended by then, and a comparison takes about 20 runs; give it --time for them, or the commands less to do"
+            "out of time after {after}: the commands take too long: a first run had not ended by then, and a comparison takes about 20 runs; give them --time for that, or less to do"
         );
     };
     format!(

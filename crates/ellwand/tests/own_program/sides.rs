@@ -35,7 +35,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "--command", "true", "true", "--size", "foo"], &["--size", "have no cases"]),
         (&["compare", "--command", "true", "true", "-i", "plain"], &["--implementation"]),
         (&["compare", "--command", "true", "true", "--seed", "3"], &["--seed", "shell commands are compared"]),
-        (&["compare", "none.jsonl", "double:plain"], &["BASE", "'none.jsonl' is no record"]),
+        (&["compare", "none.jsonl", "double:plain"], &["BASE", "'none.jsonl' does not exist"]),
         (&["run", "double", "--blocks", "0"], &["--blocks"]),
         (&["run", "double", "--blocks", "2", "--in-process"], &["--in-process"]),
     ] {
@@ -295,7 +295,7 @@ pub(crate) fn records_suggest_and_never_decide() {
         assert!(ran.stderr.contains("nothing is measured"), "{option}: {}", ran.stderr);
     }
     let missing = tell(&["compare", &plain, "nowhere"]);
-    assert!(missing.stderr.contains("CANDIDATE: 'nowhere' is no record"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("CANDIDATE: 'nowhere' does not exist"), "{}", missing.stderr);
     let refused = tell(&["compare", &plain, &elsewhere]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("different machines") && refused.stderr.contains("--across-machines"));
