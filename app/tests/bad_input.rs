@@ -27,6 +27,8 @@ fn axes_out_of_range() {
         (&["--batch", "4000000000"], &["are free", "smaller"]),
         (&["--beta", "0"], &["--beta", "above 0"]),
         (&["--beta", "nan"], &["--beta"]),
+        (&["--beta", "1e-320"], &["--beta: 1e-320 is out of range"]),
+        (&["--time", "-3s"], &["'-3s'", "expected a time from 100ms to 24h"]),
         (&["--centred", "maybe"], &["--centred", "on or off"]),
         (&["--overload", "ignore"], &["--overload", "none, flag, retry"]),
         (&["--size", "gigantic"], &["--size", "tiny"]),

@@ -71,6 +71,9 @@ fn runs_are_added_listed_shown_plotted_and_exported() {
         "{}",
         trend.stdout
     );
+    // The heading has the axes that were given, not all.
+    let pinned = here.ok(&[&of[..], &["--reference", "lattice-encode/batch=8:scalar"]].concat());
+    assert!(pinned.stdout.contains("ratio to lattice-encode/batch=8:scalar "), "{}", pinned.stdout);
     let svg = std::fs::read_to_string(here.path("trend.svg")).unwrap();
     assert!(svg.contains("ratio to scalar") && svg.contains(&commit[..10]), "{svg}");
     let model = json(&here.ok(&[&of[..], &["--format", "json"]].concat()).stdout);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use common::{Box, Ran, lines, ran};
-use ellwand::internals::core::record::{Record, line, parse, seal};
+use ellwand::internals::core::record::{Record, Run, line, parse, seal};
 use serde_json::Value;
 
 /// What is measured: quickly, in this process.
@@ -144,11 +144,11 @@ fn a_killed_task_leaves_no_result() {
     assert!(status.stdout.contains("missing of default: 0;"), "{}", status.stdout);
 }
 
-/// Makes a result one of another machine.
-fn moved(path: &Path, change: impl Fn(&mut ellwand::internals::core::Environment)) {
+/// Changes the first line of a result.
+fn edited(path: &Path, change: impl Fn(&mut Run)) {
     let record = record(path);
     let mut run = record.run.clone();
-    change(&mut run.environment);
+    change(&mut run);
     let rest = record.measurements.iter().map(|measurement| line(measurement).unwrap());
     let text: String = std::iter::once(line(&run).unwrap()).chain(rest).map(|line| seal(&line) + "\n").collect();
     fs::write(path, text).unwrap();
@@ -162,7 +162,7 @@ fn two_machines_never_share_a_record() {
         |here: &mut ellwand::internals::core::Environment| here.devices.push(("cuda:0".into(), "a card".into()));
     for change in [another_processor, another_card] {
         let here = finished();
-        moved(&here.path("plan.shards/default/0001.jsonl"), change);
+        edited(&here.path("plan.shards/default/0001.jsonl"), |run| change(&mut run.environment));
         let merged = here.ok(&["sweep", "merge", "plan.json", "--no-plot"]);
         assert!(merged.stderr.contains("class default ran on 2 different machines"), "{}", merged.stderr);
         let dirs = fs::read_dir(here.path("plan.merged")).unwrap().flatten().map(|entry| entry.path());
@@ -201,9 +201,21 @@ fn a_shard_that_lost_an_implementation_is_no_whole_result() {
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // The rows of the last case lose the last one.
-    fs::write(&path, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
-    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl has no measurement of", "which other shards have"]);
-    fs::write(&path, text).unwrap();
+    let cut = lines[..lines.len() - 1].join("\n") + "\n";
+    fs::write(&path, &cut).unwrap();
+    let lost = "0001.jsonl has no measurement of lattice-encode";
+    here.refused(&["sweep", "merge", "plan.json"], &[lost]);
+    let status = here.ok(&["sweep", "status", "plan.json"]);
+    let parts = ["missing of default: 1;", "incomplete: ", lost];
+    assert!(parts.iter().all(|part| status.stdout.contains(part)), "{}", status.stdout);
+    // Without the list, as older records are, the other shards show what is missing.
+    edited(&path, |run| run.shard.as_mut().unwrap().rows.clear());
+    here.refused(&["sweep", "merge", "plan.json"], &["no measurement of scalar at", "which other shards have"]);
+    fs::write(&path, &cut).unwrap();
+    let again = here.ok(&["sweep", "submit", "plan.json"]);
+    let parts = ["shard 1 is measured again", lost, "0001.incomplete", "shard 1: written"];
+    assert!(parts.iter().all(|part| again.stderr.contains(part)), "{}", again.stderr);
+    assert_eq!(fs::read_to_string(here.path("plan.shards/default/0001.incomplete")).unwrap(), cut);
     here.ok(&["sweep", "merge", "plan.json", "--no-plot"]);
 }
 

@@ -102,15 +102,20 @@ impl Measured {
         match (reference, cases.as_slice()) {
             (Reference::Pinned { case, .. }, []) => {
                 let problem = format!("no run measured {case}:{implementation} with {} caches", own.caches);
+                // The cases of this implementation, if any.
+                let mut choices: Vec<&Series> = known.iter().filter(named).copied().collect();
+                if choices.is_empty() {
+                    choices = known;
+                }
                 let such: Vec<String> =
-                    known.iter().take(2).map(|series| format!("{}:{}", series.case, series.implementation)).collect();
-                let such = if such.is_empty() { String::new() } else { format!(", such as {}", such.join(" or ")) };
+                    choices.iter().take(4).map(|series| format!("{}:{}", series.case, series.implementation)).collect();
+                let such = if such.is_empty() { String::new() } else { format!(", such as {}", such.join(", ")) };
                 let expected = format!("a kernel that the same runs measured{such}");
                 return Err(InputError::setting("reference", problem, expected).into());
             }
             (_, [one, other, ..]) => {
                 let problem = format!("{} cases match, such as {one} and {other}", cases.len());
-                let error = InputError::setting("reference", problem, "one of these cases");
+                let error = InputError::setting("reference", problem, "axes that only one case has");
                 return Err(error.help(format!("for example {one}:{implementation}")).into());
             }
             _ => {}

@@ -175,6 +175,13 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
             ["2 cases match", "sort/n=10:plain"],
         ),
         (
+            Query {
+                reference: Reference::Pinned { case: "sort/n=11".into(), implementation: "plain".into() },
+                ..query()
+            },
+            ["no run measured sort/n=11:plain", "such as sort/n=10:plain, sort/n=20:plain"],
+        ),
+        (
             Query { reference: Reference::Pinned { case: "copy".into(), implementation: "x".into() }, ..query() },
             ["reference: ", "no run measured copy:x"],
         ),

@@ -102,7 +102,7 @@ pub(super) fn input_error(error: LatticeError) -> InputError {
             InputError::setting("levels", problem, format!("1 to {most} levels for this q"))
         }
         LatticeError::Beta { given } => {
-            InputError::setting("beta", format!("{given} is out of range"), "a scale between 1e-30 and 1e30, or auto")
+            InputError::setting("beta", format!("{given:e} is out of range"), "a scale between 1e-30 and 1e30, or auto")
         }
         LatticeError::Digit { digit, vector, q } => InputError::new(
             "digits",
@@ -161,7 +161,12 @@ pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
 /// Checks ranges without the cost of centring.
 pub(super) fn check(case: &Case) -> Result<(), InputError> {
     let spec = spec(case)?;
-    Codec::new(Params { centred: false, ..spec.params }).map(drop).map_err(input_error)
+    // As given: the nearest f32 may be 0.
+    let as_given = |error| match (error, case.float("beta")) {
+        (LatticeError::Beta { .. }, Some(given)) => LatticeError::Beta { given },
+        (error, _) => error,
+    };
+    Codec::new(Params { centred: false, ..spec.params }).map(drop).map_err(|error| input_error(as_given(error)))
 }
 
 /// Seeded normal data, f32 [n, d].

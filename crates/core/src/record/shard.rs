@@ -16,4 +16,7 @@ pub struct Shard {
     /// The scheduler's name of the task (`39_3` in Slurm), if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The rows that the task set out to measure, as `CASE IMPLEMENTATION`; older records do not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
 }

@@ -124,9 +124,10 @@ fn grade(row: &Row) -> Grade {
     }
 }
 
-/// The case for a `run` that was interrupted.
-fn of_interrupted_run() -> Case {
-    Case::interrupted("ellwand run", "interrupted: what is missing here was not measured; --resume goes on".into())
+/// The case for a `run` that was interrupted after `done` of `planned` measurements.
+fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
+    let what = format!("interrupted after {done} of {planned} planned measurements; --resume measures the others");
+    Case::interrupted("ellwand run", what)
 }
 
 /// The case for a comparison that was interrupted after `compared` of `planned` cases.
@@ -192,31 +193,33 @@ pub(super) fn write_github(
     shown.map(|(_, case)| case).chain(&of_interrupted(rows.len(), planned)).try_for_each(|case| case.annotate(out))
 }
 
-/// What `run` measured and the budgets, as JUnit XML.
+/// What `run` measured and the budgets, as JUnit XML. `cut`: how many of how many measurements an interrupted run made.
 pub(super) fn write_run_junit(
     all: &[Measurement],
     budgets: &[Verdict],
-    interrupted: bool,
+    cut: Option<[usize; 2]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut cases = of_run(all, budgets);
-    cases.extend(interrupted.then(of_interrupted_run));
+    cases.extend(cut.map(of_interrupted_run));
     write_suite("ellwand run", &cases, out)
 }
 
-/// What `run` could not measure, the budgets that are not kept, and how many there were.
+/// What `run` could not measure, the budgets that are not kept, and how many there were. `cut` as for
+/// [`write_run_junit`].
 pub(super) fn write_run_github(
     all: &[Measurement],
     budgets: &[Verdict],
-    interrupted: bool,
+    cut: Option<[usize; 2]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let cases = of_run(all, budgets);
     let good = cases.iter().filter(|case| case.is_good()).count();
-    let judged = cases.iter().filter(|case| case.grade != Grade::Idle);
-    writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", judged.count())?;
+    let judged = cases.iter().filter(|case| case.grade != Grade::Idle).count();
+    let so_far = if cut.is_some() { " so far" } else { "" };
+    writeln!(out, "::notice title=ellwand run::{good} of {judged} measurements and budgets{so_far} are in order")?;
     let bad = cases.iter().filter(|case| !case.is_good());
-    bad.chain(&interrupted.then(of_interrupted_run)).try_for_each(|case| case.annotate(out))
+    bad.chain(&cut.map(of_interrupted_run)).try_for_each(|case| case.annotate(out))
 }
 
 /// Text as an XML attribute or element; what XML 1.0 cannot hold is left out.
@@ -276,12 +279,12 @@ mod tests {
         let text = written(|rows, out| write_github(rows, &[], 0.01, 3, out), broken("x"));
         assert!(text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared\n"), "{text}");
         let mut out = Vec::new();
-        write_run_junit(&[], &[], true, &mut out).unwrap();
-        write_run_github(&[], &[], true, &mut out).unwrap();
+        write_run_junit(&[], &[], Some([12, 64]), &mut out).unwrap();
+        write_run_github(&[], &[], Some([12, 64]), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.contains(r#"tests="1" failures="0" errors="1""#)
-                && text.contains("::error title=ellwand run::interrupted"),
+                && text.contains("::error title=ellwand run::interrupted after 12 of 64 planned measurements;"),
             "{text}"
         );
     }

@@ -21,10 +21,10 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
     }
 }
 
-/// Reads a profile of any known format, and notes what was left out.
-pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
+/// Reads a profile of any known format, and notes what was left out. Errors name what is `expected`.
+pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace, Failure> {
     let Imported { mut trace, notes, .. } =
-        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), EXPECTED))?;
+        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
     for note in notes {
         output::note(&format!("note: {}: {note}", path.display()));
     }
@@ -68,7 +68,7 @@ fn limits(kept: &[Ceiling]) -> Ceilings {
 }
 
 fn show(args: &ShowArgs) -> Outcome {
-    let trace = read("FILE", &args.file)?;
+    let trace = read("FILE", &args.file, EXPECTED)?;
     let findings = findings(&trace);
     match args.format {
         Form::Json => output::result(|out| -> Result<(), Failure> {
@@ -128,7 +128,8 @@ fn model(trace: &Trace, findings: &[ProfileFinding]) -> Result<Value, Failure> {
 }
 
 fn diff(args: &DiffArgs) -> Outcome {
-    let (baseline, candidate) = (read("BASELINE", &args.baseline)?, read("CANDIDATE", &args.candidate)?);
+    let (baseline, candidate) =
+        (read("BASELINE", &args.baseline, EXPECTED)?, read("CANDIDATE", &args.candidate, EXPECTED)?);
     let options = DiffOptions { root: args.root.clone(), rope: args.rope, ..DiffOptions::default() };
     let diff = ellwand_trace::diff(&baseline, &candidate, &options)
         .map_err(|error| InputError::new("--root", error.to_string(), "an outermost span of both profiles"))?;
@@ -147,7 +148,7 @@ fn diff(args: &DiffArgs) -> Outcome {
 }
 
 fn export(args: &ExportArgs) -> Outcome {
-    let trace = read("FILE", &args.file)?;
+    let trace = read("FILE", &args.file, EXPECTED)?;
     match &args.output {
         Some(path) => {
             may_write(path, &[&args.file], args.overwrite)?;

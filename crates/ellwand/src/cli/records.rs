@@ -29,7 +29,7 @@ struct Pair {
     cell: String,
     /// Fastest and slowest process over process, and the ratio of the middles.
     ratio: Option<[f64; 3]>,
-    /// Seconds of an iteration in the middle process: baseline, candidate; `None` if there is no ratio.
+    /// Seconds of an iteration, the median over slots as reports show it: baseline, candidate; `None` if there is no ratio.
     seconds: Option<[f64; 2]>,
     /// Which time that is.
     basis: Basis,
@@ -129,20 +129,21 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 }
 
 fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
-    let mut seconds = None;
     // Where a neighbour held up one of the runs its elapsed time says little; but both must be the same kind of time.
     let basis = if before.basis == after.basis { after.basis } else { Basis::Wall };
     let of = |side: &Side<'_>| side.samples.and_then(|samples| processes(samples, basis));
     let (ratio, why_not) = match (of(before), of(after)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
-            seconds = median(&before).zip(median(&after)).map(|(before, after)| [before, after]);
             (ratios(&before, &after), "a time is zero")
         }
         (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
         _ => (None, "it was not measured in both"),
     };
-    let seconds = seconds.filter(|_| ratio.is_some());
+    let typical =
+        |side: &Side<'_>| median(&side.samples?.iter().map(|sample| basis.seconds(sample)).collect::<Vec<_>>());
+    let seconds = typical(before).zip(typical(after)).filter(|_| ratio.is_some());
+    let seconds = seconds.map(|(before, after)| [before, after]);
     Pair { cell: after.cell.clone(), ratio, seconds, basis, why_not, common: true }
 }
 
@@ -187,7 +188,7 @@ impl Pair {
         let judged = if self.basis.is_cpu() { "CPU time" } else { "elapsed time" };
         let both = self
             .seconds
-            .map_or_else(String::new, |seconds| format!(", {} in the middle process, {judged}", against(seconds)));
+            .map_or_else(String::new, |seconds| format!(", {} in the median slot, {judged}", against(seconds)));
         let takes = format!("{}x the time (processes {} to {}){both}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
             word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),
@@ -239,7 +240,20 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::suggestion;
+    use super::{Side, pair, suggestion};
+    use ellwand_core::record::{Basis, Sample};
+
+    #[test]
+    fn the_times_are_those_that_reports_show() {
+        let slot = |(block, wall_ns)| Sample { block, wall_ns, iterations: 1, ..Sample::default() };
+        // Medians of the processes: 100, 300 and 500. Median over slots: 500.
+        let before = [(0, 100), (1, 300), (2, 500), (2, 500), (2, 500)].map(slot);
+        let after = before.map(|sample| Sample { wall_ns: 2 * sample.wall_ns, ..sample });
+        let side = |samples| Side { cell: "w a cpu".into(), caches: None, basis: Basis::Wall, samples };
+        let found = pair(&side(Some(&before)), &side(Some(&after)));
+        assert_eq!(found.ratio.map(|[_, middle, _]| middle), Some(2.0));
+        assert_eq!(found.seconds.map(|both| both.map(|seconds| (seconds * 1e9).round())), Some([500.0, 1000.0]));
+    }
 
     #[test]
     fn noise_suggests_nothing_and_only_what_holds_still_is_the_same() {

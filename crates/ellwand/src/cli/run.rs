@@ -1,14 +1,14 @@
 //! `run`: the sweep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ellwand_bench::guard;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
-use ellwand_core::record::{Outcome as Fate, Run};
+use ellwand_bench::{Blocks, Cell, Effort, Event, Instrument, Plan, resolutions, writer};
+use ellwand_core::record::{Outcome as Fate, Record, Run};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
@@ -53,6 +53,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let this_run = run_line(registry, &args.how, &plan, here, started, line);
     let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
+    let planned = rows(&plan);
     // Measuring ceilings promised something else.
     signals::stop_on_ctrl_c(signals::CELLS_KEPT);
     let interrupted = if args.spans {
@@ -61,7 +62,20 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         measure(registry, &this_run, &args.how, plan, given.as_ref(), &mut record)?
     };
     let path = record.close()?;
-    finish(args, budgets.as_ref(), &path, results, interrupted)
+    finish(args, budgets.as_ref(), &path, results, interrupted.then_some(&planned))
+}
+
+/// The rows that these cells give, as a shard of a sweep lists them.
+pub(super) fn rows(plan: &Plan) -> Vec<String> {
+    let of = |cell: &Cell| -> Vec<String> {
+        cell.implementations.iter().map(|one| row_name(&cell.case.id(), &one.name)).collect()
+    };
+    plan.cells.iter().flat_map(of).collect()
+}
+
+/// A row as `CASE IMPLEMENTATION`.
+pub(super) fn row_name(case: &str, implementation: &str) -> String {
+    format!("{case} {implementation}")
 }
 
 /// The first line of the record of these cells.
@@ -207,7 +221,15 @@ fn may_start_processes() -> bool {
 }
 
 /// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
-fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Results, interrupted: bool) -> Outcome {
+/// `cut` holds the planned rows of a run that was interrupted.
+fn finish(
+    args: &RunArgs,
+    budgets: Option<&Budgets>,
+    path: &Path,
+    results: Results,
+    cut: Option<&Vec<String>>,
+) -> Outcome {
+    let interrupted = cut.is_some();
     let record = writer::read(path)?;
     let measured = record.measurements.iter().map(|measurement| &measurement.outcome);
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
@@ -218,17 +240,19 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
     // And when the new ones are not complete: --resume goes on with them where they are.
     let unfinished = results.replaces() && interrupted;
     let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
+    let options = report::options(&args.reports);
+    let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
+    let print = |record: &Record| match args.format {
+        RunFormat::Junit => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, cut, out)),
+        RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, cut, out)),
+        RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(record), file_of(args)),
+    };
+    if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
+        // What reads the verdicts must not take silence for success.
+        print(&record)?;
+    }
     if !fates.is_empty() {
-        let options = report::options(&args.reports);
-        let printed = match args.format {
-            RunFormat::Junit => {
-                output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, interrupted, out))
-            }
-            RunFormat::Github => {
-                output::result(|out| ci::write_run_github(&record.measurements, &verdicts, interrupted, out))
-            }
-            RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(&record), file_of(args)),
-        };
+        let printed = print(&record);
         if keep_old {
             results.keep_old();
         } else if !unfinished {
@@ -250,6 +274,14 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Resul
         (false, false) => {}
     }
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
+}
+
+/// How many of the planned rows a record has.
+fn done(record: &Record, planned: &[String]) -> usize {
+    let measured = record.measurements.iter().map(|row| row_name(&row.case.id, &row.implementation));
+    let spans = record.spans.iter().map(|row| row_name(&row.case.id, &row.implementation));
+    let there: BTreeSet<String> = measured.chain(spans).collect();
+    planned.iter().filter(|row| there.contains(*row)).count()
 }
 
 pub(super) fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {

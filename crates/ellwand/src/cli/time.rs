@@ -133,12 +133,16 @@ pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
     )
 }
 
+/// About as many runs as the fewest blocks take, after a first run of each command.
+const RUNS: f64 = 20.0;
+
 /// The same for shell commands: a run that lasts until the time is up is killed.
 pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> String {
     let after = human(budget_s);
     let Some(needed_s) = needed_s else {
         return format!(
-            "out of time after {after}: the commands take too long: a first run had not ended by then, and a comparison takes about 20 runs; give them --time for that, or less to do"
+            "out of time after {after}: the commands take too long: a first run had not ended by then, so the time that they need is unknown; try a longer one, such as --time {}, or give them less to do",
+            dense(1.2 * RUNS * budget_s)
         );
     };
     format!(
@@ -204,6 +208,9 @@ mod tests {
         {
             assert_eq!(human(seconds), expected);
         }
+        let commands = too_little_for_commands(1.0, None);
+        assert!(commands.contains("is unknown; try a longer one, such as --time 24s, or"), "{commands}");
+        assert!(!commands.contains("or more"), "{commands}");
         assert!(too_little(20.0, Some(30.0)).contains("which take about 30 s; give it --time 36s"));
     }
 }

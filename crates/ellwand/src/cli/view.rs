@@ -10,6 +10,7 @@ use ellwand_core::InputError;
 use ellwand_page::{Document, Extras};
 use ellwand_profile::{Trace, write_file};
 use ellwand_report::{Options, Report};
+use ellwand_trace::EXPECTED;
 use serde_json::Value;
 
 use super::args::ViewArgs;
@@ -48,8 +49,9 @@ fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
         ellwand_report::html(&report, &mut page)?;
         return Ok(page);
     }
-    let baseline = baseline.map(|path| read("--baseline", path)).transpose()?;
-    Ok(profile_page(&read("FILE", file)?, baseline.as_ref())?)
+    let baseline = baseline.map(|path| read("--baseline", path, EXPECTED)).transpose()?;
+    let trace = read("FILE", file, &format!("a record, {EXPECTED}"))?;
+    Ok(profile_page(&trace, baseline.as_ref())?)
 }
 
 /// The page of a profile, with its findings.
@@ -94,5 +96,19 @@ fn open(path: &Path) {
         Command::new(program).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if started.is_err() {
         output::note(&format!("note: {program} was not found; open the file in a browser"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn what_is_no_file_names_records_too() {
+        let error = page("nosuch".as_ref(), None).unwrap_err().message().unwrap();
+        assert!(
+            error.contains("nosuch: cannot be read") && error.contains("expected a record, Ellwand's JSON"),
+            "{error}"
+        );
     }
 }

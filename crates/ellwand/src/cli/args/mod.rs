@@ -148,6 +148,7 @@ impl Command {
 /// # Errors
 /// What clap says of a line that is no command; also help and the version, which are asked for as such.
 pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
+    let args = &with_negative_values(args)[..];
     let line = command(registry, &axes::asked_about(registry, args));
     let matches = line
         .clone()
@@ -175,16 +176,32 @@ fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     let line = line.mut_subcommand("history", |history| history.mut_subcommand("trend", with_axes));
     #[cfg(feature = "sweep")]
     let line = line.mut_subcommand("sweep", |sweep| sweep.mut_subcommand("plan", with_axes));
-    with_negative_values(line)
+    line
 }
 
-/// `--blocks -1` is a value out of range, not another flag.
-fn with_negative_values(command: clap::Command) -> clap::Command {
-    let negative = |arg: clap::Arg| match arg.is_positional() || !arg.get_action().takes_values() {
-        true => arg,
-        false => arg.allow_negative_numbers(true),
+/// Joins `--time -3s` to `--time=-3s`: no flag begins with a digit, so it is a value, and the parser of the value says what
+/// it expects.
+fn with_negative_values(args: &[OsString]) -> Vec<OsString> {
+    let is_value = |word: &str| {
+        word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     };
-    command.mut_args(negative).mut_subcommands(with_negative_values)
+    // `-o`, but not `-oDIR`, which has its value.
+    let short = |word: &str| word.len() == 2 && word.starts_with('-') && !is_value(word);
+    let is_flag = |word: &str| short(word) || word.starts_with("--") && !word.contains('=');
+    // After `--` all words are values.
+    let (words, rest) = args.split_at(args.iter().position(|word| word == "--").unwrap_or(args.len()));
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        match joined.last_mut() {
+            Some(last) if word.to_str().is_some_and(is_value) && last.to_str().is_some_and(is_flag) => {
+                last.push("=");
+                last.push(word);
+            }
+            _ => joined.push(word.clone()),
+        }
+    }
+    joined.extend_from_slice(rest);
+    joined
 }
 
 #[cfg(test)]
@@ -283,6 +300,22 @@ mod tests {
         let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
         assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
         assert!(compare.limit.limits() == Default::default());
+    }
+
+    #[test]
+    fn a_negative_value_reaches_the_parser_that_says_what_is_expected() {
+        for (line, part) in [
+            ("run double --time -3s", "invalid value '-3s' for '--time <TIME>': expected a time from 100ms to 24h"),
+            ("run double --blocks -1", "invalid value '-1' for '--blocks"),
+            ("compare a b --rope -1%", "invalid value '-1%' for '--rope"),
+            ("run double --once -3", "unexpected value '-3' for '--once'"),
+            ("run double --seed abc", "expected a whole number from 0 to 2^64 - 1"),
+        ] {
+            let error = help(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+        let Ok(Command::Run(run)) = parsed("run double --count -3,4") else { panic!("no run") };
+        assert_eq!(run.how.chosen.selection().axes["count"], "-3,4");
     }
 
     #[test]

@@ -120,7 +120,11 @@ fn write_text(trend: &Trend, machines: &[Machine], args: &TrendArgs, out: &mut d
 }
 
 fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<()> {
-    let against = line.reference.as_ref().map(|name| format!("ratio to {}", clean(name)));
+    // The reference as the user named it: an id with every axis widens the table.
+    let against = line.reference.as_ref().map(|name| match &args.reference {
+        Some(Reference::Pinned { case, implementation }) => format!("ratio to {case}:{implementation}"),
+        _ => format!("ratio to {}", clean(name)),
+    });
     let head = ["commit", "date", "time", "95 % interval"].into_iter().map(str::to_string);
     let head: Vec<String> = head.chain(against.clone()).chain(against.map(|_| "95 % interval".into())).collect();
     let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());

@@ -7,11 +7,13 @@ use ellwand_report::units;
 
 use crate::cli::verdict::percent;
 
-const HEAD: &str = "kernel                        planted decisions slower faster same undecided withheld\
+const KERNEL: &str = "kernel";
+const HEAD: &str = "           planted decisions slower faster same undecided withheld\
 \x20  called slower (95 %)     bias covered  s (median, p90)  cpu s  found by";
 
 pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "{HEAD}")?;
+    let width = certificate.rows.iter().map(|row| row.workload.len()).fold(KERNEL.len(), usize::max);
+    writeln!(out, "{KERNEL:width$} {HEAD}")?;
     for row in &certificate.rows {
         let power = match row.power() {
             Some((share, low, high)) if !selfcheck::is_equal(&row.candidate) => {
@@ -23,7 +25,7 @@ pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Re
             row.found_by.iter().map(|(question, count)| format!("{question} {count}")).collect();
         writeln!(
             out,
-            "{:18} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>14} {:>6}  {}",
+            "{:width$} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>14} {:>6}  {}",
             row.workload,
             planted(&row.candidate, row.percent, row.passes),
             row.decisions,
@@ -157,7 +159,53 @@ fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<
 
 #[cfg(test)]
 mod tests {
-    use super::{Seen, seen, took};
+    use super::{Seen, seen, took, write};
+    use ellwand_bench::selfcheck::{Row, SelfCheck};
+
+    #[test]
+    fn the_columns_of_a_long_name_are_under_their_heads() {
+        let row = Row {
+            workload: "selfcheck-a-long-name".into(),
+            candidate: "plain".into(),
+            percent: 0,
+            passes: 1,
+            decisions: 7,
+            slower: 0,
+            found_by: Default::default(),
+            faster: 0,
+            same: 7,
+            undecided: 0,
+            withheld: 0,
+            failed: 0,
+            covered: None,
+            bias: None,
+            seconds: [1.0, 2.0],
+            blocks: [8.0, 8.0],
+            cpu_s: None,
+        };
+        let certificate = SelfCheck {
+            ellwand: String::new(),
+            revision: None,
+            machine: String::new(),
+            started_unix_ms: 0,
+            load: [None; 2],
+            slot_cost_ns: None,
+            floor: None,
+            resolution_ns: None,
+            rope: 0.01,
+            alpha: 0.01,
+            rows: vec![row],
+            planned: None,
+        };
+        let mut out = Vec::new();
+        write(&certificate, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let [head, row] = [0, 1].map(|line| text.lines().nth(line).unwrap());
+        for (name, value) in [("planted", "equal"), ("decisions", "7")] {
+            let end = head.find(name).unwrap() + name.len();
+            assert!(row[..end].ends_with(value), "{name}\n{head}\n{row}");
+        }
+    }
 
     #[test]
     fn a_kernel_that_is_not_judged_is_named() {

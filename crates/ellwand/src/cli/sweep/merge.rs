@@ -74,19 +74,13 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
         let beyond = || format!("shard {number} is not in the plan");
         let wanted = planned.plan.shards.get(number as usize).ok_or_else(|| anyhow::anyhow!(beyond()))?;
         for file in files {
-            let record = writer::read(&file)?;
-            let of_case = |case: &String| record.measurements.iter().any(|measurement| measurement.case.id == *case);
-            if let Some(lost) = wanted.iter().find(|case| !of_case(case)) {
-                return Err(not_whole(&file, &format!("has no measurement of {lost}")));
-            }
-            if let Some(damage) = record.warnings.first() {
-                return Err(not_whole(&file, &format!("is damaged: {damage}")));
-            }
+            let record = results::whole(&file, wanted).map_err(not_whole)?;
             files_of.push((machine(&record.run), file));
             machines.entry(machine(&record.run)).or_default().push(record);
         }
     }
-    // A machine tries the same implementations for every case of a workload, so that a shard without one of them has lost it.
+    // Older records do not list their rows. A machine tries the same implementations for every case of a workload, so that a
+    // shard without one of them has lost it.
     for (name, records) in &machines {
         let mut files = files_of.iter().filter(|(machine, _)| machine == name).map(|(_, file)| file);
         let tried = tried(records);
@@ -97,10 +91,8 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
                 Some((case, all.difference(names).next()?))
             });
             if let (Some(file), Some((case, name))) = (file, lost) {
-                return Err(not_whole(
-                    file,
-                    &format!("has no measurement of {name} at {case}, which other shards have"),
-                ));
+                let what = format!("has no measurement of {name} at {case}, which other shards have");
+                return Err(not_whole(format!("{} {what}", file.display())));
             }
         }
     }
@@ -108,8 +100,8 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
 }
 
 /// The error about a result of which a part is missing.
-fn not_whole(file: &Path, what: &str) -> Failure {
-    InputError::new("--results", format!("{} {what}", file.display()), "whole results of all shards")
+fn not_whole(problem: String) -> Failure {
+    InputError::new("--results", problem, "whole results of all shards")
         .help("remove the file and submit the shard again")
         .into()
 }

@@ -1,17 +1,20 @@
 //! The directory of results: `CLASS/0003.jsonl` is the record of shard 3. A file appears when it is whole and is never
-//! replaced.
+//! replaced. A copy or a full disk may cut it later; then its shard counts as missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ellwand_core::record::{self, Shard};
+use ellwand_bench::writer;
+use ellwand_core::record::{self, Record, Shard};
 use ellwand_core::{InputError, Run};
 
+use super::plan::Planned;
 use crate::cli::exit::Failure;
+use crate::cli::run::row_name;
 
 /// Results of one class of hardware by the number of their shard. A shard that was run twice has two.
 pub(super) type Class = BTreeMap<u32, Vec<PathBuf>>;
@@ -67,6 +70,60 @@ pub(super) fn shard_of(path: &Path, hash: &str) -> Result<Shard, Failure> {
     Err(InputError::new("--results", problem, expected).help(help).into())
 }
 
+/// Reads the result of a shard with these cases.
+///
+/// # Errors
+/// Why it is not whole. Any outcome of a row will do.
+pub(super) fn whole(path: &Path, cases: &[String]) -> Result<Record, String> {
+    let record = writer::read(path).map_err(|error| error.to_string())?;
+    match lack(&record, cases) {
+        Some(what) => Err(format!("{} {what}", path.display())),
+        None => Ok(record),
+    }
+}
+
+fn lack(record: &Record, cases: &[String]) -> Option<String> {
+    if let Some(damage) = record.warnings.first() {
+        return Some(format!("is damaged: {damage}"));
+    }
+    let measured: BTreeSet<&str> = record.measurements.iter().map(|row| row.case.id.as_str()).collect();
+    let rows: BTreeSet<String> =
+        record.measurements.iter().map(|row| row_name(&row.case.id, &row.implementation)).collect();
+    let planned = record.run.shard.iter().flat_map(|shard| &shard.rows);
+    let case = cases.iter().find(|case| !measured.contains(case.as_str()));
+    let lost = case.or_else(|| planned.into_iter().find(|row| !rows.contains(*row)))?;
+    Some(format!("has no measurement of {lost}"))
+}
+
+/// The shards of a class without a whole result; with the reason for those that have a file. Files in `known` are whole;
+/// the whole ones join them, so that a caller who asks again reads none twice.
+pub(super) fn missing(
+    planned: &Planned,
+    dir: &Path,
+    class: &str,
+    known: &mut BTreeSet<PathBuf>,
+) -> Result<BTreeMap<u32, Option<String>>, Failure> {
+    let mut found = of_class(dir, class, &planned.hash)?;
+    let mut missing = BTreeMap::new();
+    for (number, cases) in (0..).zip(&planned.plan.shards) {
+        let mut reason = None;
+        let is_whole = found.remove(&number).unwrap_or_default().into_iter().any(|file| {
+            known.contains(&file)
+                || match whole(&file, cases) {
+                    Ok(_) => known.insert(file),
+                    Err(why) => {
+                        reason = Some(why);
+                        false
+                    }
+                }
+        });
+        if !is_whole {
+            missing.insert(number, reason);
+        }
+    }
+    Ok(missing)
+}
+
 fn first_line(path: &Path) -> anyhow::Result<Run> {
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
@@ -80,6 +137,16 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(anyhow::Error::from(error).context(format!("{} cannot be read", dir.display())).into()),
     }
+}
+
+/// Makes room for a new result where the old one is not whole. Returns where the old one is now.
+pub(super) fn set_aside(path: &Path, cases: &[String]) -> io::Result<Option<PathBuf>> {
+    if !path.exists() || whole(path, cases).is_ok() {
+        return Ok(None);
+    }
+    let aside = path.with_extension("incomplete");
+    fs::rename(path, &aside)?;
+    Ok(Some(aside))
 }
 
 /// Puts a whole record into its place, unless another task was first; returns whether it is there now. On any end the
@@ -108,6 +175,11 @@ fn same_file(one: &Path, other: &Path) -> io::Result<bool> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::cli::recording::first_line;
+    use ellwand_bench::Effort;
+    use ellwand_core::implementation::Parallelism;
+    use ellwand_core::record::{CaseRecord, Measurement, Outcome};
+    use ellwand_core::{Caches, Case, Environment, Work};
 
     #[test]
     fn the_first_result_of_a_shard_stays() {
@@ -119,6 +191,57 @@ mod tests {
         assert!(!place(&other, &to).unwrap());
         assert_eq!(fs::read_to_string(&to).unwrap(), "one");
         assert_eq!(entries(dir.path()).unwrap(), [to]);
+    }
+
+    #[test]
+    fn a_result_that_lost_a_row_is_not_whole_and_makes_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0000.jsonl");
+        let case = Case::new("w", vec![("n".into(), 1.into())]);
+        let row = |name: &str| Measurement {
+            case: CaseRecord::new(&case, |_| ""),
+            implementation: name.into(),
+            device: "cpu".into(),
+            parallelism: Parallelism::Single,
+            caches: Caches::Warm,
+            what_ran: String::new(),
+            baseline: "a".into(),
+            work: Work::items("row", 1),
+            // Any outcome makes a row.
+            outcome: Outcome::Failed { error: "x".into() },
+            check: None,
+            prepare_ns: None,
+            first_run_ns: None,
+            samples: Vec::new(),
+            basis: None,
+            settling: None,
+            resolution_ns: None,
+            readings: Vec::new(),
+            warnings: Vec::new(),
+            session: 0,
+        };
+        let rows = ["a", "b"].map(|name| row_name("w/n=1", name)).to_vec();
+        let shard = Shard { plan: "x".into(), number: 0, class: "c".into(), host: "h".into(), task: None, rows };
+        let run = first_line(Environment::default(), Effort::Quick.settings(), 0, 0, Vec::new());
+        let mut record = writer::Writer::create(&path, &Run { shard: Some(shard), ..run }).unwrap();
+        ["a", "b"].iter().for_each(|name| record.measurement(&row(name)).unwrap());
+        drop(record);
+        let cases = ["w/n=1".to_string()];
+        assert!(whole(&path, &cases).is_ok());
+        assert_eq!(set_aside(&path, &cases).unwrap(), None);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        for (cut, why) in [
+            (lines[..2].concat(), "0000.jsonl has no measurement of w/n=1 b"),
+            (lines[..1].concat(), "0000.jsonl has no measurement of w/n=1"),
+            (text[..text.len() - 9].to_string(), "0000.jsonl is damaged: line 3 was cut off"),
+        ] {
+            fs::write(&path, cut).unwrap();
+            let said = whole(&path, &cases).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+        assert_eq!(set_aside(&path, &cases).unwrap(), Some(dir.path().join("0000.incomplete")));
+        assert!(!path.exists());
     }
 
     #[test]

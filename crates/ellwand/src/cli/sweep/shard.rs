@@ -29,6 +29,8 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     let there = results::path(&dir, &args.class, number);
     if there.exists() {
         results::shard_of(&there, &planned.hash)?;
+    }
+    if there.exists() && results::whole(&there, &planned.plan.shards[number as usize]).is_ok() {
         let finished = format!("shard {number} has a result: {}", there.display());
         if args.shard_from_env {
             // A task that was requeued after it had finished.
@@ -106,7 +108,8 @@ pub(super) fn measured(
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
     let host = host();
     let partial = home.join(format!(".{number:04}.{host}-{}.partial", std::process::id()));
-    let shard = Shard { plan: planned.hash.clone(), number, class: class.into(), host, task: task() };
+    let rows = measure::rows(&cells);
+    let shard = Shard { plan: planned.hash.clone(), number, class: class.into(), host, task: task(), rows };
     let run = Run { shard: Some(shard), ..measure::run_line(&registry, how, &cells, here, started, line) };
     let mut record = Recording::open(&partial, &run, false, false)?;
     let interrupted = measure::measure(&registry, &run, how, cells, given.as_ref(), &mut record);
@@ -114,6 +117,13 @@ pub(super) fn measured(
     if !matches!(interrupted, Ok(false)) {
         let _ = fs::remove_file(&written);
         return interrupted.map(|_| Exit::Interrupted);
+    }
+    let stuck = || format!("{} is not whole and cannot be renamed", to.display());
+    if let Some(aside) = results::set_aside(&to, wanted).with_context(stuck)? {
+        output::note(&format!(
+            "note: the earlier result of shard {number} was not whole; it is now {}",
+            aside.display()
+        ));
     }
     finish(&written, &to, number)
 }

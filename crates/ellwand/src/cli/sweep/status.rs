@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::plan::{Planned, read};
 use super::queue::{self, Queued};
-use super::{ranges, results, submit};
+use super::{ranges, results};
 use crate::cli::args::{Form, StatusArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::{output, signals};
@@ -30,17 +30,19 @@ struct Class {
     pending: Vec<u32>,
     /// Why tasks are pending.
     reasons: BTreeSet<String>,
-    /// Without a result and without a task in the queue.
+    /// Without a whole result and without a task in the queue.
     missing: Vec<u32>,
+    /// Why results that have a file are not whole.
+    incomplete: Vec<String>,
 }
 
 pub(super) fn status(args: &StatusArgs) -> Outcome {
     let planned = read(&args.place.plan)?;
     let dir = args.place.results();
     let stop = signals::stop_on_ctrl_c(signals::TASKS_GO_ON);
-    let mut silent = 0;
+    let (mut silent, mut known) = (0, BTreeSet::new());
     let (classes, unanswered) = loop {
-        let (classes, unanswered) = look(&planned, &dir)?;
+        let (classes, unanswered) = look(&planned, &dir, &mut known)?;
         silent = if unanswered.is_some() { silent + 1 } else { 0 };
         let waits = unanswered.is_some() || classes.iter().any(|class| class.running.len() + class.pending.len() > 0);
         let open = classes.iter().any(|class| class.finished < planned.plan.shards.len());
@@ -64,8 +66,8 @@ pub(super) fn status(args: &StatusArgs) -> Outcome {
     Ok(if args.wait && incomplete { Exit::Error } else { Exit::Ok })
 }
 
-/// All classes, and the words of a scheduler that gave no answer.
-fn look(planned: &Planned, dir: &Path) -> Result<(Vec<Class>, Option<String>), Failure> {
+/// All classes, and the words of a scheduler that gave no answer. Results that are `known` to be whole are not read again.
+fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(Vec<Class>, Option<String>), Failure> {
     let submissions = queue::submissions(dir, &planned.hash)?;
     // The queue first: a task that ends in between has its result then.
     let (queued, unanswered) = match queue::queued(&submissions) {
@@ -75,14 +77,16 @@ fn look(planned: &Planned, dir: &Path) -> Result<(Vec<Class>, Option<String>), F
     let names: BTreeSet<String> =
         results::classes(dir)?.into_iter().chain(submissions.into_iter().map(|one| one.class)).collect();
     let classes = names.into_iter().map(|name| {
-        let open = submit::missing(planned, dir, &name)?;
+        let lacking = results::missing(planned, dir, &name, known)?;
+        let open: Vec<u32> = lacking.keys().copied().collect();
         let finished = planned.plan.shards.len() - open.len();
         let tasks: Vec<&Queued> =
             queued.iter().filter(|task| task.class == name && open.contains(&task.shard)).collect();
         let of = |running: bool| tasks.iter().filter(|task| task.running == running).map(|task| task.shard).collect();
         let missing = open.iter().filter(|shard| tasks.iter().all(|task| task.shard != **shard)).copied().collect();
         let reasons = tasks.iter().filter(|task| !task.running).map(|task| task.reason.clone()).collect();
-        Ok(Class { name, finished, running: of(true), pending: of(false), reasons, missing })
+        let incomplete = lacking.into_values().flatten().collect();
+        Ok(Class { name, finished, running: of(true), pending: of(false), reasons, missing, incomplete })
     });
     Ok((classes.collect::<Result<_, Failure>>()?, unanswered))
 }
@@ -106,6 +110,9 @@ fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io:
         let shards = ranges(class.missing.iter().copied());
         writeln!(out, "missing of {}: {shards}; `sweep submit` submits them again", class.name)?;
     }
+    for why in classes.iter().flat_map(|class| &class.incomplete) {
+        writeln!(out, "incomplete: {why}")?;
+    }
     Ok(())
 }
 
@@ -113,7 +120,7 @@ fn write_json(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::
     let rows = classes.iter().map(|class| {
         json!({
             "class": class.name, "finished": class.finished, "running": class.running, "pending": class.pending,
-            "reasons": class.reasons, "missing": class.missing,
+            "reasons": class.reasons, "missing": class.missing, "incomplete": class.incomplete,
         })
     });
     let rows: Vec<_> = rows.collect();

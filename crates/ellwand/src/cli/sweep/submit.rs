@@ -1,5 +1,6 @@
 //! `sweep submit`: runs the shards that have no result, on this machine or as job arrays of Slurm.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,15 @@ pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) ->
     }
 }
 
-/// Shards of a class that have no result.
-pub(super) fn missing(planned: &Planned, dir: &Path, class: &str) -> Result<Vec<u32>, Failure> {
-    let there = results::of_class(dir, class, &planned.hash)?;
-    Ok((0..planned.shards()).filter(|number| !there.contains_key(number)).collect())
+/// Shards of a class that have no whole result. Notes which of them have a part of one.
+fn missing(planned: &Planned, dir: &Path, class: &str) -> Result<Vec<u32>, Failure> {
+    let missing = results::missing(planned, dir, class, &mut BTreeSet::new())?;
+    for (number, why) in &missing {
+        if let Some(why) = why {
+            output::note(&format!("note: shard {number} is measured again: {why}"));
+        }
+    }
+    Ok(missing.into_keys().collect())
 }
 
 fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, line: &[String]) -> Outcome {
