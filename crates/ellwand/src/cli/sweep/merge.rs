@@ -1,7 +1,7 @@
 //! `sweep merge`: checks the results of a plan and joins those of one machine to a record, as if one command had been resumed
 //! again and again. Results of different machines never share a record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -69,31 +69,13 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
         }
         output::note(&format!("warning: {what}"));
     }
-    let (mut machines, mut files_of) = (Machines::new(), Vec::new());
+    let mut machines = Machines::new();
     for (number, files) in found {
         let beyond = || format!("shard {number} is not in the plan");
         let wanted = planned.plan.shards.get(number as usize).ok_or_else(|| anyhow::anyhow!(beyond()))?;
         for file in files {
             let record = results::whole(&file, wanted).map_err(not_whole)?;
-            files_of.push((machine(&record.run), file));
             machines.entry(machine(&record.run)).or_default().push(record);
-        }
-    }
-    // Older records do not list their rows. A machine tries the same implementations for every case of a workload, so that a
-    // shard without one of them has lost it.
-    for (name, records) in &machines {
-        let mut files = files_of.iter().filter(|(machine, _)| machine == name).map(|(_, file)| file);
-        let tried = tried(records);
-        for record in records {
-            let (file, here) = (files.next(), tried_by_case(record));
-            let lost = here.iter().find_map(|(case, names)| {
-                let all = tried.get(workload(case))?;
-                Some((case, all.difference(names).next()?))
-            });
-            if let (Some(file), Some((case, name))) = (file, lost) {
-                let what = format!("has no measurement of {name} at {case}, which other shards have");
-                return Err(not_whole(format!("{} {what}", file.display())));
-            }
         }
     }
     Ok(machines)
@@ -102,31 +84,8 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
 /// The error about a result of which a part is missing.
 fn not_whole(problem: String) -> Failure {
     InputError::new("--results", problem, "whole results of all shards")
-        .help("remove the file and submit the shard again")
+        .help("`sweep submit` measures the shard again")
         .into()
-}
-
-/// The workload of a case's id.
-fn workload(case: &str) -> &str {
-    case.split('/').next().unwrap_or(case)
-}
-
-/// The implementations that have a row, by case.
-fn tried_by_case(record: &Record) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut tried: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for row in &record.measurements {
-        tried.entry(&row.case.id).or_default().insert(&row.implementation);
-    }
-    tried
-}
-
-/// The implementations that have a row, by workload.
-fn tried(records: &[Record]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut tried: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for row in records.iter().flat_map(|record| &record.measurements) {
-        tried.entry(workload(&row.case.id)).or_default().insert(&row.implementation);
-    }
-    tried
 }
 
 /// Digest of what makes two hosts one machine: processor, system and devices. The fingerprint alone knows no GPU.

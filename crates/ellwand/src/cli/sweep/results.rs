@@ -175,11 +175,6 @@ fn same_file(one: &Path, other: &Path) -> io::Result<bool> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::cli::recording::first_line;
-    use ellwand_bench::Effort;
-    use ellwand_core::implementation::Parallelism;
-    use ellwand_core::record::{CaseRecord, Measurement, Outcome};
-    use ellwand_core::{Caches, Case, Environment, Work};
 
     #[test]
     fn the_first_result_of_a_shard_stays() {
@@ -191,57 +186,6 @@ mod tests {
         assert!(!place(&other, &to).unwrap());
         assert_eq!(fs::read_to_string(&to).unwrap(), "one");
         assert_eq!(entries(dir.path()).unwrap(), [to]);
-    }
-
-    #[test]
-    fn a_result_that_lost_a_row_is_not_whole_and_makes_room() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("0000.jsonl");
-        let case = Case::new("w", vec![("n".into(), 1.into())]);
-        let row = |name: &str| Measurement {
-            case: CaseRecord::new(&case, |_| ""),
-            implementation: name.into(),
-            device: "cpu".into(),
-            parallelism: Parallelism::Single,
-            caches: Caches::Warm,
-            what_ran: String::new(),
-            baseline: "a".into(),
-            work: Work::items("row", 1),
-            // Any outcome makes a row.
-            outcome: Outcome::Failed { error: "x".into() },
-            check: None,
-            prepare_ns: None,
-            first_run_ns: None,
-            samples: Vec::new(),
-            basis: None,
-            settling: None,
-            resolution_ns: None,
-            readings: Vec::new(),
-            warnings: Vec::new(),
-            session: 0,
-        };
-        let rows = ["a", "b"].map(|name| row_name("w/n=1", name)).to_vec();
-        let shard = Shard { plan: "x".into(), number: 0, class: "c".into(), host: "h".into(), task: None, rows };
-        let run = first_line(Environment::default(), Effort::Quick.settings(), 0, 0, Vec::new());
-        let mut record = writer::Writer::create(&path, &Run { shard: Some(shard), ..run }).unwrap();
-        ["a", "b"].iter().for_each(|name| record.measurement(&row(name)).unwrap());
-        drop(record);
-        let cases = ["w/n=1".to_string()];
-        assert!(whole(&path, &cases).is_ok());
-        assert_eq!(set_aside(&path, &cases).unwrap(), None);
-        let text = fs::read_to_string(&path).unwrap();
-        let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        for (cut, why) in [
-            (lines[..2].concat(), "0000.jsonl has no measurement of w/n=1 b"),
-            (lines[..1].concat(), "0000.jsonl has no measurement of w/n=1"),
-            (text[..text.len() - 9].to_string(), "0000.jsonl is damaged: line 3 was cut off"),
-        ] {
-            fs::write(&path, cut).unwrap();
-            let said = whole(&path, &cases).unwrap_err();
-            assert!(said.contains(why), "{said}");
-        }
-        assert_eq!(set_aside(&path, &cases).unwrap(), Some(dir.path().join("0000.incomplete")));
-        assert!(!path.exists());
     }
 
     #[test]
