@@ -46,8 +46,8 @@ def _kept(measure: F) -> F:
         try:
             outcome = measure(*args, **kwargs)
         except Exception as error:
-            # Without its frames, which hold the caller's data.
-            _outcomes.append(EllwandError(*error.args) if isinstance(error, EllwandError) else error.with_traceback(None))
+            # By its message: the exception itself holds frames, and need not be picklable.
+            _outcomes.append(EllwandError(str(error)))
             raise
         _outcomes.append(outcome)
         return outcome
@@ -173,10 +173,11 @@ def _call_of(
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     main = _call.main_file()
-    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), main, package, list(sys.argv), list(_outcomes))
+    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), main, package, list(sys.argv), [])
     try:
         blob, travels = _call.pickled((functions, args, kwargs))
-        return replace(call, blob=blob, travels=travels)
+        # Only a script that runs again needs them.
+        return replace(call, blob=blob, travels=travels, earlier=list(_outcomes) if main and b"__main__" in blob else [])
     except Exception as error:
         return replace(call, refused=describe(error).splitlines()[0])
 
