@@ -90,27 +90,40 @@ extern "C" __launch_bounds__(256, 4) __global__ void softmax_rows(const float* s
     }
 }
 
-// Copies 64 rows of `head` values to shared memory with `pitch` values per row; rows and values beyond the end are
-// zeros.
-template <int HEAD> __device__ __forceinline__ void rows_to(float* to, const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
-    constexpr u32 pitch = HEAD + 4, fours = HEAD / 4;
-    for (u32 at = threadIdx.x; at < 64 * fours; at += 256) {
-        const u32 row = at / fours, e = at % fours * 4;
-        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (first + row < end) {
-            const float* const x = from + (first + row) * row_step;
-            if (wide && e + 4 <= head) {
-                v = *reinterpret_cast<const float4*>(x + e);
-            } else {
-                if (e < head) v.x = x[e];
-                if (e + 1 < head) v.y = x[e + 1];
-                if (e + 2 < head) v.z = x[e + 2];
-                if (e + 3 < head) v.w = x[e + 3];
+// A thread's part of 64 rows of `head` values, on its way to shared memory with `pitch` values per row; rows and values
+// beyond the end are zeros.
+template <int HEAD> struct Rows {
+    static constexpr u32 pitch = HEAD + 4, fours = HEAD / 4, pieces = 64 * fours / 256;
+    float4 own[pieces];
+
+    __device__ __forceinline__ void read(const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
+#pragma unroll
+        for (u32 i = 0; i < pieces; ++i) {
+            const u32 at = threadIdx.x + i * 256, row = at / fours, e = at % fours * 4;
+            float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (first + row < end) {
+                const float* const x = from + (first + row) * row_step;
+                if (wide && e + 4 <= head) {
+                    v = *reinterpret_cast<const float4*>(x + e);
+                } else {
+                    if (e < head) v.x = x[e];
+                    if (e + 1 < head) v.y = x[e + 1];
+                    if (e + 2 < head) v.z = x[e + 2];
+                    if (e + 3 < head) v.w = x[e + 3];
+                }
             }
+            own[i] = v;
         }
-        *reinterpret_cast<float4*>(to + row * pitch + e) = v;
     }
-}
+
+    __device__ __forceinline__ void keep(float* to) const {
+#pragma unroll
+        for (u32 i = 0; i < pieces; ++i) {
+            const u32 at = threadIdx.x + i * 256;
+            *reinterpret_cast<float4*>(to + at / fours * pitch + at % fours * 4) = own[i];
+        }
+    }
+};
 
 #define PARAMETERS                                                                                                       \
     const float *q, const float *k, const float *v, float *out, const i64 *lengths, u32 n, u32 head, u32 group, u32 sees, \
@@ -119,18 +132,30 @@ template <int HEAD> __device__ __forceinline__ void rows_to(float* to, const flo
 
 template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     constexpr u32 pitch = HEAD + 4, p_pitch = 68, columns = HEAD / 16;
+    // Scores of wide heads leave no registers for values.
+    constexpr bool early = HEAD < 128;
     SHARED_BYTES(shared);
     float* const queries = reinterpret_cast<float*>(shared);
     float* const keys = queries + 64 * pitch;
     float* const weights = keys + 64 * pitch;
     const u32 t = threadIdx.x, tx = t % 16, ty = t / 16;
-    // Under a causal mask the last queries see the most keys, so they start first.
-    const u32 first = (gridDim.x - 1 - blockIdx.x) * 64, h = blockIdx.y, sequence = blockIdx.z;
+    // Under a causal mask the last queries see the most keys, so those of all heads start first.
+    const u32 first = (gridDim.z - 1 - blockIdx.z) * 64, h = blockIdx.x, sequence = blockIdx.y;
     q += sequence * q_batch + h * q_head;
     k += sequence * k_batch + h / group * k_head;
     v += sequence * k_batch + h / group * k_head;
     out += sequence * out_batch + h * out_head;
-    rows_to<HEAD>(queries, q, q_row, first, n, head, wide);
+    const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
+    // Keys and values are read one step ahead: while those before them are used.
+    Rows<HEAD> ahead;
+    {
+        Rows<HEAD> own;
+        own.read(q, q_row, first, n, head, wide);
+        ahead.read(k, k_row, 0, end, head, wide);
+        own.keep(queries);
+    }
+    // Warps whose queries are all beyond the end only carry keys and values.
+    const bool works = first + t / 32 * 8 < n;
     float sums[4][columns], top[4], total[4];
     u32 visible[4];
 #pragma unroll
@@ -141,11 +166,11 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
 #pragma unroll
         for (u32 c = 0; c < columns; ++c) sums[i][c] = 0.0f;
     }
-    const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
     for (u32 start = 0; start < end; start += 64) {
         // All threads have read the previous step's values.
         __syncthreads();
-        rows_to<HEAD>(keys, k, k_row, start, end, head, wide);
+        ahead.keep(keys);
+        if (early) ahead.read(v, k_row, start, end, head, wide);
         __syncthreads();
         float scores[4][4];
 #pragma unroll
@@ -153,7 +178,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) scores[i][j] = 0.0f;
 #pragma unroll 4
-        for (u32 e = 0; e < HEAD; e += 4) {
+        for (u32 e = 0; e < (works ? HEAD : 0); e += 4) {
             float4 x[4], y[4];
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
@@ -195,12 +220,15 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
 #pragma unroll
             for (u32 c = 0; c < columns; ++c) sums[i][c] *= factor;
         }
+        if (!early) ahead.read(v, k_row, start, end, head, wide);
         // All threads have read the keys. The weights of a row stay in the 16 lanes that computed them.
         __syncthreads();
-        rows_to<HEAD>(keys, v, k_row, start, end, head, wide);
+        ahead.keep(keys);
+        ahead.read(k, k_row, start + 64, end, head, wide);
         __syncthreads();
+        const u32 some = works ? min(end - start, 64u) : 0;
 #pragma unroll 2
-        for (u32 j = 0; j < 64; j += 4) {
+        for (u32 j = 0; j < some; j += 4) {
             float4 w[4];
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) w[i] = *reinterpret_cast<const float4*>(weights + (ty * 4 + i) * p_pitch + j);

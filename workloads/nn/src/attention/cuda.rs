@@ -48,7 +48,7 @@ impl Kernels for Cuda {
         args.extend([lengths, whole(s.sequence), whole(s.head()), whole(s.heads / s.kv_heads)]);
         args.extend([sees, Arg::U32(u32::from(wide)), Arg::F32(scale as f32)]);
         args.extend([q, k, out].iter().flat_map(|place| place.steps().map(|step| Arg::U64(step as u64))));
-        let blocks = [s.sequence.div_ceil(TILE), s.heads, s.batch].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let blocks = [s.heads, s.batch, s.sequence.div_ceil(TILE)].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         if s.batch > 65_535 {
             let problem = format!("{} sequences; a grid takes 65535", s.batch);
             return Err(GpuError::Call { call: "cuLaunchKernel", problem });
