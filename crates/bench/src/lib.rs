@@ -23,6 +23,7 @@ mod error_rates;
 mod flush;
 pub mod guard;
 pub mod hard;
+mod kernels;
 pub mod machine;
 pub mod measure;
 mod one_clock;

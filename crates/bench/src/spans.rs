@@ -13,6 +13,7 @@ use ellwand_profile::{FrameRow, ROOM_NAME, Session, Trace, span};
 
 use crate::arm::{Arm, Judge};
 use crate::check::{self, Task};
+use crate::kernels;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 use ellwand_core::error::DeviceError;
@@ -251,12 +252,20 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     take_room_out(&mut spans.iteration_ns, &mut spans.nodes);
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
+    spans.nodes.extend(kernels::components(&spans.device, &windows(trace), &trace.activities));
     spans.dropped = trace.dropped();
     spans.open = trace.open();
     if trace.dropped_details() > 0 {
         let spans_without = trace.dropped_details();
         spans.warnings.push(format!("{spans_without} spans lost their counters: rates of components are too low"));
     }
+}
+
+/// Start and end of every iteration in nanoseconds since the recording began.
+fn windows(trace: &Trace) -> Vec<(f64, f64)> {
+    let all = trace.lanes.iter().flat_map(|lane| &lane.spans);
+    let iterations = all.filter(|span| trace.name(span) == ITERATION && !span.is_open());
+    iterations.map(|span| (trace.since_start_ns(span.start), trace.since_start_ns(span.end))).collect()
 }
 
 /// Removes the time in which the recorder grew its buffer from all enclosing nodes: it is not a component.

@@ -69,7 +69,7 @@ pub struct SpanNode {
     /// True if the spans are on the thread that called the implementation, inside its elapsed time; those of other
     /// threads run at the same time.
     pub calling: bool,
-    /// Threads that recorded such spans.
+    /// Threads that recorded such spans; 0 for what a device did.
     pub lanes: u32,
     /// Calls in all iterations together.
     pub calls: u64,

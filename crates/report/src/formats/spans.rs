@@ -70,6 +70,7 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     if rows.iter().any(|row| !row.calling) {
         let threads = |row: &SpanRow| match (row.calling, row.threads) {
             (true, _) => "caller".to_string(),
+            (false, 0) => "device".to_string(),
             (false, 1) => "1 other".to_string(),
             (false, threads) => format!("{threads} others"),
         };
@@ -100,8 +101,11 @@ fn terms(table: &SpanTable) -> String {
         let added = table.overhead_share.map_or_else(String::new, |share| format!(" ({} of it)", small(share)));
         parts.push(format!("{} spans per iteration at {} per span{added}", count(spans), human(cost, "s")));
     }
-    if table.rows.iter().any(|row| !row.calling) {
+    if table.rows.iter().any(|row| !row.calling && row.threads > 0) {
         parts.push("times of other threads are summed over threads and overlap the caller's".to_string());
+    }
+    if table.rows.iter().any(|row| !row.calling && row.threads == 0) {
+        parts.push("times on the device overlap the caller's, who waits for it".to_string());
     }
     parts.join(" · ")
 }

@@ -75,9 +75,9 @@ pub struct SpanRow {
     /// Source location (`file:line`).
     pub at: String,
     /// True if it is on the calling thread, inside the time of the iteration; otherwise it ran at the same time on
-    /// others.
+    /// others or on a device.
     pub calling: bool,
-    /// Number of threads that ran it.
+    /// Number of threads that ran it; 0 for a device.
     pub threads: u32,
     /// Calls per iteration.
     pub calls: f64,
@@ -240,7 +240,11 @@ fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns * 1e-9);
     SpanRow {
         path: node.path.iter().map(|name| crate::units::clean(name)).collect(),
-        at: crate::units::clean(&format!("{}:{}", node.file, node.line)),
+        at: if node.file.is_empty() {
+            String::new()
+        } else {
+            crate::units::clean(&format!("{}:{}", node.file, node.line))
+        },
         calling: node.calling,
         threads: node.lanes,
         calls: per_iteration(node.calls as f64),

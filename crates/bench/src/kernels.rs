@@ -1,0 +1,116 @@
+//! Components on a device: what it did during each recorded iteration, by its own records.
+
+use std::collections::BTreeMap;
+
+use ellwand_core::device::Activity;
+use ellwand_core::record::SpanNode;
+use ellwand_core::stats::{median, quantile};
+
+/// The operations of a device as components: a row for the device and one for each kernel or kind of copy inside it.
+///
+/// `iterations` are start and end in nanoseconds since the recording began. An operation belongs to the last iteration
+/// that began before its middle: the clocks of host and device agree to microseconds only, and every iteration waits for
+/// the device. What ran before the first one is left out.
+pub(crate) fn components(device: &str, iterations: &[(f64, f64)], activities: &[Activity]) -> Vec<SpanNode> {
+    let mut by_name: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    for activity in activities.iter().filter(|activity| !activity.call) {
+        let middle = activity.start_ns as f64 + activity.ns as f64 / 2.0;
+        let began = iterations.partition_point(|(start, _)| *start <= middle);
+        if let Some(iteration) = began.checked_sub(1) {
+            by_name.entry(&activity.name).or_default().push((iteration, activity.ns as f64));
+        }
+    }
+    if by_name.is_empty() {
+        return Vec::new();
+    }
+    let root = vec![format!("on {device}")];
+    let mut children: Vec<SpanNode> = by_name
+        .into_iter()
+        .map(|(name, calls)| {
+            let mut total_ns = vec![0.0; iterations.len()];
+            calls.iter().for_each(|(iteration, ns)| total_ns[*iteration] += ns);
+            let path = [&root[..], &[name.to_string()]].concat();
+            let times: Vec<f64> = calls.iter().map(|(_, ns)| *ns).collect();
+            SpanNode {
+                self_ns: total_ns.clone(),
+                call_min_ns: quantile(&times, 0.0),
+                call_median_ns: median(&times),
+                call_p99_ns: quantile(&times, 0.99),
+                call_max_ns: quantile(&times, 1.0),
+                ..node(path, times.len() as u64, total_ns)
+            }
+        })
+        .collect();
+    let sum = |node: &SpanNode| node.total_ns.iter().sum::<f64>();
+    children.sort_by(|a, b| sum(b).total_cmp(&sum(a)));
+    let mut all = vec![0.0; iterations.len()];
+    for child in &children {
+        all.iter_mut().zip(&child.total_ns).for_each(|(all, ns)| *all += ns);
+    }
+    let calls = children.iter().map(|child| child.calls).sum();
+    let nothing = vec![0.0; iterations.len()];
+    let whole = SpanNode { self_ns: nothing, ..node(root, calls, all) };
+    std::iter::once(whole).chain(children).collect()
+}
+
+/// A node on no thread of the process.
+fn node(path: Vec<String>, calls: u64, total_ns: Vec<f64>) -> SpanNode {
+    SpanNode {
+        path,
+        file: String::new(),
+        line: 0,
+        calling: false,
+        lanes: 0,
+        calls,
+        total_ns,
+        self_ns: Vec::new(),
+        call_min_ns: None,
+        call_median_ns: None,
+        call_p99_ns: None,
+        call_max_ns: None,
+        bytes: 0,
+        items: 0,
+        flops: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(name: &str, start_ns: i64, ns: u64) -> Activity {
+        let lane = "stream 13".to_string();
+        Activity { name: name.into(), lane, start_ns, ns, corr: 1, call: false, detail: String::new() }
+    }
+
+    #[test]
+    fn kernels_are_summed_by_name_in_the_iteration_they_ran_in() {
+        let iterations = [(100.0, 190.0), (200.0, 290.0)];
+        let launch = Activity { call: true, ..ran("cuLaunchKernel", 101, 5) };
+        let activities = [
+            ran("before", 10, 20),
+            launch,
+            // Its clock is behind by a little.
+            ran("short", 98, 10),
+            ran("long", 110, 50),
+            ran("short", 165, 20),
+            ran("long", 210, 70),
+        ];
+        let nodes = components("cuda:0", &iterations, &activities);
+        let rows: Vec<_> = nodes.iter().map(|n| (n.path.join("/"), n.calls, &n.total_ns[..], &n.self_ns[..])).collect();
+        let expected: [(&str, u64, &[f64], &[f64]); 3] = [
+            ("on cuda:0", 4, &[80.0, 70.0], &[0.0, 0.0]),
+            ("on cuda:0/long", 2, &[50.0, 70.0], &[50.0, 70.0]),
+            ("on cuda:0/short", 2, &[30.0, 0.0], &[30.0, 0.0]),
+        ];
+        assert_eq!(rows, expected.map(|(path, calls, total, own)| (path.to_string(), calls, total, own)));
+        assert_eq!((nodes[2].call_min_ns, nodes[2].call_median_ns), (Some(10.0), Some(15.0)));
+        assert!(nodes.iter().all(|node| !node.calling && node.lanes == 0));
+    }
+
+    #[test]
+    fn a_device_without_records_has_no_rows() {
+        assert!(components("cuda:0", &[(0.0, 1.0)], &[]).is_empty());
+        assert!(components("cuda:0", &[], &[ran("kernel", 5, 5)]).is_empty());
+    }
+}
