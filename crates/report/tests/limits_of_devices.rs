@@ -103,6 +103,8 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
             Some(Lever::Residency),
         ),
         (ran(moved(large), at(1e12), 1e-6, 1.0), Limit::Unexplained, Some(Lever::Tuning)),
+        // Four times a launch, of which its bytes explain more.
+        (ran(moved(24 * MIB), 8e-6, 1e-6, 1.0), Limit::Unexplained, Some(Lever::Tuning)),
         (ran(moved(large), at(6e12), 1e-6, 1.0), Limit::AboveCeiling, None),
     ];
     for (index, (measurement, limit, lever)) in cases.iter().enumerate() {

@@ -139,9 +139,7 @@ impl Diagnosis {
         let share = || human(self.share, "1");
         let close = self.share >= CLOSE;
         match self.limit {
-            Limit::Memory if close => "it moves the required bytes at close to the measured bandwidth".into(),
             Limit::Memory => format!("it moves the required bytes at {} of the measured bandwidth", share()),
-            Limit::Compute if close => "it does the required operations at close to the measured peak".into(),
             Limit::Compute => format!("it does the required operations at {} of the measured peak", share()),
             Limit::Latency => "each load waits for the one before".into(),
             Limit::Overhead if self.share * CALLS >= 1.0 => {
