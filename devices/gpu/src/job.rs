@@ -219,8 +219,13 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
-        let kernels: Vec<String> =
-            self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();
+        let mut kernels: Vec<String> = Vec::new();
+        for (kernel, ..) in &self.launches {
+            // What several launches have in common is said once.
+            let whole = format!("{} ({})", kernel.name, kernel.resources);
+            let known = kernels.contains(&whole);
+            kernels.push(if known { kernel.name.clone() } else { whole });
+        }
         let graph = if self.graph.is_some() { "a graph of " } else { "" };
         let carried = if self.carried.is_some() { "transfers and " } else { "" };
         format!("{}: {carried}{graph}{}", self.gpu.about(), kernels.join(", "))
