@@ -92,10 +92,10 @@ fn a_quick_part_is_packed_and_few_where_there_is_little_time() {
     let folder = Folder::new("quick", r#"echo "$@" > "$here/asked-for""#);
     ended(&folder.script(48, &["aa-1"]).output().unwrap());
     assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
-    assert!(folder.text("bin/asked-for").contains("--sequence 225,226"), "{}", folder.text("bin/asked-for"));
+    assert!(folder.text("bin/asked-for").contains("--sequence 2025,2026"), "{}", folder.text("bin/asked-for"));
     assert_eq!(folder.packed("./parts.tsv"), folder.text("results/parts.tsv"));
     ended(&folder.script(570, &["aa-2"]).output().unwrap());
-    let all: Vec<String> = (250..275).map(|length: u32| length.to_string()).collect();
+    let all: Vec<String> = (2050..2075).map(|length: u32| length.to_string()).collect();
     assert!(folder.text("bin/asked-for").contains(&format!("--sequence {} ", all.join(","))));
     assert_eq!(status_of(&folder.packed("./parts.tsv"), "aa-2").0, "ok", "one archive for all calls");
     fs::remove_file(folder.0.join("bin/asked-for")).unwrap();
@@ -109,7 +109,7 @@ fn a_quick_part_is_packed_and_few_where_there_is_little_time() {
 
 #[test]
 fn a_part_that_ignores_what_asks_it_to_end_is_killed_and_others_go_on() {
-    let folder = Folder::new("stubborn", r#"[[ $* != *225* ]] || stubborn"#);
+    let folder = Folder::new("stubborn", r#"[[ $* != *2025* ]] || stubborn"#);
     ended(&folder.script(20, &["aa-1", "aa-2"]).output().unwrap());
     let (outcome, reason) = folder.part("aa-1");
     assert!(outcome == "timeout" && reason.starts_with("stopped after"), "{outcome} {reason}");
