@@ -213,15 +213,16 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     };
     step("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
     step("tidy", &mut tidy::tidy);
-    step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
+    // With the features of the tests: what is left out with them are three functions that say so, which README's commands
+    // compile.
+    let clippy =
+        [&["clippy", "--workspace", "--all-targets"][..], &features(asked), &["--", "-D", "warnings"]].concat();
+    step("clippy", &mut || cargo(&clippy, &[]));
     step("weights of a real model", &mut real_weights);
     // Before the tests, so that the test runner's summary is the last one printed.
     let doc_tests = [&["test", "--workspace", "--doc", "--quiet"][..], &features(asked)].concat();
     step("doc tests", &mut || cargo(&doc_tests, &[]));
     step("tests", &mut || tests(asked));
-    if !features(asked).is_empty() {
-        step("clippy with the features of these tests", &mut || clippy_with(asked));
-    }
     step("docs", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
