@@ -1,6 +1,6 @@
 //! `check`: runs every step, each a command, and then reports all failures together.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -227,6 +227,8 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
     step("licences and advisories", &mut deny);
+    // It waits for no other step and builds elsewhere. Installing, type checks and servers leave a processor idle.
+    let mut beside = asked.contains(&Proof::Loom).then(|| Beside::start("loom"));
     for (name, proof) in PROOFS {
         if !asked.contains(&proof) {
             println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
@@ -241,6 +243,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
+            Proof::Loom => step(name, &mut || beside.take().context("it runs once")?.end()),
             other => step(name, &mut || prove(other)),
         }
     }
@@ -254,6 +257,24 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         return Ok(());
     }
     bail!("failed: {}", failed.join(", "))
+}
+
+/// A proof that runs beside other steps; what it says is printed when it ends.
+struct Beside(std::io::Result<std::process::Child>);
+
+impl Beside {
+    fn start(proof: &str) -> Self {
+        let program = std::env::current_exe();
+        let mut command = Command::new(program.unwrap_or_default());
+        command.args(["check", "--only", proof]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn())
+    }
+
+    fn end(self) -> Result<()> {
+        let output = self.0?.wait_with_output()?;
+        println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(()) } else { bail!("it ended with {}", output.status) }
+    }
 }
 
 /// Tests on real data need weights; without them they print that they were skipped.
