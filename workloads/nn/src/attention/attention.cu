@@ -91,37 +91,46 @@ extern "C" __launch_bounds__(256, 4) __global__ void softmax_rows(const float* s
 }
 
 // A thread's part of 64 rows of `head` values, on its way to shared memory with `pitch` values per row; rows and values
-// beyond the end are zeros.
+// beyond the end are zeros. Either all of it waits in registers (`read`, then `keep`), or pieces are carried over.
 template <int HEAD> struct Rows {
     static constexpr u32 pitch = HEAD + 4, fours = HEAD / 4, pieces = 64 * fours / 256;
     float4 own[pieces];
 
+    static __device__ __forceinline__ float4 piece(u32 i, const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
+        const u32 at = threadIdx.x + i * 256, row = at / fours, e = at % fours * 4;
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (first + row < end) {
+            const float* const x = from + (first + row) * row_step;
+            if (wide && e + 4 <= head) {
+                v = *reinterpret_cast<const float4*>(x + e);
+            } else {
+                if (e < head) v.x = x[e];
+                if (e + 1 < head) v.y = x[e + 1];
+                if (e + 2 < head) v.z = x[e + 2];
+                if (e + 3 < head) v.w = x[e + 3];
+            }
+        }
+        return v;
+    }
+
+    static __device__ __forceinline__ void place(u32 i, float* to, float4 v) {
+        const u32 at = threadIdx.x + i * 256;
+        *reinterpret_cast<float4*>(to + at / fours * pitch + at % fours * 4) = v;
+    }
+
     __device__ __forceinline__ void read(const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
 #pragma unroll
-        for (u32 i = 0; i < pieces; ++i) {
-            const u32 at = threadIdx.x + i * 256, row = at / fours, e = at % fours * 4;
-            float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (first + row < end) {
-                const float* const x = from + (first + row) * row_step;
-                if (wide && e + 4 <= head) {
-                    v = *reinterpret_cast<const float4*>(x + e);
-                } else {
-                    if (e < head) v.x = x[e];
-                    if (e + 1 < head) v.y = x[e + 1];
-                    if (e + 2 < head) v.z = x[e + 2];
-                    if (e + 3 < head) v.w = x[e + 3];
-                }
-            }
-            own[i] = v;
-        }
+        for (u32 i = 0; i < pieces; ++i) own[i] = piece(i, from, row_step, first, end, head, wide);
     }
 
     __device__ __forceinline__ void keep(float* to) const {
 #pragma unroll
-        for (u32 i = 0; i < pieces; ++i) {
-            const u32 at = threadIdx.x + i * 256;
-            *reinterpret_cast<float4*>(to + at / fours * pitch + at % fours * 4) = own[i];
-        }
+        for (u32 i = 0; i < pieces; ++i) place(i, to, own[i]);
+    }
+
+    static __device__ __forceinline__ void carry(float* to, const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
+#pragma unroll 4
+        for (u32 i = 0; i < pieces; ++i) place(i, to, piece(i, from, row_step, first, end, head, wide));
     }
 };
 
@@ -132,7 +141,7 @@ template <int HEAD> struct Rows {
 
 template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     constexpr u32 pitch = HEAD + 4, p_pitch = 68, columns = HEAD / 16;
-    // Scores of wide heads leave no registers for values.
+    // Wide heads leave no registers for what is read early.
     constexpr bool early = HEAD < 128;
     SHARED_BYTES(shared);
     float* const queries = reinterpret_cast<float*>(shared);
@@ -146,16 +155,18 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     v += sequence * k_batch + h / group * k_head;
     out += sequence * out_batch + h * out_head;
     const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
-    // Keys and values are read one step ahead: while those before them are used.
+    // Keys and values are read one step early: while those before them are used.
     Rows<HEAD> ahead;
-    {
+    if (early) {
         Rows<HEAD> own;
         own.read(q, q_row, first, n, head, wide);
         ahead.read(k, k_row, 0, end, head, wide);
         own.keep(queries);
+    } else {
+        Rows<HEAD>::carry(queries, q, q_row, first, n, head, wide);
     }
-    // Warps whose queries are all beyond the end only carry keys and values.
-    const bool works = first + t / 32 * 8 < n;
+    // Warps whose queries are all beyond the end only carry keys and values. For wide heads that would cost registers.
+    const bool works = !early || first + t / 32 * 8 < n;
     float sums[4][columns], top[4], total[4];
     u32 visible[4];
 #pragma unroll
@@ -169,8 +180,12 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     for (u32 start = 0; start < end; start += 64) {
         // All threads have read the previous step's values.
         __syncthreads();
-        ahead.keep(keys);
-        if (early) ahead.read(v, k_row, start, end, head, wide);
+        if (early) {
+            ahead.keep(keys);
+            ahead.read(v, k_row, start, end, head, wide);
+        } else {
+            Rows<HEAD>::carry(keys, k, k_row, start, end, head, wide);
+        }
         __syncthreads();
         float scores[4][4];
 #pragma unroll
@@ -220,13 +235,16 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
 #pragma unroll
             for (u32 c = 0; c < columns; ++c) sums[i][c] *= factor;
         }
-        if (!early) ahead.read(v, k_row, start, end, head, wide);
         // All threads have read the keys. The weights of a row stay in the 16 lanes that computed them.
         __syncthreads();
-        ahead.keep(keys);
-        ahead.read(k, k_row, start + 64, end, head, wide);
+        if (early) {
+            ahead.keep(keys);
+            ahead.read(k, k_row, start + 64, end, head, wide);
+        } else {
+            Rows<HEAD>::carry(keys, v, k_row, start, end, head, wide);
+        }
         __syncthreads();
-        const u32 some = works ? min(end - start, 64u) : 0;
+        const u32 some = !early ? 64 : works ? min(end - start, 64u) : 0;
 #pragma unroll 2
         for (u32 j = 0; j < some; j += 4) {
             float4 w[4];
