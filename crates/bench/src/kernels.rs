@@ -8,14 +8,14 @@ use ellwand_core::stats::{median, quantile};
 
 /// The operations of a device as components: a row for the device and one for each kernel or kind of copy inside it.
 ///
-/// `iterations` are start and end in nanoseconds since the recording began. An operation belongs to the last iteration
-/// that began before its middle: the clocks of host and device agree to microseconds only, and every iteration waits for
+/// `starts` of the iterations are in nanoseconds since the recording began, in order. An operation belongs to the last
+/// iteration that began before its middle: the clocks of host and device agree to microseconds only, and every iteration waits for
 /// the device. What ran before the first one is left out.
-pub(crate) fn components(device: &str, iterations: &[(f64, f64)], activities: &[Activity]) -> Vec<SpanNode> {
+pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) -> Vec<SpanNode> {
     let mut by_name: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for activity in activities.iter().filter(|activity| !activity.call) {
         let middle = activity.start_ns as f64 + activity.ns as f64 / 2.0;
-        let began = iterations.partition_point(|(start, _)| *start <= middle);
+        let began = starts.partition_point(|start| *start <= middle);
         if let Some(iteration) = began.checked_sub(1) {
             by_name.entry(&activity.name).or_default().push((iteration, activity.ns as f64));
         }
@@ -27,7 +27,7 @@ pub(crate) fn components(device: &str, iterations: &[(f64, f64)], activities: &[
     let mut children: Vec<SpanNode> = by_name
         .into_iter()
         .map(|(name, calls)| {
-            let mut total_ns = vec![0.0; iterations.len()];
+            let mut total_ns = vec![0.0; starts.len()];
             calls.iter().for_each(|(iteration, ns)| total_ns[*iteration] += ns);
             let path = [&root[..], &[name.to_string()]].concat();
             let times: Vec<f64> = calls.iter().map(|(_, ns)| *ns).collect();
@@ -43,12 +43,12 @@ pub(crate) fn components(device: &str, iterations: &[(f64, f64)], activities: &[
         .collect();
     let sum = |node: &SpanNode| node.total_ns.iter().sum::<f64>();
     children.sort_by(|a, b| sum(b).total_cmp(&sum(a)));
-    let mut all = vec![0.0; iterations.len()];
+    let mut all = vec![0.0; starts.len()];
     for child in &children {
         all.iter_mut().zip(&child.total_ns).for_each(|(all, ns)| *all += ns);
     }
     let calls = children.iter().map(|child| child.calls).sum();
-    let nothing = vec![0.0; iterations.len()];
+    let nothing = vec![0.0; starts.len()];
     let whole = SpanNode { self_ns: nothing, ..node(root, calls, all) };
     std::iter::once(whole).chain(children).collect()
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn kernels_are_summed_by_name_in_the_iteration_they_ran_in() {
-        let iterations = [(100.0, 190.0), (200.0, 290.0)];
+        let starts = [100.0, 200.0];
         let launch = Activity { call: true, ..ran("cuLaunchKernel", 101, 5) };
         let activities = [
             ran("before", 10, 20),
@@ -96,7 +96,7 @@ mod tests {
             ran("short", 165, 20),
             ran("long", 210, 70),
         ];
-        let nodes = components("cuda:0", &iterations, &activities);
+        let nodes = components("cuda:0", &starts, &activities);
         let rows: Vec<_> = nodes.iter().map(|n| (n.path.join("/"), n.calls, &n.total_ns[..], &n.self_ns[..])).collect();
         let expected: [(&str, u64, &[f64], &[f64]); 3] = [
             ("on cuda:0", 4, &[80.0, 70.0], &[0.0, 0.0]),
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_device_without_records_has_no_rows() {
-        assert!(components("cuda:0", &[(0.0, 1.0)], &[]).is_empty());
+        assert!(components("cuda:0", &[0.0], &[]).is_empty());
         assert!(components("cuda:0", &[], &[ran("kernel", 5, 5)]).is_empty());
     }
 }

@@ -9,7 +9,7 @@ use ellwand_core::device::{Activity, Device, DeviceKind};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::{Outcome, SpanCost, SpanNode, Spans};
 use ellwand_core::tensor::Tensors;
-use ellwand_profile::{FrameRow, ROOM_NAME, Session, Trace, span};
+use ellwand_profile::{FrameRow, NONE, ROOM_NAME, Session, Trace, TraceLane, span};
 
 use crate::arm::{Arm, Judge};
 use crate::check::{self, Task};
@@ -135,7 +135,9 @@ impl Instrument<'_> {
         let (mut trace, did) = self.session(prepared, wanted, watched)?;
         match did {
             Some(Ok(activities)) => place(&mut trace, activities),
-            Some(Err(why)) => warnings.push(format!("what the device did is not in the timeline: {why}")),
+            Some(Err(why)) => {
+                warnings.push(format!("kernels and copies are neither in the table nor in the timeline: {why}"))
+            }
             None => {}
         }
         Ok(trace)
@@ -252,7 +254,10 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     take_room_out(&mut spans.iteration_ns, &mut spans.nodes);
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
-    spans.nodes.extend(kernels::components(&spans.device, &windows(trace), &trace.activities));
+    // Where iterations were lost, what the device did in them would count for another one.
+    if trace.dropped() == 0 {
+        spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &trace.activities));
+    }
     spans.dropped = trace.dropped();
     spans.open = trace.open();
     if trace.dropped_details() > 0 {
@@ -261,11 +266,13 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     }
 }
 
-/// Start and end of every iteration in nanoseconds since the recording began.
-fn windows(trace: &Trace) -> Vec<(f64, f64)> {
-    let all = trace.lanes.iter().flat_map(|lane| &lane.spans);
-    let iterations = all.filter(|span| trace.name(span) == ITERATION && !span.is_open());
-    iterations.map(|span| (trace.since_start_ns(span.start), trace.since_start_ns(span.end))).collect()
+/// Start of every iteration in nanoseconds since the recording began, in order.
+fn starts(trace: &Trace) -> Vec<f64> {
+    let of = |lane: &TraceLane| -> Vec<f64> {
+        let own = lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open());
+        own.filter(|span| trace.name(span) == ITERATION).map(|span| trace.since_start_ns(span.start)).collect()
+    };
+    trace.lanes.iter().map(of).find(|starts| !starts.is_empty()).unwrap_or_default()
 }
 
 /// Removes the time in which the recorder grew its buffer from all enclosing nodes: it is not a component.

@@ -221,7 +221,7 @@ impl Prepared for Job {
     fn what_ran(&self) -> String {
         let mut kernels: Vec<String> = Vec::new();
         for (kernel, ..) in &self.launches {
-            // What several launches have in common is said once.
+            // The resources of a kernel are listed once.
             let whole = format!("{} ({})", kernel.name, kernel.resources);
             let known = kernels.contains(&whole);
             kernels.push(if known { kernel.name.clone() } else { whole });

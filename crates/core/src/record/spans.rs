@@ -27,7 +27,7 @@ pub struct Spans {
     pub outcome: Outcome,
     /// Elapsed nanoseconds of each iteration while spans were on. Not a benchmark.
     pub iteration_ns: Vec<f64>,
-    /// The components, each after its parent; empty if the implementation has no spans.
+    /// The components, each after its parent; empty if it has no spans and no records of a device.
     pub nodes: Vec<SpanNode>,
     /// Clock that spans read (`tsc`, `monotonic`).
     pub clock: String,

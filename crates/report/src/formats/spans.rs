@@ -105,7 +105,7 @@ fn terms(table: &SpanTable) -> String {
         parts.push("times of other threads are summed over threads and overlap the caller's".to_string());
     }
     if table.rows.iter().any(|row| !row.calling && row.threads == 0) {
-        parts.push("times on the device overlap the caller's, who waits for it".to_string());
+        parts.push("times on the device overlap those of the caller, which waits for the device".to_string());
     }
     parts.join(" · ")
 }
@@ -148,7 +148,7 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
     writeln!(out, "## Components\n")?;
     writeln!(
         out,
-        "Where the time goes inside implementations, by their spans. The spans come from separate runs; no other time in this report was taken while spans were on.\n"
+        "Where the time goes inside implementations, by their spans and, on a device, by its records of kernels and copies. They come from separate runs; no other time in this report was taken while spans were on.\n"
     )?;
     for (index, table) in report.spans.iter().enumerate() {
         if let Some(fixed) = fixed(report, index) {
@@ -177,7 +177,7 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// Writes one line per component with exact numbers; components on other threads are marked.
+/// Writes one line per component with exact numbers; components on other threads or on a device are marked.
 pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let exact = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or_else(String::new, |v| format!("{v:?}"));
     let mut writer = ::csv::Writer::from_writer(out);

@@ -338,7 +338,8 @@ fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     let short: Vec<&str> = match spans.cost {
         Some(cost) => {
             let is_short = |row: &&SpanRow| row.call_median_s.is_some_and(|s| s * 1e9 < CLEARLY_LONGER * cost.empty_ns);
-            table.rows.iter().filter(is_short).map(SpanRow::name).collect()
+            // Kernels and copies are timed by the device, not by spans.
+            table.rows.iter().filter(|row| row.threads > 0).filter(is_short).map(SpanRow::name).collect()
         }
         None => Vec::new(),
     };

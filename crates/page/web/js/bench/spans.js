@@ -15,7 +15,7 @@ function nameOf(table, row) {
 }
 
 function threads({ calling, threads: n }) {
-  return calling ? "caller" : n === 1 ? "1 other" : `${n} others`;
+  return calling ? "caller" : n === 0 ? "device" : n === 1 ? "1 other" : `${n} others`;
 }
 
 function rates(row) {
@@ -54,7 +54,8 @@ function terms(table) {
   return [
     `${table.iterations - table.left_out.length}${of} iterations with spans on, ${seconds(table.iteration_s)} each (mean; median ${seconds(table.iteration_median_s)}): not a benchmark`,
     Number.isFinite(table.span_cost_s) && `${number(table.spans_per_iteration)} ${table.spans_per_iteration === 1 ? "span" : "spans"} per iteration at ${seconds(table.span_cost_s)} per span${added}`,
-    table.rows.some((row) => !row.calling) && "times of other threads are summed over threads and overlap the caller's",
+    table.rows.some((row) => !row.calling && row.threads > 0) && "times of other threads are summed over threads and overlap the caller's",
+    table.rows.some((row) => !row.calling && row.threads === 0) && "times on the device overlap those of the caller, which waits for the device",
   ].filter(Boolean).join(" · ");
 }
 
