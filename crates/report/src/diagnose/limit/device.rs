@@ -68,7 +68,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
     if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
         return (limit, seconds(limit));
     }
-    // More bytes or operations than launches explain are not "only a few instructions" beside them.
+    // If bytes or operations explain more of the time than launches, it is not launch-bound.
     let most = d.largest().is_none_or(|part| part.limit == Limit::Launch || share(Limit::Launch) > REFUTED);
     if m.below_resolution() || most && share(Limit::Launch) * CALLS >= 1.0 {
         return (Limit::Launch, seconds(Limit::Launch));

@@ -168,7 +168,6 @@ impl Diagnosis {
                 format!("it takes {} as long as the empty launches alone", human(1.0 / self.share, "x"))
             }
             Limit::Launch => "it is too short to measure".into(),
-            Limit::Transfer if close => "it brings its bytes over the link at close to the measured rate".into(),
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
             Limit::Unexplained => match self.largest() {
