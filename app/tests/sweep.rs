@@ -182,10 +182,17 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     fs::write(&path, cut).unwrap();
     here.refused(
         &["sweep", "merge", "plan.json"],
-        &["0001.jsonl has no measurement of lattice-encode", "`sweep submit` measures the shard again"],
+        &["0001.jsonl has no measurement of lattice-encode", "`sweep submit` measures the missing ones"],
     );
     fs::write(&path, &text[..text.len() - 20]).unwrap();
     here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl is damaged: line", "was cut off"]);
+    let partial = here.ok(&["sweep", "merge", "plan.json", "--partial", "--no-plot"]);
+    assert!(partial.stdout.contains("1 of 2 shards, 2 rows"), "{}", partial.stdout);
+    assert!(partial.stderr.contains("warning: ") && partial.stderr.contains("0001.jsonl is damaged"), "{partial:?}");
+    fs::write(&path, &text[..40]).unwrap();
+    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl", "a whole result of every shard"]);
+    let status = here.ok(&["sweep", "status", "plan.json"]);
+    assert!(status.stdout.contains("missing of default: 1;"), "{}", status.stdout);
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);

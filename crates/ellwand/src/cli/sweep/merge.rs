@@ -21,6 +21,9 @@ use crate::cli::{output, report, run as measure};
 /// Records of shards by their machine: within one class, hosts with the same processor, system and devices.
 type Machines = BTreeMap<String, Vec<Record>>;
 
+/// Most problems in one message.
+const SHOWN: usize = 3;
+
 pub(super) fn merge(args: &MergeArgs) -> Outcome {
     let planned = read(&args.place.plan)?;
     let dir = args.place.results();
@@ -50,9 +53,9 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
     Ok(measure::exit(&fates, &[], FailOn::Never))
 }
 
-/// The records of a class, after every shard was found exactly once and whole.
+/// The records of a class. Each shard must have one whole result; `partial` skips the others with a warning.
 fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result<Machines, Failure> {
-    let found = results::of_class(dir, class, &planned.hash)?;
+    let mut found = results::of_class(dir, class, &planned.hash)?;
     if let Some((number, files)) = found.iter().find(|(_, files)| files.len() > 1) {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let problem = format!("shard {number} of class {class} was run twice: {}", names.join(" and "));
@@ -60,32 +63,32 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
             .help("remove all but one")
             .into());
     }
-    let missing: Vec<u32> = (0..planned.shards()).filter(|number| !found.contains_key(number)).collect();
-    if !missing.is_empty() && !found.is_empty() {
-        let what = format!("class {class} has no result of shard {}", ranges(missing));
-        if !partial {
-            let error = InputError::new("--results", what, "a result of every shard");
-            return Err(error.help("`sweep submit` runs the missing ones; --partial merges what exists").into());
-        }
-        output::note(&format!("warning: {what}"));
-    }
-    let mut machines = Machines::new();
-    for (number, files) in found {
-        let beyond = || format!("shard {number} is not in the plan");
-        let wanted = planned.plan.shards.get(number as usize).ok_or_else(|| anyhow::anyhow!(beyond()))?;
-        for file in files {
-            let record = results::whole(&file, wanted).map_err(not_whole)?;
-            machines.entry(machine(&record.run)).or_default().push(record);
+    let (mut machines, mut missing, mut problems) = (Machines::new(), Vec::new(), Vec::new());
+    let any = !found.is_empty();
+    for (number, cases) in (0..).zip(&planned.plan.shards) {
+        match found.remove(&number).and_then(|files| files.into_iter().next()) {
+            Some(file) => match results::whole(&file, cases) {
+                Ok(record) => machines.entry(machine(&record.run)).or_default().push(record),
+                Err(why) => problems.push(why),
+            },
+            None => missing.push(number),
         }
     }
+    if let Some(number) = found.keys().next() {
+        return Err(anyhow::anyhow!("shard {number} is not in the plan").into());
+    }
+    if any && !missing.is_empty() {
+        problems.push(format!("class {class} has no result of shard {}", ranges(missing)));
+    }
+    if !partial && !problems.is_empty() {
+        let more = problems.len().saturating_sub(SHOWN);
+        let rest = if more > 0 { format!("; and {more} more, see `sweep status`") } else { String::new() };
+        problems.truncate(SHOWN);
+        let error = InputError::new("--results", problems.join("; ") + &rest, "a whole result of every shard");
+        return Err(error.help("`sweep submit` measures the missing ones; --partial merges the whole ones").into());
+    }
+    problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
     Ok(machines)
-}
-
-/// The error about a result of which a part is missing.
-fn not_whole(problem: String) -> Failure {
-    InputError::new("--results", problem, "whole results of all shards")
-        .help("`sweep submit` measures the shard again")
-        .into()
 }
 
 /// Digest of what makes two hosts one machine: processor, system and devices. The fingerprint alone knows no GPU.

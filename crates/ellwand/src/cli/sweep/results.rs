@@ -44,13 +44,19 @@ pub(super) fn classes(dir: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// The results of a class, each of which must belong to the plan with this hash.
+/// The results of a class, each of which must belong to the plan with this hash. A file that was cut in its first line
+/// counts for the shard in its file name.
 pub(super) fn of_class(dir: &Path, class: &str, hash: &str) -> Result<Class, Failure> {
     let mut found = Class::new();
     let mut paths = entries(&dir.join(class))?;
     paths.sort();
     for path in paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")) {
-        found.entry(shard_of(&path, hash)?.number).or_default().push(path);
+        let named = path.file_stem().and_then(|name| name.to_str()?.parse().ok());
+        let number = match (first_line(&path), named) {
+            (Err(_), Some(number)) => number,
+            _ => shard_of(&path, hash)?.number,
+        };
+        found.entry(number).or_default().push(path);
     }
     Ok(found)
 }
