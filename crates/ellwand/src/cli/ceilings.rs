@@ -38,11 +38,16 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
     let (limits, around) = (machine::cells(registry, environment), machine::cells_of_crossing(registry, environment));
     let measured = of_cells(registry, environment, effort, &limits, &around)?;
     // A quick look does not take the place of ceilings that were measured with more care.
-    if effort != Effort::Quick || kept(environment).is_none() {
+    if replaces(effort, environment) {
         let devices = environment.devices.clone();
         output::cache("ceilings", environment, &Kept { version: VERSION, devices, ceilings: measured.0.clone() });
     }
     Ok(measured)
+}
+
+/// Whether ceilings that are measured now would be kept.
+pub(super) fn replaces(effort: Effort, environment: &Environment) -> bool {
+    effort != Effort::Quick || kept(environment).is_none()
 }
 
 /// Measures those of devices that are found on request and were looked for. They are shown and not kept: a run that asks for

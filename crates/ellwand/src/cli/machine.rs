@@ -17,6 +17,7 @@ pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     let mut here = ceilings::environment(registry);
     // First, while nothing else has spans in this process.
     let spans = ellwand_profile::cost();
+    let replaces = ceilings::replaces(args.effort, &here);
     let (measured, mut measurements) = ceilings::measure(registry, &here, args.effort)?;
     here.ceilings = measured;
     // Looking for them loads drivers, so that it comes after what is measured.
@@ -35,7 +36,11 @@ pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
         return Err(InputError::new("machine", problem, "a registry with calibration workloads").into());
     }
     print(args, &here, &spans, &all)?;
-    if let Some(path) = ceilings::path(&here) {
+    if !replaces {
+        output::note(
+            "not saved: ceilings measured with more care are stored; `machine` without --effort quick replaces them",
+        );
+    } else if let Some(path) = ceilings::path(&here) {
         output::note(&format!("saved in {}; `run` reports the share of these ceilings", path.display()));
     }
     Ok(Exit::Ok)

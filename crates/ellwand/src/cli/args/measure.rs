@@ -13,7 +13,7 @@ use ellwand_core::{Caches, InputError};
 use serde::{Deserialize, Serialize};
 
 use super::shared::{Chosen, Reports, Session, TimeLimit};
-use super::values::{FailOn, Form, RunFormat, directory, named, seconds};
+use super::values::{FailOn, Form, RunFormat, directory, integer, named, seconds};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -64,13 +64,13 @@ pub(crate) struct Measuring {
     #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,
     /// Time exactly N iterations in each slot instead of as many as settle and fill it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1_u64 << 32))]
     iterations: Option<u64>,
     /// Run exactly N untimed iterations before those of --iterations [default: 10]
-    #[arg(long, value_name = "N", requires = "iterations", value_parser = clap::value_parser!(u64).range(0..=1 << 32))]
+    #[arg(long, value_name = "N", requires = "iterations", value_parser = integer(0..=1_u64 << 32))]
     warm_up: Option<u64>,
     /// Fresh processes for each implementation [default: 3 quick, 4 normal, 8 thorough]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1000_u32))]
     blocks: Option<u32>,
     /// Measure in this process, for debuggers: one block, so no spread between processes
     #[arg(long, conflicts_with_all = ["blocks", "time_limit"])]

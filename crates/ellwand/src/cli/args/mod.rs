@@ -309,7 +309,7 @@ mod tests {
             ("run double --blocks -1", "invalid value '-1' for '--blocks"),
             ("compare a b --rope -1%", "invalid value '-1%' for '--rope"),
             ("run double --once -3", "unexpected value '-3' for '--once'"),
-            ("run double --seed abc", "expected a whole number from 0 to 2^64 - 1"),
+            ("run double --seed abc", "expected an integer from 0 to 2^64 - 1"),
         ] {
             let error = help(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ellwand_trace::{FORMATS, Format};
 
-use super::values::{FailOn, Form, named, share};
+use super::values::{FailOn, Form, integer, named, share};
 
 #[derive(Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -35,7 +35,7 @@ pub(in crate::cli) struct ShowArgs {
     #[arg(long)]
     pub(in crate::cli) tree: bool,
     /// Number of bottlenecks to print
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = integer(0..=1_000_000_usize))]
     pub(in crate::cli) top: usize,
     /// Format of the result on stdout
     #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]

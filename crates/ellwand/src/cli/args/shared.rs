@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::record::Allowed;
 use serde::{Deserialize, Serialize};
 
-use super::values::{directory, tolerance};
+use super::values::{directory, integer, tolerance};
 
 // What `run` and `check` compute.
 #[derive(Args, Clone, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(crate) struct Cases {
 
 /// A seed; the error of the standard library names no expectation.
 fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "expected a whole number from 0 to 2^64 - 1".into())
+    text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1".into())
 }
 
 impl Cases {
@@ -86,7 +86,7 @@ impl Cases {
 // How `run` and `compare` measure, and what they keep.
 #[derive(Args)]
 pub(crate) struct Session {
-    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-TIME; none for compare]. `run` also
+    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-DATE-TIME; none for compare]. `run` also
     /// takes a file that ends as its --format does (r.json) and writes that format there
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(crate) output: Option<PathBuf>,
@@ -103,7 +103,7 @@ pub(crate) struct Session {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TimeLimit {
     /// Kill a worker that needs longer to prepare and check an implementation [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = integer(1..=86_400_u64))]
     pub(crate) time_limit: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::measure::Measuring;
 use super::shared::Reports;
-use super::values::{Form, directory, named};
+use super::values::{Form, directory, integer, named};
 
 #[derive(Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -42,7 +42,7 @@ pub(in crate::cli) struct PlanArgs {
     #[arg(short, long, value_name = "FILE", required = true, value_parser = directory())]
     pub(in crate::cli) output: PathBuf,
     /// Number of shards; each is measured by one task [default: one for each case]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = integer(1..=u32::MAX))]
     pub(in crate::cli) shards: Option<u32>,
     /// Replace a different plan
     #[arg(long)]
@@ -110,7 +110,7 @@ pub(in crate::cli) struct ShardArgs {
     #[arg(long, group = "which")]
     pub(in crate::cli) shard_from_env: bool,
     /// Add N to the scheduler's number, for an array that begins with shard N
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "shard_from_env")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "shard_from_env", value_parser = integer(0..=u32::MAX))]
     pub(in crate::cli) offset: u32,
     /// Class of hardware, a name for the results
     #[arg(long, value_name = "NAME", default_value = "default")]

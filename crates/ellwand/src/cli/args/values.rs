@@ -1,6 +1,9 @@
 //! Values that flags take, as types: formats, conditions of failure, shares, directories.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
 use ellwand_report::{FORMATS, Format};
@@ -88,6 +91,17 @@ pub(super) fn directory() -> ValueParser {
     ValueParser::new(OsStringValueParser::new().map(PathBuf::from))
 }
 
+/// An integer within these bounds.
+pub(super) fn integer<T>(bounds: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let found = text.trim().parse().ok().filter(|number| bounds.contains(number));
+        found.ok_or_else(|| format!("expected an integer from {} to {}", bounds.start(), bounds.end()))
+    }
+}
+
 /// Per cent as a share: `0.5`, `0.5 %`.
 pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
@@ -137,6 +151,15 @@ mod tests {
         }
         for text in ["", "much", "-1", "101", "nan", "inf"] {
             assert!(share(text).unwrap_err().contains("per cent"), "{text}");
+        }
+    }
+
+    #[test]
+    fn integers_are_within_their_bounds() {
+        let integer = integer(1..=1000_u32);
+        assert_eq!((integer("1"), integer(" 20"), integer("1000")), (Ok(1), Ok(20), Ok(1000)));
+        for text in ["", "abc", "-1", "0", "1001", "1.5", "99999999999"] {
+            assert_eq!(integer(text), Err("expected an integer from 1 to 1000".to_string()), "{text}");
         }
     }
 

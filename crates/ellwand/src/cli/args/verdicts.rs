@@ -5,7 +5,7 @@ use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
 use super::shared::{Cases, Session, TimeLimit};
-use super::values::{FailOn, Form, age, named, seconds, share};
+use super::values::{FailOn, Form, age, integer, named, seconds, share};
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
@@ -49,10 +49,10 @@ pub(crate) struct CompareArgs {
     /// most a tenth of --time, and 0s for none [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
     pub(crate) age: Option<f64>,
-    /// Largest number of blocks; each runs both sides in fresh processes [default: 256]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Largest number of blocks; each runs both sides in fresh processes [default: 512]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1000_u32))]
     pub(crate) blocks: Option<u32>,
-    /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if nothing is decided
+    /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if a case or a budget is undecided
     #[arg(long, value_name = "WHAT", value_parser = named(FailOn::OF_COMPARE), default_value = "undecided")]
     pub(crate) fail_on: FailOn,
     /// Format of the result on stdout
@@ -114,10 +114,10 @@ pub(crate) struct SelfcheckArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Decisions of each trial; save no certificate
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = integer(1..=u32::MAX))]
     pub(crate) decisions: Option<u32>,
     /// Stop after SECONDS and report the decisions so far [default: 450, --quick: 120, --decisions: no limit]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", value_parser = integer(1..=86_400_u64))]
     pub(crate) budget: Option<u64>,
     /// Test the diagnosis instead, on workloads with a known limit; exit with code 1 if one is wrong
     #[arg(long, conflicts_with_all = ["long", "quick", "only", "decisions", "budget"])]
