@@ -385,8 +385,8 @@ measure() {
     done
 }
 
-# A kernel against itself in fresh processes: every verdict except `same` and `undecided` is a false positive. It takes 25 us
-# or more: the gap between launches differs by 0.2 us between processes. With little time there are few comparisons.
+# A kernel against itself in fresh processes: every verdict except `same` and `undecided` is a false positive. The kernel
+# takes 25 us or more: the gap between launches differs by 0.2 us between processes. With little time there are few comparisons.
 itself() {
     local first=$((2000 + 25 * $1)) count=25
     local left=$((deadline - stopping - SECONDS))
