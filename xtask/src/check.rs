@@ -213,8 +213,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     };
     step("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
     step("tidy", &mut tidy::tidy);
-    // With the features of the tests: what is left out with them are three functions that say so, which README's commands
-    // compile.
+    // With the features of the tests. Without them only three stub functions differ, which README's commands compile.
     let clippy =
         [&["clippy", "--workspace", "--all-targets"][..], &features(asked), &["--", "-D", "warnings"]].concat();
     step("clippy", &mut || cargo(&clippy, &[]));
@@ -243,7 +242,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
-            Proof::Loom => step(name, &mut || beside.take().context("it runs once")?.end()),
+            Proof::Loom => step(name, &mut || beside.take().context("it was not started")?.end()),
             other => step(name, &mut || prove(other)),
         }
     }
@@ -259,15 +258,16 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     bail!("failed: {}", failed.join(", "))
 }
 
-/// A proof that runs beside other steps; what it says is printed when it ends.
+/// A proof that runs beside other steps; its output is printed when it ends.
 struct Beside(std::io::Result<std::process::Child>);
 
 impl Beside {
     fn start(proof: &str) -> Self {
-        let program = std::env::current_exe();
-        let mut command = Command::new(program.unwrap_or_default());
-        command.args(["check", "--only", proof]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(command.spawn())
+        let start = |program| {
+            let mut command = Command::new(program);
+            command.args(["check", "--only", proof]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        };
+        Self(std::env::current_exe().and_then(start))
     }
 
     fn end(self) -> Result<()> {
