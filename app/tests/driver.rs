@@ -181,6 +181,6 @@ fn a_user_who_may_not_see_what_the_device_did_gets_components_and_the_reason() {
     let ran = with(&here, &folder, &[], &[&args[..], &["--spans", "--no-plot", "-o", "out"]].concat());
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
-    assert!(record.contains("what the device did is not in the timeline"), "{record}");
+    assert!(record.contains("kernels and copies are neither in the table nor in the timeline"), "{record}");
     assert!(record.contains("NVreg_RestrictProfilingToAdminUsers"), "{record}");
 }
