@@ -1,6 +1,6 @@
 //! `check`: runs every step, each a command, and then reports all failures together.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -226,8 +226,6 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
     step("licences and advisories", &mut deny);
-    // It waits for no other step and builds elsewhere. Installing, type checks and servers leave a processor idle.
-    let mut beside = asked.contains(&Proof::Loom).then(|| Beside::start("loom"));
     for (name, proof) in PROOFS {
         if !asked.contains(&proof) {
             println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
@@ -242,7 +240,6 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
-            Proof::Loom => step(name, &mut || beside.take().context("it was not started")?.end()),
             other => step(name, &mut || prove(other)),
         }
     }
@@ -256,25 +253,6 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         return Ok(());
     }
     bail!("failed: {}", failed.join(", "))
-}
-
-/// A proof that runs beside other steps; its output is printed when it ends.
-struct Beside(std::io::Result<std::process::Child>);
-
-impl Beside {
-    fn start(proof: &str) -> Self {
-        let start = |program| {
-            let mut command = Command::new(program);
-            command.args(["check", "--only", proof]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
-        };
-        Self(std::env::current_exe().and_then(start))
-    }
-
-    fn end(self) -> Result<()> {
-        let output = self.0?.wait_with_output()?;
-        println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if output.status.success() { Ok(()) } else { bail!("it ended with {}", output.status) }
-    }
 }
 
 /// Tests on real data need weights; without them they print that they were skipped.
