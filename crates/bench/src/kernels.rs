@@ -9,8 +9,8 @@ use ellwand_core::stats::{median, quantile};
 /// The operations of a device as components: a row for the device and one for each kernel or kind of copy inside it.
 ///
 /// `starts` of the iterations are in nanoseconds since the recording began, in order. An operation belongs to the last
-/// iteration that began before its middle: the clocks of host and device agree to microseconds only, and every iteration waits for
-/// the device. What ran before the first one is left out.
+/// iteration that began before its middle: the clocks of host and device agree to microseconds only, and every iteration
+/// waits for the device. What ran before the first one is left out. The rows are on no thread of the process.
 pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) -> Vec<SpanNode> {
     let mut by_name: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for activity in activities.iter().filter(|activity| !activity.call) {
@@ -32,12 +32,15 @@ pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) 
             let path = [&root[..], &[name.to_string()]].concat();
             let times: Vec<f64> = calls.iter().map(|(_, ns)| *ns).collect();
             SpanNode {
+                path,
+                calls: times.len() as u64,
                 self_ns: total_ns.clone(),
+                total_ns,
                 call_min_ns: quantile(&times, 0.0),
                 call_median_ns: median(&times),
                 call_p99_ns: quantile(&times, 0.99),
                 call_max_ns: quantile(&times, 1.0),
-                ..node(path, times.len() as u64, total_ns)
+                ..SpanNode::default()
             }
         })
         .collect();
@@ -49,29 +52,8 @@ pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) 
     }
     let calls = children.iter().map(|child| child.calls).sum();
     let nothing = vec![0.0; starts.len()];
-    let whole = SpanNode { self_ns: nothing, ..node(root, calls, all) };
+    let whole = SpanNode { path: root, calls, total_ns: all, self_ns: nothing, ..SpanNode::default() };
     std::iter::once(whole).chain(children).collect()
-}
-
-/// A node on no thread of the process.
-fn node(path: Vec<String>, calls: u64, total_ns: Vec<f64>) -> SpanNode {
-    SpanNode {
-        path,
-        file: String::new(),
-        line: 0,
-        calling: false,
-        lanes: 0,
-        calls,
-        total_ns,
-        self_ns: Vec::new(),
-        call_min_ns: None,
-        call_median_ns: None,
-        call_p99_ns: None,
-        call_max_ns: None,
-        bytes: 0,
-        items: 0,
-        flops: 0.0,
-    }
 }
 
 #[cfg(test)]

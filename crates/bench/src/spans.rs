@@ -305,23 +305,8 @@ mod tests {
     use super::{CAPACITY, iterations, take_room_out};
 
     fn node(path: &[&str], calling: bool, total_ns: &[f64], self_ns: &[f64]) -> SpanNode {
-        SpanNode {
-            path: path.iter().map(ToString::to_string).collect(),
-            file: String::new(),
-            line: 1,
-            calling,
-            lanes: 1,
-            calls: 2,
-            total_ns: total_ns.to_vec(),
-            self_ns: self_ns.to_vec(),
-            call_min_ns: None,
-            call_median_ns: None,
-            call_p99_ns: None,
-            call_max_ns: None,
-            bytes: 0,
-            items: 0,
-            flops: 0.0,
-        }
+        let path = path.iter().map(ToString::to_string).collect();
+        SpanNode { path, calling, total_ns: total_ns.to_vec(), self_ns: self_ns.to_vec(), ..SpanNode::default() }
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct SpanCost {
 }
 
 /// The spans of one call site under the same outer spans.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct SpanNode {
     /// Names from the outermost span inside the iteration to this one.
     pub path: Vec<String>,

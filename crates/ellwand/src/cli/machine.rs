@@ -38,7 +38,7 @@ pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     print(args, &here, &spans, &all)?;
     if !replaces {
         output::note(
-            "not saved: ceilings measured with more care are stored; `machine` without --effort quick replaces them",
+            "not saved: ceilings are stored already, and a quick measurement replaces none; `machine` without --effort quick does",
         );
     } else if let Some(path) = ceilings::path(&here) {
         output::note(&format!("saved in {}; `run` reports the share of these ceilings", path.display()));
