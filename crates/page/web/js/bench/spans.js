@@ -62,8 +62,8 @@ function terms(table) {
 export function spansViews(report) {
   return (report.spans ?? []).map((table, i) => {
     const run = report.runs.length > 1 && `run ${table.run + 1}`;
-    const title = [`Inside ${table.implementation}`, table.workload, table.place, table.what_ran, run].filter(Boolean).join(" · ");
-    const { element, body } = section(`spans-${i}`, title, [table.fixed, "From a separate run with spans; its times are never the headline."].filter(Boolean).join(" · "), []);
+    const title = [`Inside ${table.implementation}`, table.workload, table.place, run].filter(Boolean).join(" · ");
+    const { element, body } = section(`spans-${i}`, title, [table.what_ran, table.fixed, "From a separate run with spans; its times are never the headline."].filter(Boolean).join(" · "), []);
     const reason = table.status.reason && `${table.status.word}: ${table.status.reason}`;
     append(body, table.rows.length > 0 ? [results(table), h("p", { class: "note" }, terms(table))] : empty(reason || "No spans."),
       table.notes.length > 0 && h("ul", { class: "plain" }, table.notes.map((one) => h("li", {}, one))));
