@@ -84,6 +84,11 @@ impl Beside {
         Ok(values)
     }
 
+    /// Whether a slot of any arm was slow.
+    pub(crate) fn saw_slow_slots(&self) -> bool {
+        self.slow.iter().any(|count| *count > 0)
+    }
+
     /// Answers all questions from the blocks so far.
     pub(crate) fn answers(&self, rule: &DecisionRule) -> Result<Vec<Side>, StatsError> {
         let rare = more_slow_slots(self.slow);

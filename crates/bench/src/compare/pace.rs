@@ -14,8 +14,10 @@ pub(super) const FIRST: usize = 2;
 const MOST_ROUNDS: f64 = 1000.0;
 /// A block takes at most this share of the time that is left, so that the processes are not too few.
 const SHARE: f64 = 1.0 / 12.0;
-/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter.
+/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter, and
+/// the median of three does without one that was disturbed.
 const FEWEST: f64 = 2.0;
+const FEWEST_DISTURBED: f64 = 3.0;
 /// Blocks until the first look. Together they take at most the share of the time after which it may end early, so that
 /// there is an interval by then.
 const SIX: usize = 6;
@@ -62,6 +64,8 @@ pub(super) struct Pace<'a> {
     pub(super) spent: Spent,
     /// Seconds of starting the first block, which also computes references and learns the shape of slots.
     pub(super) first_s: f64,
+    /// Whether a slot of any arm was slow: it is so whichever side has which name.
+    pub(super) disturbed: bool,
 }
 
 impl Pace<'_> {
@@ -119,7 +123,8 @@ impl Pace<'_> {
     pub(super) fn most_blocks(&self) -> usize {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
-        let shortest_s = self.start_s() + round_s * if self.is_single() { 1.0 } else { FEWEST.min(self.spent.usual) };
+        let shortest_s =
+            self.start_s() + round_s * if self.is_single() { 1.0 } else { self.shortest().min(self.spent.usual) };
         let left_s = self.terms.budget_s - self.spent.gone_s;
         self.blocks.len().saturating_add((left_s / shortest_s).max(0.0) as usize)
     }
@@ -154,7 +159,11 @@ impl Pace<'_> {
     /// is processes that differ.
     fn fewest(&self, done: f64) -> f64 {
         let usual = self.spent.usual.max(1.0);
-        if done >= SIX as f64 * usual { usual.min(FEWEST) } else { usual }
+        if done >= SIX as f64 * usual { usual.min(self.shortest()) } else { usual }
+    }
+
+    fn shortest(&self) -> f64 {
+        if self.disturbed { FEWEST_DISTURBED } else { FEWEST }
     }
 
     /// Most rounds of the next block.

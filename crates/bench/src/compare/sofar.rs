@@ -104,8 +104,8 @@ impl Sofar {
     }
 
     fn pace(&self) -> Pace<'_> {
-        let first_s = self.first_s;
-        Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s }
+        let (first_s, disturbed) = (self.first_s, self.beside.saw_slow_slots());
+        Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s, disturbed }
     }
 
     /// The answer when the time ends between two looks.
