@@ -187,7 +187,7 @@ fn index_point<K: Kind<D>, const D: usize>(index: u64, q: u32) -> [i32; D] {
     scalar::level_point::<K, D>(&digits, q as i32)
 }
 
-fn scalar_decode(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Result<(), LatticeError> {
+pub(super) fn scalar_decode(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Result<(), LatticeError> {
     match codec.lattice() {
         Lattice::Z2 => scalar_vectors::<scalar::Z2, 2>(codec, request, out),
         Lattice::D4 => scalar_vectors::<scalar::D4, 4>(codec, request, out),

@@ -63,7 +63,7 @@ pub(super) fn present(what: &'static str, wanted: bool, given: bool) -> Result<(
     }
 }
 
-fn scalar_encode(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
+pub(super) fn scalar_encode(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
     match codec.lattice() {
         Lattice::Z2 => scalar_vectors::<scalar::Z2, 2>(codec, x, out),
         Lattice::D4 => scalar_vectors::<scalar::D4, 4>(codec, x, out),

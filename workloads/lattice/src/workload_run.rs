@@ -8,6 +8,7 @@ use super::error::LatticeError;
 use super::layout::Layout;
 use super::parallel;
 use super::params::Codec;
+use super::simd;
 use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{Codes, CodesMut, Isa, Method};
@@ -233,11 +234,15 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
+        let vectors = self.layout.vectors();
         let core = match self.method {
             Method::Reference => "wide integers".to_owned(),
             Method::Scalar => "scalar".to_owned(),
+            Method::Simd(isa) | Method::Parallel(isa) if simd::too_few(isa, vectors) => {
+                "scalar: too few vectors for lanes".to_owned()
+            }
             Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => match parallel::threads(self.layout.vectors()) {
+            Method::Parallel(isa) => match parallel::threads(vectors) {
                 1 => format!("{}, 1 thread: too few vectors for more", isa.name()),
                 threads => format!("{}, {threads} threads", isa.name()),
             },

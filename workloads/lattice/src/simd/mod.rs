@@ -16,13 +16,13 @@ mod encode;
 mod kind;
 mod lanes;
 
-use super::decode::Request;
-use super::encode::CodesMut;
+use super::decode::{Request, scalar_decode};
+use super::encode::{CodesMut, scalar_encode};
 use super::error::LatticeError;
 use super::params::{Codec, Lattice};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
-use lanes::Portable;
+use lanes::{Lanes, Portable};
 
 /// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
 macro_rules! by_lattice {
@@ -75,8 +75,21 @@ mod switched {
     switched!("avx2", encode_avx2, decode_avx2);
 }
 
+/// True if so few vectors would leave all but an eighth of the lanes empty: one at a time takes half the time then.
+pub(super) fn too_few(isa: Isa, vectors: usize) -> bool {
+    let lanes = match isa.set() {
+        Set::Avx512 => 16,
+        Set::Avx2 => 8,
+        Set::Baseline => Portable::LANES,
+    };
+    8 * vectors <= lanes
+}
+
 /// Encodes whole vectors; arguments are already checked.
 pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
+    if too_few(isa, x.len() / codec.dimension()) {
+        return scalar_encode(codec, x, out);
+    }
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
@@ -90,6 +103,9 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
 
 /// Decodes whole vectors; arguments are already checked.
 pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+    if too_few(isa, out.len() / codec.dimension()) {
+        return scalar_decode(codec, request, out);
+    }
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]

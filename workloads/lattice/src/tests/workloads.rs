@@ -22,13 +22,15 @@ fn hard_sets_are_for_every_instruction_set_and_the_code_heeds_it() {
             let others: Vec<&str> = Isa::available()[1..].iter().map(|isa| isa.name()).collect();
             assert_eq!(named, others, "{name}: {}", set.name);
         }
-        let inputs = workload.inputs(&usual, 3).unwrap();
         let rows = registry.implementations(name);
         let simd = rows.iter().find(|row| row.name == "simd").unwrap();
         for isa in Isa::available() {
-            let on = case(&registry, name, &[("isa", isa.name().into())]);
-            let ran = (simd.prepare)(&on, &inputs, &Here).unwrap().what_ran();
-            assert!(ran.starts_with(isa.name()), "{ran}");
+            for (batch, expected) in [(3, isa.name()), (1, "scalar: too few vectors for lanes")] {
+                let on = case(&registry, name, &[("isa", isa.name().into()), ("batch", Value::Int(batch))]);
+                let inputs = workload.inputs(&on, 3).unwrap();
+                let ran = (simd.prepare)(&on, &inputs, &Here).unwrap().what_ran();
+                assert!(ran.starts_with(expected), "{ran}");
+            }
         }
     }
 }
