@@ -205,11 +205,6 @@ impl<'a> Block<'a> {
         self.arms[arm].state.as_ref()
     }
 
-    /// True if the arm can take slots.
-    pub fn alive(&self, arm: usize) -> bool {
-        self.arms[arm].state.is_ok()
-    }
-
     /// Process ids of the arms that are alive.
     pub fn processes(&self) -> Vec<u32> {
         self.arms.iter().filter_map(|arm| arm.worker.as_ref().map(Worker::id)).collect()

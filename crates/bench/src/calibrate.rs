@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_timed_run_is_loaded_for_and_slots_stay_below_what_can_be_loaded() {
-        let device = crate::Cpu::new("for a test".to_string());
+        let device = crate::Cpu::default();
         let mut loaded = Loaded { left: 0, starved: 0 };
         let shape = warm(&device, Parallelism::Single, &mut loaded, 1_000_000, 0).expect("it cannot fail");
         assert!(shape.iterations <= 50, "at most 48 in up to five equal parts: {shape:?}");

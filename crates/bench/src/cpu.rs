@@ -15,31 +15,14 @@ use crate::flush::Flush;
 /// The CPU this program runs on.
 #[derive(Debug, Clone, Default)]
 pub struct Cpu {
-    about: About,
+    about: Option<fn() -> String>,
     flush: Arc<Mutex<Flush>>,
 }
 
-#[derive(Debug, Clone)]
-enum About {
-    Text(String),
-    Asked(fn() -> String),
-}
-
-impl Default for About {
-    fn default() -> Self {
-        About::Text(String::new())
-    }
-}
-
 impl Cpu {
-    /// A CPU with the given description.
-    pub fn new(about: impl Into<String>) -> Self {
-        Self { about: About::Text(about.into()), ..Self::default() }
-    }
-
     /// A CPU whose description is computed on demand, because most workers never need it.
     pub fn described(about: fn() -> String) -> Self {
-        Self { about: About::Asked(about), ..Self::default() }
+        Self { about: Some(about), ..Self::default() }
     }
 }
 
@@ -163,10 +146,7 @@ impl Device for Cpu {
     }
 
     fn about(&self) -> String {
-        match &self.about {
-            About::Text(text) => text.clone(),
-            About::Asked(about) => about(),
-        }
+        self.about.map(|about| about()).unwrap_or_default()
     }
 
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing {
@@ -297,7 +277,7 @@ mod tests {
     #[test]
     fn a_busy_body_costs_processor_time_and_runs_once() {
         let mut runs = 0;
-        let timing = Cpu::new("test").time(CpuScope::Thread, &mut || {
+        let timing = Cpu::default().time(CpuScope::Thread, &mut || {
             runs += 1;
             let mut x = 1_u64;
             for i in 0..200_000_u64 {
@@ -330,7 +310,7 @@ mod tests {
 
     #[test]
     fn sleep_is_told_from_work() {
-        let cpu = Cpu::new("test");
+        let cpu = Cpu::default();
         let asleep = cpu.time(CpuScope::Thread, &mut || std::thread::sleep(Duration::from_millis(20)));
         assert!(asleep.cpu_ns.unwrap() < asleep.wall_ns / 2, "{asleep:?}");
         assert_ne!(asleep.waits, Some(0));
@@ -341,7 +321,7 @@ mod tests {
         let work = || {
             std::hint::black_box((0..30_000_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
         };
-        let cpu = Cpu::new("test");
+        let cpu = Cpu::default();
         let hidden = cpu.time(CpuScope::Thread, &mut || std::thread::spawn(work).join().unwrap());
         assert!(hidden.others_ns.unwrap() > hidden.cpu_ns.unwrap(), "{hidden:?}");
         let own = cpu.time(CpuScope::Thread, &mut || work());
@@ -355,7 +335,7 @@ mod tests {
         // Well below a scheduler tick and without system calls, which would update the scheduler's record.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));
         let cost = || {
-            Cpu::new("test").time(CpuScope::Thread, &mut || assert_ne!(std::hint::black_box(work()), 0)).cpu_ns.unwrap()
+            Cpu::default().time(CpuScope::Thread, &mut || assert_ne!(std::hint::black_box(work()), 0)).cpu_ns.unwrap()
         };
         let least = (0..10).map(|_| cost()).min().unwrap();
         let (asked, done) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -371,7 +351,7 @@ mod tests {
             });
             let seen: Vec<u64> = (1..=20)
                 .map(|round| {
-                    let timing = Cpu::new("test").time(CpuScope::Process, &mut || {
+                    let timing = Cpu::default().time(CpuScope::Process, &mut || {
                         asked.store(round, SeqCst);
                         // Asleep, so that only the other thread's time counts.
                         while done.load(SeqCst) < round {
@@ -388,7 +368,7 @@ mod tests {
     #[test]
     fn the_lead_and_all_parts_run_and_the_parts_make_up_the_slot() {
         let mut runs = Vec::new();
-        let (timing, parts) = Cpu::new("test").time_parts(CpuScope::Thread, 7, &mut |part| {
+        let (timing, parts) = Cpu::default().time_parts(CpuScope::Thread, 7, &mut |part| {
             runs.push(part);
             std::hint::black_box((0..10_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
         });
@@ -398,7 +378,7 @@ mod tests {
 
     #[test]
     fn touching_fresh_pages_counts_faults() {
-        let timing = Cpu::new("test").time(CpuScope::Thread, &mut || {
+        let timing = Cpu::default().time(CpuScope::Thread, &mut || {
             let fresh = vec![0_u8; 256 << 20];
             // One write per page of a fresh mapping: at least one fault per 2 MiB huge page.
             let mut fresh = std::hint::black_box(fresh);

@@ -21,7 +21,7 @@ use crate::plan::Cell;
 const EIGHTHS: [u64; 8] = [3, 4, 6, 8, 10, 12, 16, 24];
 
 /// The cells to measure: copies on all CPU threads with both kinds of stores.
-pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
+pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let Some(last) = environment.caches.last() else { return Vec::new() };
     let mut cells = Vec::new();
     for (row, past) in rows(registry) {

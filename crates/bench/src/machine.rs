@@ -14,6 +14,7 @@ use ellwand_core::stats::quantile;
 use ellwand_core::workload::Workload;
 
 use crate::crossing;
+pub use crate::crossing::cells as cells_of_crossing;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
@@ -141,11 +142,6 @@ fn cases_on_device(row: &CeilingCase, workload: &dyn Workload, multiprocessors: 
         }
     }
     cases
-}
-
-/// The cells that locate the crossing from which non-temporal stores pay.
-pub fn cells_of_crossing(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    crossing::cells(registry, environment)
 }
 
 /// Measures calibration cells: `limits`, and `around` the crossing of stores, which may be empty. Returns the ceilings

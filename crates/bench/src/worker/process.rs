@@ -158,15 +158,6 @@ impl Worker {
         self.child.id()
     }
 
-    /// Sends a question and waits for the answer.
-    ///
-    /// # Errors
-    /// [`Lost`] if no valid answer comes; the worker has ended by then.
-    pub fn ask(&mut self, ask: &Ask, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
-        self.put(ask)?;
-        self.hear(limit, interrupt)
-    }
-
     /// Sends a question without waiting for the answer, so that several workers can start in parallel.
     ///
     /// # Errors

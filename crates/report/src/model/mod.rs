@@ -12,6 +12,7 @@ mod axes;
 mod best;
 mod build;
 mod comparison;
+pub(crate) mod curves;
 mod growth;
 pub(crate) mod load;
 mod machines;

@@ -95,19 +95,26 @@ function hover(row) {
   return `${plain(row.implementation)} over ${plain(baseline)}<br>${ratio(value)} (${interval(row.speedup, ratio) ?? "no interval"})`;
 }
 
-const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c" };
+const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };
+// No part of the time belongs to these.
+const UNKNOWN = ["unexplained", "above-ceiling"];
 
-// The share of the measured time that each limit explains; the rest is what the implementation adds.
+// The share of the measured time that each limit explains, computed from a ceiling or, as for instructions, left by all that are.
 export function bounds(chart, rows) {
   const shown = rows.filter((row) => measured(row) && row.diagnosis?.parts?.length > 0);
-  const limits = [...new Set(shown.flatMap((row) => row.diagnosis.parts.map((one) => one.limit)))];
-  const share = (row, limit) => (row.diagnosis.parts.find((one) => one.limit === limit)?.seconds ?? 0) / row.diagnosis.time_s;
+  const parts = (row) => {
+    const { parts, limit, share, time_s } = row.diagnosis;
+    const computed = new Map(parts.map((one) => [one.limit, one.seconds / time_s]));
+    return computed.has(limit) || UNKNOWN.includes(limit) ? computed : computed.set(limit, share);
+  };
+  const limits = [...new Set(shown.flatMap((row) => [...parts(row).keys()]))];
+  const share = (row, limit) => parts(row).get(limit) ?? 0;
   chart.set(limits.map((limit) => ({
     type: "bar", orientation: "h", name: plain(limit), y: shown.map((_, i) => i), x: shown.map((row) => share(row, limit)), marker: { color: LIMITS[limit] ?? "#8b95a1" },
-    hovertext: shown.map((row) => `${plain(row.implementation)}<br>${plain(limit)} needs ${percent(share(row, limit))} of the time`), hoverinfo: "text",
+    hovertext: shown.map((row) => `${plain(row.implementation)}<br>${plain(limit)}: ${percent(share(row, limit))} of the time`), hoverinfo: "text",
   })), {
     barmode: "group", showlegend: true, bargap: 0.3,
-    xaxis: { title: "Share of the measured time that the limit alone would need", tickformat: ".0%", range: [0, 1.05], fixedrange: true, tickvals: [0, 0.25, 0.5, 0.75, 1] },
+    xaxis: { title: "Share of the measured time that the limit explains", tickformat: ".0%", range: [0, 1.05], fixedrange: true, tickvals: [0, 0.25, 0.5, 0.75, 1] },
     yaxis: { tickmode: "array", tickvals: shown.map((_, i) => i), ticktext: shown.map((row) => plain(row.implementation)), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true },
   });
   return shown.length;

@@ -2,43 +2,21 @@
 import { h, section } from "../base/dom.js";
 import { percent } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { caseName, human, measured, metric, plain } from "./model.js";
+import { human, measured, metric, plain } from "./model.js";
 
 export function domainViews(report, look, redraws) {
-  return (report.views ?? []).map((view, i) => {
-    const draw = { curve, parts }[view.kind];
-    return draw ? draw(report, view, `view-${i}`, look, redraws) : null;
-  }).filter(Boolean);
+  const wholes = (report.views ?? []).filter((view) => view.kind === "parts").map((view, i) => parts(report, view, `parts-${i}`, look, redraws));
+  return (report.curves ?? []).map((one, i) => curve(one, `curve-${i}`, redraws)).concat(wholes).filter(Boolean);
 }
 
-function reading(row, id) {
-  const value = row.readings?.find((one) => one.id === id)?.value;
-  return Number.isFinite(value) ? value : null;
-}
-
-// A point for each setting; a line for each value of the first axis of words.
-function curve(report, view, id, look, redraws) {
-  const series = new Map();
-  for (const one of report.workloads.filter((part) => view.workloads.includes(part.workload))) {
-    const axis = [...one.swept, ...one.fixed].find((part) => !part.numeric);
-    for (const row of one.rows) {
-      const [x, y] = [reading(row, view.x[0]), reading(row, view.y[0])];
-      if (x === null || y === null) continue;
-      const name = axis ? String(row.params[axis.name]) : one.workload;
-      const points = series.get(name) ?? series.set(name, new Map()).get(name);
-      points.set(`${x} ${y}`, { x, y, text: caseName(one, row) });
-      if (!view.rival) continue;
-      const [rx, ry] = [reading(row, view.rival[1]), reading(row, view.rival[2])];
-      if (rx !== null && ry !== null) (series.get(view.rival[0]) ?? series.set(view.rival[0], new Map()).get(view.rival[0])).set(`${rx} ${ry}`, { x: rx, y: ry, text: view.rival[0] });
-    }
-  }
-  if (series.size === 0) return null;
-  const { element, body } = section(id, view.title, null, []);
-  const chart = new Chart(view.title, 360);
-  const draw = () => chart.set([...series].map(([name, points]) => {
-    const list = [...points.values()].sort((a, b) => a.x - b.x);
-    return { type: "scatter", mode: "lines+markers", name: plain(name), x: list.map((one) => one.x), y: list.map((one) => one.y), hovertext: list.map((one) => `${plain(name)}<br>${plain(one.text)}<br>${one.x}, ${one.y}`), hoverinfo: "text" };
-  }), { xaxis: { title: plain(view.x[1]), fixedrange: true }, yaxis: { title: plain(view.y[1]), fixedrange: true }, showlegend: true, colorway: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a"] });
+// A point for each setting, and the line that no point can exceed.
+function curve(one, id, redraws) {
+  const { element, body } = section(id, `${plain(one.workload)}: ${plain(one.title)}`, null, []);
+  const chart = new Chart(one.title, 360);
+  const text = (series, point) => [series.name, point.label].filter(Boolean).map(plain).concat(`${human(point.x, "")}, ${human(point.y, "")}`).join("<br>");
+  const draw = () => chart.set(one.series.map((series) => ({
+    type: "scatter", mode: series.joined ? "lines" : "markers", marker: { size: 9 }, name: plain(series.name), x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), hovertext: series.points.map((point) => text(series, point)), hoverinfo: "text",
+  })), { xaxis: { title: plain(one.x), fixedrange: true }, yaxis: { title: plain(one.y), fixedrange: true }, showlegend: true, colorway: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a"] });
   redraws.push(draw);
   draw();
   body.append(chart.box);
