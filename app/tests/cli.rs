@@ -26,6 +26,9 @@ fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
     assert!(serde_json::from_str::<serde_json::Value>(&rows.stdout).unwrap().is_array(), "{}", rows.stdout);
     let again = here.ok(&["report", "out/record.jsonl"]);
     assert_eq!(again.stdout, ran.stdout, "the table of the record is the table of the run");
+    let based = here.sweep(&["-o", "based", "--baseline", "reference"]);
+    let again = here.ok(&["report", "based"]);
+    assert!(again.stdout.contains("over reference") && again.stdout == based.stdout, "{}", again.stdout);
 }
 
 #[test]
@@ -171,8 +174,13 @@ fn a_report_stands_beside_its_own_record_or_none() {
     assert!(ran.stderr.contains("own/record.jsonl is of another run"), "{}", ran.stderr);
     // Where only reports stand, they are made again as often as one likes.
     for _ in 0..2 {
-        here.ok(&["report", "other.jsonl", "-o", "reports", "--no-plot"]);
+        here.ok(&["report", "other.jsonl", "-o", "reports"]);
     }
+    assert!(here.path("reports/plots/lattice-encode-time.png").exists());
+    let replaced = ["report", "own", "-o", "reports", "--no-plot"];
+    here.refused(&replaced, &["reports/run.json", "another run", "--overwrite"]);
+    here.ok(&[&replaced[..], &["--overwrite"]].concat());
+    assert!(!here.path("reports/plots/lattice-encode-time.png").exists(), "it is of the report before");
 }
 
 #[test]

@@ -26,10 +26,19 @@ fn report() -> Value {
         verdict("slower", 1.21, "<script>alert(1)</script>"),
         verdict("undecided", 1.0, "too few blocks")
     ]);
-    report["views"] = json!([
-        {"kind": "parts", "title": "parts of a layer", "parts": [["attention-core", "attention"]], "fused": null},
-        {"kind": "of a later version"},
-    ]);
+    report["views"] = json!([{"kind": "of a later version"}]);
+    let component = |case: &str, time_s: f64| {
+        let parts = json!([{"workload": "attention-core", "title": "attention", "time_s": time_s, "share": 1.0, "limit": "memory", "recommendation": null}]);
+        json!({"title": "parts of a layer", "run": 0, "case": case, "implementation": "fused", "device": "cpu", "total_s": time_s, "summary": "bottleneck: attention (100 %)", "parts": parts})
+    };
+    report["components"] = json!([component("batch 1, sequence 64", 1e-3), component("batch 1, sequence 128", 4e-3)]);
+    report["targets"] = json!([{"title": "what is asked for", "workload": "attention-core", "target": "speed-up of at least 2", "limit": 2.0,
+        "value": 3.0, "measured": "3.00x", "verdict": "met", "implementation": "fused", "place": "sequence 64"}]);
+    let points = |y: f64| json!([{"x": 4.0, "y": y, "label": "q 3"}, {"x": 4.5, "y": y + 3.0, "label": "q 4"}]);
+    report["curves"] = json!([{"workload": "attention-core", "id": "rate", "title": "error against rate", "x": "rate", "y": "error",
+        "series": [{"name": "D4", "joined": false, "points": points(22.0)}, {"name": "limit", "joined": true, "points": points(24.0)}]}]);
+    report["readings"] = json!([[{"title": "Readings", "fixed": ["lost 0 %"], "columns": [
+        {"head": "sequence", "right": false, "cells": ["64"]}, {"head": "SNR", "right": true, "cells": ["22.6 dB"]}]}]]);
     report
 }
 
@@ -52,7 +61,7 @@ fn every_view_of_a_report_is_drawn() {
         assert!(titles.as_array().unwrap().contains(&json!(title)), "{title} is missing in {titles}");
     }
     let charts = browser.eval("document.querySelectorAll('.chart').length").as_u64().unwrap();
-    assert_eq!(charts, 7);
+    assert_eq!(charts, 8);
     for index in 0..charts {
         browser.eval(&format!("document.querySelectorAll('.chart')[{index}].scrollIntoView({{block: 'center'}})"));
         browser.wait(&format!("document.querySelectorAll('.chart')[{index}].dataset.drawn"));
@@ -64,9 +73,18 @@ fn every_view_of_a_report_is_drawn() {
         );
     }
     let text = browser.text("document.body.textContent");
-    for part in
-        ["this machine has no self-check yet", "Largest speed-up", "20.9×", "undecided", "<script>alert(1)</script>"]
-    {
+    for part in [
+        "this machine has no self-check yet",
+        "Largest speed-up",
+        "20.9×",
+        "undecided",
+        "<script>alert(1)</script>",
+        "sequence 128, fused",
+        "bottleneck: attention (100 %).",
+        "speed-up of at least 2",
+        "22.6 dB",
+        "Equal in all cases: lost 0 %",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     for word in ["undefined", "NaN", "[object"] {

@@ -59,7 +59,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let interrupted = if args.spans {
         spans::record(&instrument(registry, &this_run, given.as_ref()), plan, &mut record)?
     } else {
-        measure(registry, &this_run, &args.how, plan, given.as_ref(), &mut record)?
+        measure(registry, &this_run, &args.how, args.reports.baseline.as_deref(), plan, given.as_ref(), &mut record)?
     };
     let path = record.close()?;
     finish(args, budgets.as_ref(), &path, results, interrupted.then_some(&planned))
@@ -163,11 +163,13 @@ pub(super) fn with_ceilings(registry: &Registry, measure: bool) -> Result<Enviro
     Ok(here)
 }
 
-/// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
+/// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted. `baseline` is that of
+/// speed-ups, instead of the one that each workload has.
 pub(super) fn measure(
     registry: &Registry,
     run: &Run,
     how: &Measuring,
+    baseline: Option<&str>,
     plan: Plan,
     given: Option<&Tensors>,
     record: &mut Recording,
@@ -201,10 +203,14 @@ pub(super) fn measure(
             Some(workers) => workers.measure(&cell, &mut on_event),
             None => instrument.measure(&cell, &mut on_event),
         };
-        let Ok(measurements) = measured else {
+        let Ok(mut measurements) = measured else {
             interrupted = true;
             break;
         };
+        let baseline = baseline.filter(|name| measurements.iter().any(|one| one.implementation == **name));
+        for (one, name) in measurements.iter_mut().flat_map(|one| baseline.map(|name| (one, name))) {
+            one.baseline = name.to_string();
+        }
         record.add(&measurements)?;
         progress.finished(index, &measurements);
     }

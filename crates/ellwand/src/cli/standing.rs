@@ -160,10 +160,32 @@ pub(super) fn for_report(
     let path = dir.join("run.json");
     let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
-    let earlier = json["report_version"].is_u64();
-    if !(overwrite || earlier) {
+    if json["report_version"].is_u64() {
+        let runs = json["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
+        if runs.clone().any(|run| records.iter().any(|record| record.run.id == run)) {
+            return Ok(Vec::new());
+        }
+        if !overwrite {
+            let problem = format!("{} is the report of another run", path.display());
+            let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
+            return Err(error.help("--overwrite replaces the report"));
+        }
+        return Ok(of_report(dir));
+    }
+    if !overwrite {
         only_ours(dir, &PlotNames::default())?;
         records.iter().filter(|_| plots).try_for_each(|record| only_ours(dir, &PlotNames::of(record)))?;
     }
     Ok(Vec::new())
+}
+
+/// The files of a report whose record is elsewhere: its text names its plots.
+fn of_report(dir: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(dir.join("report.md")).unwrap_or_default();
+    let links =
+        text.split("](plots/").skip(1).filter_map(|rest| Path::new(rest.split_once(')')?.0).file_stem()?.to_str());
+    let plots = links.flat_map(|name| ["png", "svg"].map(|form| dir.join("plots").join(format!("{name}.{form}"))));
+    let mut files = ellwand_report::standing(dir, &PlotNames::default());
+    files.extend(plots.filter(|path| path.symlink_metadata().is_ok()));
+    files
 }

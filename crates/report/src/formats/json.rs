@@ -3,10 +3,32 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
+use super::parts::{self, Components};
+use super::targets::{self, Judged};
 use crate::{Report, ReportError};
 
+/// The model with what its views say of it.
+#[derive(Serialize)]
+pub(super) struct Whole<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Parts of a whole with their shares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    components: Vec<Components>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<Judged>,
+}
+
+impl<'a> Whole<'a> {
+    pub(super) fn of(report: &'a Report) -> Self {
+        Self { report, components: parts::components(report), targets: targets::judged(report) }
+    }
+}
+
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    serde_json::to_writer_pretty(&mut *out, report)?;
+    serde_json::to_writer_pretty(&mut *out, &Whole::of(report))?;
     writeln!(out)?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use ellwand_core::View;
 use ellwand_core::view::{Fused, Parts};
+use serde::Serialize;
 
 use crate::Options;
 use crate::diagnose::Limit;
@@ -142,6 +143,57 @@ fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
         _ => None,
     });
     parts.filter(|(_, groups)| !groups.is_empty()).collect()
+}
+
+/// The parts of one run, case, implementation and device, as JSON has them.
+#[derive(Debug, Serialize)]
+pub(super) struct Components {
+    title: String,
+    run: usize,
+    case: String,
+    implementation: String,
+    device: String,
+    total_s: f64,
+    /// Which part takes longest and what would change most, as the other formats say it.
+    summary: String,
+    parts: Vec<Component>,
+}
+
+#[derive(Debug, Serialize)]
+struct Component {
+    workload: String,
+    title: String,
+    time_s: f64,
+    share: f64,
+    limit: Option<Limit>,
+    recommendation: Option<String>,
+}
+
+/// All groups of a report.
+pub(super) fn components(report: &Report) -> Vec<Components> {
+    let of = |title: &str, group: &Group<'_>| {
+        let total_s = group.total();
+        let (run, case, implementation, device) = group.key.clone();
+        let part = |part: &Part<'_>| Component {
+            workload: part.workload.to_string(),
+            title: clean(part.title),
+            time_s: part.seconds,
+            share: part.seconds / total_s,
+            limit: part.row.diagnosis.as_ref().map(|diagnosis| diagnosis.limit),
+            recommendation: group.advice(part),
+        };
+        Components {
+            title: title.to_string(),
+            run,
+            case,
+            implementation: implementation.to_string(),
+            device: device.to_string(),
+            total_s,
+            summary: group.verdict(),
+            parts: group.parts.iter().map(part).collect(),
+        }
+    };
+    tables(report).iter().flat_map(|(title, groups)| groups.iter().map(|group| of(title, group))).collect()
 }
 
 /// The title of a group, with name and median time of each part.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use ellwand_core::View;
 use ellwand_core::view::{Measure, Target};
+use serde::Serialize;
 
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
@@ -114,6 +115,37 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
         _ => row.held_up.is_some(),
     };
     Some(Line { target, value, bound, row, section })
+}
+
+/// A target and what was measured, as JSON has it.
+#[derive(Debug, Serialize)]
+pub(super) struct Judged {
+    title: String,
+    workload: String,
+    target: String,
+    limit: f64,
+    value: f64,
+    /// The value as the other formats print it.
+    measured: String,
+    verdict: &'static str,
+    implementation: String,
+    place: String,
+}
+
+/// All targets that some row counts for.
+pub(super) fn judged(report: &Report) -> Vec<Judged> {
+    let of = |title: &str, line: &Line<'_>| Judged {
+        title: title.to_string(),
+        workload: line.target.workload.clone(),
+        target: clean(&line.target.about),
+        limit: line.target.limit,
+        value: line.value,
+        measured: line.measured(),
+        verdict: line.verdict(),
+        implementation: line.row.implementation.clone(),
+        place: line.section.place(line.row),
+    };
+    tables(report).iter().flat_map(|(title, lines)| lines.iter().map(|line| of(title, line))).collect()
 }
 
 fn columns(lines: &[Line<'_>]) -> Vec<Column> {

@@ -112,7 +112,7 @@ pub(super) fn measured(
     let shard = Shard { plan: planned.hash.clone(), number, class: class.into(), host, task: task(), rows };
     let run = Run { shard: Some(shard), ..measure::run_line(&registry, how, &cells, here, started, line) };
     let mut record = Recording::open(&partial, &run, false, false)?;
-    let interrupted = measure::measure(&registry, &run, how, cells, given.as_ref(), &mut record);
+    let interrupted = measure::measure(&registry, &run, how, None, cells, given.as_ref(), &mut record);
     let written = record.close()?;
     if !matches!(interrupted, Ok(false)) {
         let _ = fs::remove_file(&written);

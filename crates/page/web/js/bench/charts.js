@@ -2,7 +2,7 @@
 import { tokens } from "../base/color.js";
 import { percent, ratio, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { caseName, human, interval, measured, metric, plain } from "./model.js";
+import { caseName, human, interval, measured, metric, plain, speedup } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
@@ -77,7 +77,7 @@ export function speedups(chart, section, look) {
   const z = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? Math.log2(row.speedup.ratio) : null; }));
   const most = Math.max(0.5, ...z.flat().map((value) => Math.abs(value ?? 0)));
   const t = tokens();
-  const text = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? ratio(row.speedup.ratio) : ""; }));
+  const text = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? speedup(row.speedup) : ""; }));
   chart.set([{
     type: "heatmap", x: names.map((_, i) => i), y: cases.map((_, i) => i), z, zmin: -most, zmax: most, xgap: 2, ygap: 2, showscale: false,
     colorscale: [[0, "#d97a3c"], [0.5, t.line], [1, "#4f94c4"]], text, texttemplate: "%{text}", textfont: { color: t.text, size: 12 },
@@ -91,8 +91,7 @@ export function speedups(chart, section, look) {
 
 function hover(row) {
   if (!row) return "";
-  const { ratio: value, baseline } = row.speedup;
-  return `${plain(row.implementation)} over ${plain(baseline)}<br>${ratio(value)} (${interval(row.speedup, ratio) ?? "no interval"})`;
+  return `${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, ratio) ?? "no interval"})`;
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };

@@ -28,6 +28,11 @@ export function metric(row, id) {
   return value && Number.isFinite(value.median) ? value : null;
 }
 
+// A speed-up with the sign of its bound, if other programs held up one of the two.
+export function speedup({ ratio: factor, bound }) {
+  return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(factor)}`;
+}
+
 export function measured(row) {
   return row.status.word === "measured" && metric(row, "time") !== null;
 }

@@ -3,7 +3,7 @@ import { append, empty, h, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
-import { human, looks, measured } from "./model.js";
+import { human, looks, measured, speedup } from "./model.js";
 import { workloadView } from "./section.js";
 import { spansViews } from "./spans.js";
 import { tools } from "./tools.js";
@@ -16,8 +16,8 @@ export async function startRun(app) {
   const redraws = [];
   const look = looks(report);
   const sections = [
-    findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
-    ...report.workloads.map((one) => workloadView(report, one, look, redraws)), ...spansViews(report), trust(report), machine(report),
+    findings(report), verdictsView(report, redraws), ...domainViews(report, redraws),
+    ...report.workloads.map((one, i) => workloadView(report, one, report.readings?.[i], look, redraws)), ...spansViews(report), trust(report), machine(report),
   ].filter(Boolean);
   append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
@@ -45,7 +45,7 @@ function warnings(report) {
 function cards(report) {
   const rows = report.workloads.flatMap((one) => one.rows);
   const done = rows.filter(measured).length;
-  const best = rows.filter((row) => row.best && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
+  const best = rows.filter((row) => measured(row) && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
   // More than a ceiling allows is a fault of the ceiling or of the count, which the findings name.
   const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0 && row.metrics["roofline-fraction"].median <= 1.05).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
   const [verdicts, spans] = [report.comparisons ?? [], report.spans ?? []];
@@ -53,7 +53,7 @@ function cards(report) {
   return h("div", { class: "cards", id: "cards" },
     rows.length > 0 && card("Workloads", count(report.workloads.length), counted(report.workloads.reduce((sum, one) => sum + one.cases.length, 0), "case")),
     rows.length > 0 && card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
-    best && card("Largest speed-up", ratio(best.speedup.ratio), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
+    best && card("Largest speed-up", speedup(best.speedup), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
     nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), label(nearest.implementation, 24)),
     verdicts.length > 0 && card("Verdicts", count(verdicts.length), ["faster", "slower", "same", "undecided"].map((word) => [word, verdicts.filter((one) => one.verdict === word).length]).filter(([, n]) => n > 0).map(([word, n]) => `${n} ${word}`).join(", ")),
     spans.length > 0 && card("Components", count(spans.length), `${spans.length === 1 ? "table" : "tables"} from runs with spans`),

@@ -1,16 +1,17 @@
 // One workload of a report: its results as a table, and its charts.
 import { append, button, h, section as frame, select } from "../base/dom.js";
-import { count, counted, label, percent, ratio } from "../base/format.js";
+import { count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { caseName, human, interval, measured, metric } from "./model.js";
+import { caseName, human, interval, measured, metric, speedup } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
+import { readings } from "./views.js";
 
-export function workloadView(report, section, look, redraws) {
+export function workloadView(report, section, tables, look, redraws) {
   const facts = section.fixed.map(({ name, unit, values }) => h("span", { class: "tag" }, `${name} ${values[0]}${unit ? ` ${unit}` : ""}`));
   const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
     button("CSV", () => exportRows("csv", section), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section), { "data-export": "markdown" })]);
-  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), h("div", { class: "grid" }, figures(report, section, look, redraws)),
+  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), readings(tables), h("div", { class: "grid" }, figures(report, section, look, redraws)),
     remarks(section));
   return element;
 }
@@ -19,12 +20,12 @@ const HEAD = ["Implementation", "Time", "95 % interval over slots", "Samples", "
 
 function cells(row) {
   const value = metric(row, "time");
-  const { ratio: speedup, is_baseline: base, unavailable } = row.speedup ?? {};
+  const { ratio: factor, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
     row.implementation, known ? human(value.median, "s") : "–", known ? (interval(value, (one) => human(one, "s")) ?? "–") : "", count(row.samples),
-    base ? "baseline" : speedup > 0 ? ratio(speedup) : "–", !base && speedup > 0 ? (interval(row.speedup, ratio) ?? "–") : (unavailable ?? ""),
-    percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : row.status.word,
+    base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, ratio) ?? "–") : (unavailable ?? ""),
+    percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
   ];
 }
 
@@ -32,9 +33,9 @@ function results(section) {
   const lines = section.cases.flatMap((one) => {
     const rows = one.rows.map((i) => section.rows[i]);
     const title = caseName(section, rows[0]);
-    return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: HEAD.length }, title)), ...rows.map((row) => {
+    return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: HEAD.length }, title)), ...rows.map((row, place) => {
       const [name, ...rest] = cells(row);
-      return h("tr", { class: row.best ? "best" : null }, h("th", { scope: "row", title: row.what_ran }, label(name, 40), row.best && h("span", { class: "tag strong" }, "fastest")),
+      return h("tr", { class: row.best ? "best" : null }, h("th", { scope: "row", title: row.what_ran }, label(name, 40), row.best ? h("span", { class: "tag strong" }, "fastest") : one.best.tied?.includes(one.rows[place]) && h("span", { class: "tag" }, "tied")),
         rest.map((text, i) => h("td", { class: i >= 6 ? "text" : null, title: i === 7 ? row.warnings.join("\n") : null }, label(text || " ", 60).replace("(no name)", ""))));
     })];
   });

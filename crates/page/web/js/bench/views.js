@@ -1,12 +1,15 @@
-// Views that a workload registered in the record: a curve of two readings, parts of one whole.
-import { h, section } from "../base/dom.js";
+// What the views in the record show: targets, curves of two readings, components of one whole, tables of readings.
+import { append, h, section } from "../base/dom.js";
 import { percent } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { human, measured, metric, plain } from "./model.js";
+import { human, plain } from "./model.js";
 
-export function domainViews(report, look, redraws) {
-  const wholes = (report.views ?? []).filter((view) => view.kind === "parts").map((view, i) => parts(report, view, `parts-${i}`, look, redraws));
-  return (report.curves ?? []).map((one, i) => curve(one, `curve-${i}`, redraws)).concat(wholes).filter(Boolean);
+export function domainViews(report, redraws) {
+  const byTitle = (list = []) => [...new Set(list.map((one) => one.title))].map((title) => [title, list.filter((one) => one.title === title)]);
+  return [
+    ...byTitle(report.targets).map(([title, all], i) => targets(title, all, `targets-${i}`)), ...(report.curves ?? []).map((one, i) => curve(one, `curve-${i}`, redraws)),
+    ...byTitle(report.components).map(([title, all], i) => components(title, all, `components-${i}`, redraws)),
+  ];
 }
 
 // A point for each setting, and the line that no point can exceed.
@@ -23,23 +26,49 @@ function curve(one, id, redraws) {
   return element;
 }
 
-// Parts measured separately, with the share of each in the sum of their times: one bar for each implementation.
-function parts(report, view, id, look, redraws) {
-  const sections = view.parts.map(([workload, title]) => [report.workloads.find((one) => one.workload === workload), title]);
-  if (sections.some(([one]) => !one)) return null;
-  const names = sections[0][0].implementations.filter((name) => sections.every(([one]) => one.rows.some((row) => row.implementation === name && measured(row))));
-  if (names.length === 0) return null;
-  const { element, body } = section(id, view.title, "Medians of parts that were measured separately; their sum is an estimate of the whole.", []);
-  const chart = new Chart(view.title, 110 + names.length * 44);
-  const of = (one, name) => metric(one.rows.find((row) => row.implementation === name && measured(row)), "time").median;
-  const all = (name) => sections.reduce((sum, [one]) => sum + of(one, name), 0);
-  const draw = () => chart.set(sections.map(([one, title]) => ({
-    type: "bar", orientation: "h", name: plain(title), y: names.map((_, i) => i), x: names.map((name) => of(one, name) * 1e3),
-    hovertext: names.map((name) => `${plain(title)}, ${plain(name)}<br>${human(of(one, name), "s")} (${percent(of(one, name) / all(name))})`), hoverinfo: "text",
-  })), { barmode: "stack", showlegend: true, xaxis: { title: "ms", fixedrange: true }, yaxis: { tickmode: "array", tickvals: names.map((_, i) => i), ticktext: names.map(plain), autorange: "reversed", fixedrange: true },
+// Parts measured separately, with the share of each in the sum of their times: a bar and a table for each case and implementation.
+function components(title, groups, id, redraws) {
+  const words = groups.map((one) => one.case.split(", ").filter(Boolean));
+  const common = words[0].filter((word) => words.every((all) => all.includes(word)));
+  const runs = new Set(groups.map((one) => one.run)).size > 1;
+  const name = (i) => [runs && `run ${groups[i].run + 1}`, ...words[i].filter((word) => !common.includes(word)), groups[i].implementation].filter(Boolean).map(plain).join(", ");
+  const { element, body } = section(id, title, "Medians of parts that were measured separately; their sum is an estimate of the whole.", []);
+  const chart = new Chart(title, 110 + groups.length * 44);
+  const parts = [...new Set(groups.flatMap((one) => one.parts.map((part) => part.title)))];
+  const of = (one, part) => one.parts.find((known) => known.title === part);
+  const draw = () => chart.set(parts.map((part) => ({
+    type: "bar", orientation: "h", name: plain(part), y: groups.map((_, i) => i), x: groups.map((one) => (of(one, part)?.time_s ?? 0) * 1e3),
+    hovertext: groups.map((one, i) => `${plain(part)}<br>${name(i)}<br>${human(of(one, part)?.time_s, "s")} (${percent(of(one, part)?.share)})`), hoverinfo: "text",
+  })), { barmode: "stack", showlegend: true, xaxis: { title: "ms", fixedrange: true }, yaxis: { tickmode: "array", tickvals: groups.map((_, i) => i), ticktext: groups.map((_, i) => name(i)), autorange: "reversed", fixedrange: true },
     colorway: ["#4f94c4", "#e69f00", "#2fa884", "#cc79a7", "#7cc4ee", "#dd7a3c", "#e3d64a", "#8b95a1"] });
   redraws.push(draw);
   draw();
-  body.append(chart.box);
+  const heads = ["Component", "Time", "Share", "Bound by", "Recommendation"];
+  const line = (first, cells) => h("tr", {}, h("th", { scope: "row" }, first), cells.map((cell, i) => h("td", { class: i >= 2 ? "text" : null }, cell)));
+  const rows = groups.flatMap((one, i) => [
+    h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: heads.length }, name(i))),
+    ...one.parts.map((part) => line(part.title, [human(part.time_s, "s"), percent(part.share), part.limit ?? "–", part.recommendation ?? ""])),
+    line("total", [human(one.total_s, "s"), percent(1), "", ""]), h("tr", {}, h("td", { class: "text", colspan: heads.length }, `${one.summary}.`))]);
+  append(body, common.length > 0 && h("p", { class: "tags" }, common.map((word) => h("span", { class: "tag" }, word))), chart.box, table(title, heads, [0, 3, 4], rows));
   return element;
+}
+
+// What the workloads are expected to reach.
+function targets(title, all, id) {
+  const { element, body } = section(id, title, null, []);
+  const heads = ["Workload", "Target", "Measured", "", "By", "At"];
+  body.append(table(title, heads, [0, 1, 3, 4, 5], all.map((one) => h("tr", {}, h("th", { scope: "row" }, one.workload),
+    h("td", { class: "text" }, one.target), h("td", {}, one.measured), h("td", { class: "text" }, one.verdict), h("td", { class: "text" }, one.implementation), h("td", { class: "text" }, one.place)))));
+  return element;
+}
+
+// Readings of a workload, as tables of text.
+export function readings(blocks) {
+  return (blocks ?? []).map((block) => h("details", { open: true }, h("summary", {}, block.title), block.fixed.length > 0 && h("p", { class: "note" }, `Equal in all cases: ${block.fixed.join(", ")}`),
+    block.columns.length > 0 && table(block.title, block.columns.map((one) => one.head), block.columns.map((one, i) => (one.right ? -1 : i)), block.columns[0].cells.map((_, row) => h("tr", {}, block.columns.map((one) => h("td", { class: one.right ? null : "text" }, one.cells[row])))))));
+}
+
+function table(title, heads, texts, rows) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+    h("table", { class: "results" }, h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: texts.includes(i) ? "text" : null }, head)))), h("tbody", {}, rows)));
 }
