@@ -10,7 +10,7 @@ mod write;
 pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff, verdict_word};
 pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings};
 pub use read::{
-    EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, Source, read, read_from,
+    EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, read, read_from,
 };
 pub use routing::{Crossover, Processor, Route, Routing, RoutingError, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 use common::{any_trace, step};
 use ellwand_profile::{Kind, LaneKind, NONE, Part, Trace, TraceLane};
-use ellwand_trace::{Imported, Source, read, read_from};
+use ellwand_trace::{Imported, read, read_from};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn from_text(text: &str) -> Imported {
 }
 
 fn message(bytes: &[u8]) -> String {
-    read_from(bytes).map(|imported| imported.source).unwrap_err().to_string()
+    read_from(bytes).unwrap_err().to_string()
 }
 
 /// Spans by lane as `path start+duration`, in nanoseconds.
@@ -47,7 +47,7 @@ fn spans(trace: &Trace) -> Vec<String> {
 fn our_own_file_is_read_back_as_it_was() {
     let mut trace = step();
     let imported = read_from(&written(&trace)[..]).unwrap();
-    assert_eq!((imported.source, imported.notes.len()), (Source::Ellwand, 0));
+    assert_eq!(imported.notes.len(), 0);
     let mut back = imported.trace;
     // The file has neither the origin of the ticks nor two of the costs.
     assert_eq!((back.start, back.end - back.start), (1, 4_000));
@@ -81,7 +81,6 @@ fn a_chrome_export_is_read_back() {
     let mut out = Vec::new();
     step().write_chrome("server", &mut out).unwrap();
     let imported = read_from(&out[..]).unwrap();
-    assert_eq!(imported.source, Source::Chrome);
     assert_eq!(imported.notes, ["10 aggregated spans are not in this file; its times lack them"]);
     let trace = imported.trace;
     assert_eq!((trace.name.as_str(), trace.started_unix_ns, trace.lost), ("server", 1_795_238_760_000_000_000, 3));
@@ -111,7 +110,6 @@ fn every_phase_of_trace_events_is_understood() {
 #[test]
 fn a_pytorch_trace_has_its_streams_steps_links_and_memory() {
     let imported = from_text(include_str!("files/pytorch-gpu.json"));
-    assert_eq!(imported.source, Source::PyTorch);
     let trace = &imported.trace;
     let lanes = trace.lanes.iter().map(|lane| format!("{} {:?}", lane.name, lane.kind));
     let kinds = trace.sites.iter().map(|site| format!("{}: {}", site.name, site.kind.word()));
@@ -126,7 +124,6 @@ fn a_pytorch_trace_has_its_streams_steps_links_and_memory() {
 #[test]
 fn a_real_pytorch_trace_is_read_without_loss() {
     let imported = read_from(&include_bytes!("files/pytorch-cpu.json.gz")[..]).unwrap();
-    assert_eq!(imported.source, Source::PyTorch);
     let trace = &imported.trace;
     // 1522 + 684 + 30 complete events, as counted by Python's json.
     assert_eq!((trace.spans(), trace.open(), trace.dropped()), (2236, 0, 0));

@@ -23,7 +23,7 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
 
 /// Reads a profile of any known format, and notes what was left out. Errors name what is `expected`.
 pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace, Failure> {
-    let Imported { mut trace, notes, .. } =
+    let Imported { mut trace, notes } =
         ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
     for note in notes {
         output::note(&format!("note: {}: {note}", path.display()));

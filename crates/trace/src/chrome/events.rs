@@ -77,7 +77,6 @@ pub(crate) struct Events {
     pub(crate) repeated: u64,
     /// First and last time, in nanoseconds of the file.
     pub(crate) extent: Option<(i64, i64)>,
-    pytorch: bool,
 }
 
 /// Times of files may be negative; spans need positive ones.
@@ -94,17 +93,12 @@ impl Events {
         self.read
     }
 
-    pub(crate) fn is_pytorch(&self) -> bool {
-        self.pytorch
-    }
-
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
     /// A fact about the recording.
     pub(crate) fn fact(&mut self, name: &str, value: Value) {
-        self.pytorch |= name == "schemaVersion";
         if self.facts.len() < MOST_FACTS {
             let value = match value {
                 Value::Text(text) => Value::Text(shortened(&text, 200)),
@@ -212,13 +206,9 @@ impl Events {
     fn complete(&mut self, event: Event, start: i64) {
         let end = start.saturating_add(event.dur.nanos().unwrap_or(0));
         match class(event.category(), event.name.text().unwrap_or_default()) {
-            Class::Extent => {
-                self.pytorch = true;
-                self.extend(start, end);
-            }
+            Class::Extent => self.extend(start, end),
             Class::Repeated => self.repeated += 1,
             Class::Span(kind) => {
-                self.pytorch |= event.category() == "cpu_op";
                 let track = self.track(&event, false);
                 self.span(track, event, kind, (start, Some(end)));
             }

@@ -231,16 +231,6 @@ fn nodes(a: &Tree, b: &Tree, options: &DiffOptions) -> Vec<Node> {
 }
 
 impl Diff {
-    /// Nodes that only the candidate has.
-    pub fn new_nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.baseline_ns.is_none())
-    }
-
-    /// Nodes that only the baseline has.
-    pub fn gone_nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.candidate_ns.is_none())
-    }
-
     /// The differences as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()

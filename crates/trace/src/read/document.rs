@@ -6,7 +6,7 @@ use ellwand_profile::{FORMAT, VERSION, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::ours::Ours;
-use super::{Imported, Problem, Source};
+use super::{Imported, Problem};
 use crate::chrome::{Events, Scalar};
 
 /// What was found so far.
@@ -38,8 +38,7 @@ impl Document {
                 });
             }
             Some(_) => {
-                let trace = self.ours.finish()?;
-                return Ok(Imported { trace, source: Source::Ellwand, notes: Vec::new() });
+                return Ok(Imported { trace: self.ours.finish()?, notes: Vec::new() });
             }
             None if self.is_array || self.has_events => {}
             None => return Err(Problem::NotAProfile { found: self.description() }),
@@ -47,9 +46,8 @@ impl Document {
         if self.chrome.events() == 0 && self.is_array {
             return Err(Problem::NotAProfile { found: "an array without events".to_string() });
         }
-        let source = if self.chrome.is_pytorch() { Source::PyTorch } else { Source::Chrome };
         let (trace, notes) = self.chrome.finish();
-        Ok(Imported { trace, source, notes })
+        Ok(Imported { trace, notes })
     }
 
     fn description(&self) -> String {

@@ -21,35 +21,11 @@ use document::{Document, Top};
 pub(crate) use each::Each;
 pub(crate) use limits::{counted, shortened};
 
-/// The format of a file that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Ellwand's own JSON.
-    Ellwand,
-    /// A Chrome trace.
-    Chrome,
-    /// A trace of the PyTorch profiler.
-    PyTorch,
-}
-
-impl Source {
-    /// The format in words.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ellwand => "Ellwand profile",
-            Self::Chrome => "Chrome trace",
-            Self::PyTorch => "PyTorch profiler trace",
-        }
-    }
-}
-
 /// A profile that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     /// The profile, converted.
     pub trace: Trace,
-    /// The format of the file.
-    pub source: Source,
     /// What was left out or changed, one sentence each.
     pub notes: Vec<String>,
 }

@@ -19,8 +19,6 @@ use crate::read::counted;
 pub struct Format {
     /// Name on the command line.
     pub name: &'static str,
-    /// Extension of files.
-    pub extension: &'static str,
     /// What it is for, and what it cannot hold.
     pub about: &'static str,
     /// True if aggregated spans are written too.
@@ -45,63 +43,54 @@ impl Format {
 pub const FORMATS: &[Format] = &[
     Format {
         name: "json",
-        extension: "json",
         about: "everything, for `ellwand profile`, `ellwand view` and scripts (docs/profile-format.md)",
         aggregated: true,
         write: |trace, out| trace.write_json(out),
     },
     Format {
         name: "chrome",
-        extension: "trace.json",
         about: "Chrome trace events, for chrome://tracing, Perfetto and VizTracer; without aggregated spans",
         aggregated: false,
         write: |trace, out| trace.write_chrome(&trace.name, out),
     },
     Format {
         name: "perfetto",
-        extension: "pftrace",
         about: "Perfetto protobuf, for ui.perfetto.dev and trace_processor; without aggregated spans",
         aggregated: false,
         write: perfetto::write,
     },
     Format {
         name: "speedscope",
-        extension: "speedscope.json",
         about: "speedscope, for www.speedscope.app; without details and links",
         aggregated: true,
         write: speedscope::write,
     },
     Format {
         name: "folded",
-        extension: "folded",
         about: "folded stacks with self times in nanoseconds, for flamegraph.pl and inferno; without times of day",
         aggregated: true,
         write: folded::write,
     },
     Format {
         name: "pprof",
-        extension: "pb.gz",
         about: "pprof protobuf, for `go tool pprof` and pprof viewers: calls and self time by stack",
         aggregated: true,
         write: pprof::write,
     },
     Format {
         name: "otlp",
-        extension: "otlp.pb",
         about: "OpenTelemetry spans as protobuf, to POST to /v1/traces of a collector; without aggregated spans",
         aggregated: false,
         write: otlp::write,
     },
     Format {
         name: "otlp-metrics",
-        extension: "otlp-metrics.pb",
         about: "OpenTelemetry metrics as protobuf, to POST to /v1/metrics: calls, times and counters by operation",
         aggregated: true,
         write: metrics::write_otlp,
     },
     Format {
         name: "prometheus",
-        extension: "prom",
         about: "Prometheus text for a textfile collector: calls, times and counters by operation",
         aggregated: true,
         write: metrics::write_prometheus,
