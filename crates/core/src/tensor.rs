@@ -54,6 +54,16 @@ macro_rules! dtypes {
                     v.iter().filter(|x| x.to_ne_bytes() == made).count()
                 })* }
             }
+            fn feed(&self, hash: &mut crate::case::Fnv) {
+                match self { $(Data::$variant(v) => v.iter().for_each(|x| hash.bytes(&x.to_le_bytes())),)* }
+            }
+            /// The elements that `bytes` hold one after the other.
+            fn of_bytes(dtype: Dtype, bytes: &[u8], big_endian: bool) -> Data {
+                match dtype { $(Dtype::$variant => {
+                    let one = |x: &_| if big_endian { <$type>::from_be_bytes(*x) } else { <$type>::from_le_bytes(*x) };
+                    Data::from(&bytes.as_chunks().0.iter().map(one).collect::<Vec<_>>()[..])
+                })* }
+            }
             fn zeros(dtype: Dtype, len: usize) -> Data {
                 match dtype { $(Dtype::$variant => Data::$variant(Buffer::filled(len, <$type>::default())),)* }
             }
@@ -74,6 +84,7 @@ macro_rules! dtypes {
 
         $(impl Element for $type {
             fn of_byte(byte: u8) -> Self { <$type>::from_ne_bytes([byte; size_of::<$type>()]) }
+            fn to_bytes(values: &[Self]) -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() }
         })*
 
         $(impl From<&[$type]> for Data {
@@ -99,6 +110,8 @@ dtypes! {
 pub trait Element: Copy {
     /// The value whose bytes all equal `byte`.
     fn of_byte(byte: u8) -> Self;
+    /// The bytes of all values, each with its lowest byte first.
+    fn to_bytes(values: &[Self]) -> Vec<u8>;
 }
 
 fn wrong_dtype(have: Dtype, want: &str) -> InputError {
@@ -138,6 +151,14 @@ impl Tensor {
             ));
         }
         Ok(Self { shape: shape.to_vec(), data: Arc::new(data) })
+    }
+
+    /// A tensor of `shape` from the bytes of its elements in row-major order. Bytes that are no whole element are ignored.
+    ///
+    /// # Errors
+    /// As [`Tensor::new`].
+    pub fn from_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], big_endian: bool) -> Result<Self, InputError> {
+        Self::new(shape, Data::of_bytes(dtype, bytes, big_endian))
     }
 
     /// A tensor of zeros.
@@ -313,13 +334,6 @@ impl Tensors {
             tensor.data.feed(&mut hash);
         }
         hash.finish()
-    }
-}
-
-impl Data {
-    fn feed(&self, hash: &mut crate::case::Fnv) {
-        macro_rules! feed { ($($variant:ident)*) => { match self { $(Data::$variant(v) => v.iter().for_each(|x| hash.bytes(&x.to_le_bytes())),)* } } }
-        feed!(F32 F64 I8 I16 I32 I64 U8 U16 U32 U64);
     }
 }
 

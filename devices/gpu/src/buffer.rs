@@ -1,6 +1,7 @@
 //! Device memory, freed when its last owner drops it.
 
-use ellwand_core::{Data, DeviceError, Dtype, Tensor};
+use ellwand_core::tensor::Element;
+use ellwand_core::{DeviceError, Dtype, Tensor};
 
 use super::{Gpu, GpuError};
 
@@ -29,34 +30,9 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Copies f32 values to the device.
-    pub fn of_f32(gpu: &Gpu, values: &[f32]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
-    }
-
-    /// Copies u16 values to the device.
-    pub fn of_u16(gpu: &Gpu, values: &[u16]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
-    }
-
-    /// Copies i32 values to the device.
-    pub fn of_i32(gpu: &Gpu, values: &[i32]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
-    }
-
-    /// Copies u32 values to the device.
-    pub fn of_u32(gpu: &Gpu, values: &[u32]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
-    }
-
-    /// Copies f64 values to the device.
-    pub fn of_f64(gpu: &Gpu, values: &[f64]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
-    }
-
-    /// Copies u64 values to the device.
-    pub fn of_u64(gpu: &Gpu, values: &[u64]) -> Result<Self, GpuError> {
-        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
+    /// Copies values to the device. Callers name the type, which is the one that the kernel reads.
+    pub fn of_values<T: Element>(gpu: &Gpu, values: &[T]) -> Result<Self, GpuError> {
+        Self::of(gpu, &T::to_bytes(values), 0)
     }
 
     /// Sets every byte to `byte`.
@@ -76,7 +52,7 @@ impl Buffer {
     /// Copies the first `shape` elements back to the host as a tensor.
     pub fn tensor(&self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        tensor(&self.read(bytes)?, dtype, shape)
+        Ok(Tensor::from_bytes(dtype, shape, &self.read(bytes)?, false)?)
     }
 
     /// Size in bytes.
@@ -88,19 +64,6 @@ impl Buffer {
     pub fn address(&self) -> u64 {
         self.address
     }
-}
-
-/// Interprets bytes read from a device as a tensor.
-pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
-    let data = match dtype {
-        Dtype::F32 => Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
-        Dtype::F64 => Data::from(&read.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
-        Dtype::U64 => Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
-        Dtype::U16 => Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
-        Dtype::U8 => Data::from(read),
-        other => return Err(DeviceError::new(format!("{} cannot be brought back from a device", other.name()))),
-    };
-    Ok(Tensor::new(shape, data)?)
 }
 
 impl Drop for Buffer {

@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use ellwand_core::{DeviceError, Dtype, Tensor};
 
-use super::{Gpu, GpuError, buffer};
+use super::{Gpu, GpuError};
 
 /// Alignment of pageable memory: the system's page size.
 const PAGE: usize = 4096;
@@ -68,7 +68,7 @@ impl Host {
     /// The first `shape` elements as a tensor, once the device is idle.
     pub fn tensor(&mut self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, DeviceError> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        self.with(|all| buffer::tensor(&all[..bytes.min(all.len())], dtype, shape))?
+        Ok(self.with(|all| Tensor::from_bytes(dtype, shape, &all[..bytes.min(all.len())], false))??)
     }
 
     /// Enqueues a copy of all bytes to the device address `to`.

@@ -108,16 +108,16 @@ pub(super) struct Uploads<'a> {
 
 impl Uploads<'_> {
     pub(super) fn f32s(&mut self, values: &[f32]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_f32(self.gpu, values)?))
+        Ok(self.job.hold(Buffer::of_values::<f32>(self.gpu, values)?))
     }
     pub(super) fn f64s(&mut self, values: &[f64]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_f64(self.gpu, values)?))
+        Ok(self.job.hold(Buffer::of_values::<f64>(self.gpu, values)?))
     }
     pub(super) fn u32s(&mut self, values: &[u32]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_u32(self.gpu, values)?))
+        Ok(self.job.hold(Buffer::of_values::<u32>(self.gpu, values)?))
     }
     pub(super) fn u64s(&mut self, values: &[u64]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_u64(self.gpu, values)?))
+        Ok(self.job.hold(Buffer::of_values::<u64>(self.gpu, values)?))
     }
     pub(super) fn room(&mut self, bytes: usize) -> Result<Arg, GpuError> {
         Ok(self.job.hold(Buffer::new(self.gpu, bytes)?))

@@ -70,12 +70,12 @@ impl Args {
 
 fn f32s(job: &mut Job, gpu: &Gpu, values: impl Iterator<Item = f64>) -> Result<Arg, PrepareError> {
     let values: Vec<f32> = values.map(|value| value as f32).collect();
-    Ok(job.hold(Buffer::of_f32(gpu, &values)?))
+    Ok(job.hold(Buffer::of_values::<f32>(gpu, &values)?))
 }
 
 /// Uploads the bin coordinates.
 fn grid(job: &mut Job, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Arg, PrepareError> {
-    Ok(job.hold(Buffer::of_f32(gpu, &pairs(&model.grid_units, model.dims))?))
+    Ok(job.hold(Buffer::of_values::<f32>(gpu, &pairs(&model.grid_units, model.dims))?))
 }
 
 fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -88,14 +88,14 @@ fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn
     let norm = log_norm(&model.position_std).exp();
     let mean = |n: usize| if n == 0 { 0.0 } else { norm / n as f64 };
     let samples = super::fit::units(&arrays.position, model.dims, &model.position_std);
-    let track = job.hold(Buffer::of_f32(gpu, &pairs(&samples, model.dims))?);
+    let track = job.hold(Buffer::of_values::<f32>(gpu, &pairs(&samples, model.dims))?);
     let n = arrays.position_time.len();
     let of_track = Args { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Args::of(model, None) };
     of_track.launch(&mut job, "mean_kernel", bins, &[grid, track, occupancy])?;
     for (number, electrode) in model.electrodes.iter().enumerate() {
         // Without spikes nothing is read, but the binding still needs an array.
         let pairs = if electrode.spikes() == 0 { &[0.0][..] } else { &electrode.place_pairs };
-        let places = job.hold(Buffer::of_f32(gpu, pairs)?);
+        let places = job.hold(Buffer::of_values::<f32>(gpu, pairs)?);
         let args = Args { number: mean(electrode.spikes()), ..Args::of(model, Some(electrode)) };
         args.launch(&mut job, "mean_kernel", bins, &[grid, places, density])?;
         let kernel = if number == 0 { "first_ground" } else { "next_ground" };
@@ -184,13 +184,13 @@ fn add(
 ) -> Result<(), PrepareError> {
     let (n, m, bins) = (electrode.spikes(), heard.rows.len(), model.bins);
     let args = Args::of(model, Some(electrode));
-    let places = job.hold(Buffer::of_f32(gpu, &electrode.place_pairs)?);
-    let nearest = job.hold(Buffer::of_f32(gpu, &electrode.nearest)?);
+    let places = job.hold(Buffer::of_values::<f32>(gpu, &electrode.place_pairs)?);
+    let nearest = job.hold(Buffer::of_values::<f32>(gpu, &electrode.nearest)?);
     let all = Args { n: n * bins, ..args };
     let arrays = [grid, places, nearest, shared.kernels];
     all.launch(job, "position_kernels", all.n.div_ceil(THREADS), &arrays)?;
-    let marks = job.hold(Buffer::of_f32(gpu, &electrode.marks)?);
-    let of_heard = job.hold(Buffer::of_f32(gpu, &heard.marks)?);
+    let marks = job.hold(Buffer::of_values::<f32>(gpu, &electrode.marks)?);
+    let of_heard = job.hold(Buffer::of_values::<f32>(gpu, &heard.marks)?);
     let arrays = [marks, of_heard, shared.weights, shared.shifts];
     Args { n: m, ..args }.launch(job, "mark_kernels", m, &arrays)?;
     let [a, b, c] =
@@ -209,7 +209,7 @@ fn add(
     }
     let holding = Args { n: rows.len() * bins, ..args };
     rows.push((m as u64) << 32);
-    let rows = job.hold(Buffer::of_u64(gpu, &rows)?);
+    let rows = job.hold(Buffer::of_values::<u64>(gpu, &rows)?);
     let arrays = [shared.sums, shared.shifts, offsets, rows, y];
     holding.launch(job, "add_spikes", holding.n.div_ceil(THREADS), &arrays)
 }

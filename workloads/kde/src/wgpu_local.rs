@@ -62,7 +62,7 @@ impl Queries {
 
 /// Uploads f32 values; an empty array gets one element, because a binding must not be empty.
 fn held(job: &mut Job, gpu: &Gpu, values: &[f32]) -> Result<Arg, PrepareError> {
-    Ok(job.hold(Buffer::of_f32(gpu, if values.is_empty() { &[0.0] } else { values })?))
+    Ok(job.hold(Buffer::of_values::<f32>(gpu, if values.is_empty() { &[0.0] } else { values })?))
 }
 
 /// The animal's positions at `times`, in units of the kernel, as pairs of f32.
@@ -142,7 +142,7 @@ pub(super) fn predict(
             }
         }
         let starts: Vec<u32> = (0..=edges).map(|row| rows.partition_point(|r| (*r as usize) < row) as u32).collect();
-        let starts = job.hold(Buffer::of_u32(gpu, &starts)?);
+        let starts = job.hold(Buffer::of_values::<u32>(gpu, &starts)?);
         let arrays = vec![of_track, of_places, of_marks, starts, y];
         job.launch(&SOURCE, "add_local", by_edge, [args_of(*first, has_model, electrode.log_scale)?, arrays].concat())?;
     }

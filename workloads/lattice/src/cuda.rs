@@ -107,7 +107,7 @@ fn packing_bytes(codec: &Codec) -> usize {
 /// Shift and scales in the order in which the WGSL kernels read them.
 pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
     let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
-    Ok(Buffer::of_f32(gpu, &values)?)
+    Ok(Buffer::of_values::<f32>(gpu, &values)?)
 }
 
 /// Bytes for the codes of `n` vectors on the device: whole warps write whole words.
@@ -146,7 +146,7 @@ impl Launches<'_> {
         let packed = job.hold(Buffer::of(gpu, packed, slack)?);
         let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { NOTHING };
         let given = [packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != NOTHING).collect();
-        let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+        let scales = job.hold(Buffer::of_values::<f32>(gpu, codec.scales())?);
         let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
         let bad = job.output("bad", Dtype::U64, &[1], 0)?;
         // Zero means that every index is valid.
@@ -169,16 +169,16 @@ impl Launches<'_> {
         let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(NOTHING) };
         let overload = flags(codec.has_overload(), "overload")?;
         let retries = flags(codec.has_retries(), "retries")?;
-        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        let x = job.hold(Buffer::of_values::<f32>(gpu, host.vectors())?);
         let given = vec![(x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect())];
-        let inverses = job.hold(Buffer::of_f32(gpu, codec.inverse_scales())?);
+        let inverses = job.hold(Buffer::of_values::<f32>(gpu, codec.inverse_scales())?);
         let cap = match codec.params().overload {
             Overload::Retry { cap, .. } => u32::from(cap),
             _ => 0,
         };
         // The decoded values are known together with the codes: one launch writes both.
         let (name, decoded) = if task == Task::Quantize {
-            let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+            let scales = job.hold(Buffer::of_values::<f32>(gpu, codec.scales())?);
             ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
         } else {
             ("encode", None)
@@ -275,7 +275,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
         let line = grid(&job, rows.div_ceil(ROWS) * WARP, 4).shared(256 * 128);
         job.launch(&SOURCE, &format!("dot_{}_bytes", codec.lattice().name().to_lowercase()), line, args)?;
     } else {
-        let query = job.hold(Buffer::of_i32(gpu, &query)?);
+        let query = job.hold(Buffer::of_values::<i32>(gpu, &query)?);
         let mut args = vec![packed, query, scores, whole(rows), whole(blocks), unit];
         args.extend(&code.args);
         let line = grid(&job, rows * WARP, code.each()).shared(code.table);

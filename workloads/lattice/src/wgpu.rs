@@ -98,7 +98,7 @@ fn nothing(job: &mut Job, gpu: &Gpu) -> Result<Arg, PrepareError> {
 /// The points of a level, or a dummy if the kernel computes them; and the corresponding flag.
 fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<(Arg, u32), PrepareError> {
     match codec.level_table() {
-        Some(points) => Ok((job.hold(Buffer::of_f32(gpu, points)?), TABLE)),
+        Some(points) => Ok((job.hold(Buffer::of_values::<f32>(gpu, points)?), TABLE)),
         None => Ok((nothing(job, gpu)?, 0)),
     }
 }
@@ -141,7 +141,7 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
         };
         let overload = marks(codec.has_overload(), "overload")?;
         let retries = marks(codec.has_retries(), "retries")?;
-        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        let x = job.hold(Buffer::of_values::<f32>(gpu, host.vectors())?);
         let constants = job.hold(constants(gpu, &codec, codec.inverse_scales())?);
         let mut args = code(&codec, n, has, 0);
         args.extend([x, packed, overload, retries, constants]);
@@ -182,7 +182,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     let packed = inputs.u8("rows")?;
     check_bits(packed.len() * 8)?;
     let packed = job.hold(Buffer::of(gpu, packed, 0)?);
-    let query = job.hold(Buffer::of_i32(gpu, &query)?);
+    let query = job.hold(Buffer::of_values::<i32>(gpu, &query)?);
     let (table, has) = table(&mut job, gpu, &codec)?;
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let mut args = code(&codec, rows, has, blocks);

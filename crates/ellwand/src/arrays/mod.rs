@@ -7,7 +7,7 @@ mod safetensors;
 use std::path::Path;
 
 use ellwand_core::error::InputError;
-use ellwand_core::tensor::{Tensor, Tensors};
+use ellwand_core::tensor::{Dtype, Tensor, Tensors};
 
 pub use npy::write;
 
@@ -136,65 +136,18 @@ fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
 /// Elements of any type from bytes in the given byte order.
 fn elements(
     argument: &str,
-    kind: Element,
+    dtype: Dtype,
     big_endian: bool,
     shape: &[usize],
     bytes: &[u8],
 ) -> Result<Tensor, InputError> {
-    macro_rules! read {
-        ($type:ty) => {{
-            let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
-            let one = |chunk: &[u8; size_of::<$type>()]| {
-                if big_endian { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) }
-            };
-            let values: Vec<$type> = chunks.iter().map(one).collect();
-            Tensor::new(shape, &values[..])
-        }};
-    }
-    let tensor = match kind {
-        Element::F32 => read!(f32),
-        Element::F64 => read!(f64),
-        Element::I8 => read!(i8),
-        Element::I16 => read!(i16),
-        Element::I32 => read!(i32),
-        Element::I64 => read!(i64),
-        Element::U8 => read!(u8),
-        Element::U16 => read!(u16),
-        Element::U32 => read!(u32),
-        Element::U64 => read!(u64),
-    };
+    let tensor = Tensor::from_bytes(dtype, shape, bytes, big_endian);
     tensor.map_err(|error| InputError { argument: argument.to_string(), ..error })
 }
 
-/// Element types that files may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-}
-
-impl Element {
-    fn size(self) -> usize {
-        match self {
-            Element::I8 | Element::U8 => 1,
-            Element::I16 | Element::U16 => 2,
-            Element::F32 | Element::I32 | Element::U32 => 4,
-            Element::F64 | Element::I64 | Element::U64 => 8,
-        }
-    }
-}
-
-/// Number of bytes that `shape` of `kind` takes; an error when that cannot be addressed.
-fn byte_count(argument: &str, kind: Element, shape: &[usize]) -> Result<usize, InputError> {
-    shape.iter().try_fold(kind.size(), |bytes, extent| bytes.checked_mul(*extent)).ok_or_else(|| {
+/// Number of bytes that `shape` of `dtype` takes; an error when that cannot be addressed.
+fn byte_count(argument: &str, dtype: Dtype, shape: &[usize]) -> Result<usize, InputError> {
+    shape.iter().try_fold(dtype.size(), |bytes, extent| bytes.checked_mul(*extent)).ok_or_else(|| {
         InputError::new(
             argument,
             format!("the header claims the shape {shape:?}, which cannot be addressed"),

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ellwand_core::error::InputError;
-use ellwand_core::tensor::{Data, Tensor};
+use ellwand_core::tensor::{Data, Dtype, Tensor};
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 
-use super::{Element, byte_count, elements};
+use super::{byte_count, elements};
 
 /// Reads the bytes of a `.npy` file. Big-endian and Fortran-order arrays are converted.
 ///
@@ -15,7 +15,7 @@ use super::{Element, byte_count, elements};
 /// When it is not a .npy file, holds a type that is not supported, or has more or fewer bytes than its header says.
 pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let Head { header, kind, big_endian, shape, bytes: expected, start } = head(argument, bytes)?;
+    let Head { header, dtype, big_endian, shape, bytes: expected, start } = head(argument, bytes)?;
     let rest = &bytes[start..];
     if rest.len() != expected {
         let what = if rest.len() < expected { "it is truncated" } else { "bytes follow the array" };
@@ -25,10 +25,10 @@ pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> 
         )));
     }
     if header.order() == Order::Fortran && shape.len() > 1 {
-        let reordered = from_fortran(&shape, kind.size(), rest);
-        return elements(argument, kind, big_endian, &shape, &reordered);
+        let reordered = from_fortran(&shape, dtype.size(), rest);
+        return elements(argument, dtype, big_endian, &shape, &reordered);
     }
-    elements(argument, kind, big_endian, &shape, rest)
+    elements(argument, dtype, big_endian, &shape, rest)
 }
 
 /// Longest header in bytes that is parsed. NumPy writes 128, and refuses more than 10,000 unless asked.
@@ -71,7 +71,7 @@ fn header(bytes: &[u8]) -> Option<(&[u8], usize)> {
 /// What a header says of the array after it.
 struct Head {
     header: NpyHeader,
-    kind: Element,
+    dtype: Dtype,
     big_endian: bool,
     shape: Vec<usize>,
     /// Bytes of the array.
@@ -88,11 +88,11 @@ fn head(argument: &str, file: &[u8]) -> Result<Head, InputError> {
     let header = ellwand_bench::check::guarded("the .npy header", || NpyHeader::from_reader(&mut rest))
         .map_err(|_| damaged("its header claims an impossible shape".into()))?
         .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
-    let (kind, big_endian) = element(argument, &header.dtype())?;
+    let (dtype, big_endian) = element(argument, &header.dtype())?;
     let shape: Vec<usize> =
         header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
-    let bytes = byte_count(argument, kind, &shape)?;
-    Ok(Head { header, kind, big_endian, shape, bytes, start: file.len() - rest.len() })
+    let bytes = byte_count(argument, dtype, &shape)?;
+    Ok(Head { header, dtype, big_endian, shape, bytes, start: file.len() - rest.len() })
 }
 
 /// Bytes of the whole file that begins with `start`, by its header.
@@ -106,7 +106,7 @@ pub(super) fn file_len(argument: &str, start: &[u8]) -> Result<usize, InputError
 /// Bytes that hold the header of any file that is read.
 pub(super) const START: usize = LONGEST_HEADER + 12;
 
-fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError> {
+fn element(argument: &str, held: &DType) -> Result<(Dtype, bool), InputError> {
     let unsupported = |name: String, help: &str| {
         InputError::new(
             argument,
@@ -115,26 +115,26 @@ fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError>
         )
         .help(help.to_string())
     };
-    let DType::Plain(plain) = dtype else {
+    let DType::Plain(plain) = held else {
         return Err(unsupported("a structured type".into(), "save one field as its own array"));
     };
-    let kind = match (plain.type_char(), plain.size_field()) {
-        (TypeChar::Float, 4) => Element::F32,
-        (TypeChar::Float, 8) => Element::F64,
+    let dtype = match (plain.type_char(), plain.size_field()) {
+        (TypeChar::Float, 4) => Dtype::F32,
+        (TypeChar::Float, 8) => Dtype::F64,
         (TypeChar::Float, 2) => {
             return Err(unsupported("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))"));
         }
-        (TypeChar::Int, 1) => Element::I8,
-        (TypeChar::Int, 2) => Element::I16,
-        (TypeChar::Int, 4) => Element::I32,
-        (TypeChar::Int, 8) => Element::I64,
-        (TypeChar::Uint, 1) => Element::U8,
-        (TypeChar::Uint, 2) => Element::U16,
-        (TypeChar::Uint, 4) => Element::U32,
-        (TypeChar::Uint, 8) => Element::U64,
+        (TypeChar::Int, 1) => Dtype::I8,
+        (TypeChar::Int, 2) => Dtype::I16,
+        (TypeChar::Int, 4) => Dtype::I32,
+        (TypeChar::Int, 8) => Dtype::I64,
+        (TypeChar::Uint, 1) => Dtype::U8,
+        (TypeChar::Uint, 2) => Dtype::U16,
+        (TypeChar::Uint, 4) => Dtype::U32,
+        (TypeChar::Uint, 8) => Dtype::U64,
         _ => return Err(unsupported(format!("the type {plain}"), "convert it first with x.astype('float32')")),
     };
-    Ok((kind, plain.endianness() == Endianness::Big))
+    Ok((dtype, plain.endianness() == Endianness::Big))
 }
 
 /// Bytes in row-major order of an array whose first index runs fastest.

@@ -1,10 +1,10 @@
 //! `.safetensors`: the arrays of a model.
 
 use ellwand_core::error::InputError;
-use ellwand_core::tensor::Tensor;
-use safetensors::{Dtype, SafeTensors};
+use ellwand_core::tensor::{Dtype, Tensor};
+use safetensors::SafeTensors;
 
-use super::{Element, elements, npz::missing};
+use super::{elements, npz::missing};
 
 /// Reads the arrays of a `.safetensors` file whose type is supported, or only the one called `member`.
 ///
@@ -26,7 +26,7 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
         let view =
             file.tensor(name).map_err(|error| InputError::new(argument, format!("{name}: {error}"), "a whole file"))?;
         match element(view.dtype()) {
-            Some(kind) => arrays.push((name.clone(), elements(argument, kind, false, view.shape(), view.data())?)),
+            Some(dtype) => arrays.push((name.clone(), elements(argument, dtype, false, view.shape(), view.data())?)),
             // A file of many arrays may hold types that nobody asked for; the one asked for must be readable.
             None if member.is_none() && names.len() > 1 => {}
             None => {
@@ -42,18 +42,19 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
     Ok(arrays)
 }
 
-fn element(dtype: Dtype) -> Option<Element> {
-    Some(match dtype {
-        Dtype::F32 => Element::F32,
-        Dtype::F64 => Element::F64,
-        Dtype::I8 => Element::I8,
-        Dtype::I16 => Element::I16,
-        Dtype::I32 => Element::I32,
-        Dtype::I64 => Element::I64,
-        Dtype::U8 => Element::U8,
-        Dtype::U16 => Element::U16,
-        Dtype::U32 => Element::U32,
-        Dtype::U64 => Element::U64,
+fn element(held: safetensors::Dtype) -> Option<Dtype> {
+    use safetensors::Dtype as Held;
+    Some(match held {
+        Held::F32 => Dtype::F32,
+        Held::F64 => Dtype::F64,
+        Held::I8 => Dtype::I8,
+        Held::I16 => Dtype::I16,
+        Held::I32 => Dtype::I32,
+        Held::I64 => Dtype::I64,
+        Held::U8 => Dtype::U8,
+        Held::U16 => Dtype::U16,
+        Held::U32 => Dtype::U32,
+        Held::U64 => Dtype::U64,
         _ => return None,
     })
 }

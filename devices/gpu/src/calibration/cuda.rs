@@ -51,7 +51,7 @@ fn stream(
     let grid = Grid::line(blocks, THREADS);
     match task {
         "copy" => {
-            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
             let y = job.output("y", Dtype::U64, &[words], 0)?;
             if looping {
                 job.launch(&SOURCE, "copy_words_looping", grid, vec![x, y, n])?;
@@ -65,10 +65,10 @@ fn stream(
             job.launch(&SOURCE, "fill_words", grid, vec![Arg::U64(pattern), y, n])?;
         }
         _ => {
-            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
             let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
             let y = job.output("y", Dtype::U64, &[1], 0)?;
-            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            let come = job.hold(Buffer::of_values::<u32>(gpu, &[0])?);
             job.launch(&SOURCE, "sum_words", grid, vec![x, sums, come, y, n])?;
         }
     }

@@ -23,10 +23,10 @@ fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<d
     let grid = Grid::line(x.len().div_ceil(EACH * THREADS as usize), THREADS);
     let y = job.output("y", x.dtype(), x.shape(), 0)?;
     if case.text("precision") == Some("f64") {
-        let from = job.hold(Buffer::of_f64(gpu, x.f64()?)?);
+        let from = job.hold(Buffer::of_values::<f64>(gpu, x.f64()?)?);
         job.launch(&SOURCE, "fma_double", grid, vec![from, y, Arg::F64(A), Arg::F64(B), whole(x.len()), steps])?;
     } else {
-        let from = job.hold(Buffer::of_f32(gpu, x.f32()?)?);
+        let from = job.hold(Buffer::of_values::<f32>(gpu, x.f32()?)?);
         let [a, b] = [A, B].map(|factor| Arg::F32(factor as f32));
         job.launch(&SOURCE, "fma_single", grid, vec![from, y, a, b, whole(x.len()), steps])?;
     }

@@ -142,9 +142,9 @@ fn launched(
     let mut job = Job::new(gpu);
     let starts = inputs.get("c")?.f32()?;
     let mut args = vec![
-        job.hold(Buffer::of_u16(gpu, inputs.get("a")?.u16()?)?),
-        job.hold(Buffer::of_u16(gpu, inputs.get("b")?.u16()?)?),
-        job.hold(Buffer::of_f32(gpu, starts)?),
+        job.hold(Buffer::of_values::<u16>(gpu, inputs.get("a")?.u16()?)?),
+        job.hold(Buffer::of_values::<u16>(gpu, inputs.get("b")?.u16()?)?),
+        job.hold(Buffer::of_values::<f32>(gpu, starts)?),
     ];
     args.push(job.output("y", Dtype::F32, &[starts.len(), ROWS, COLUMNS], 0)?);
     args.push(whole(count(case, "steps")));

@@ -133,7 +133,7 @@ fn arguments_that_do_not_fit_a_kernel_are_an_error_and_what_comes_after_works() 
     assert!(matches!(error, GpuError::Call { call: "create_bind_group", .. }), "{error}");
     let error = gpu.launch(&add, Grid::line(1, 1), &[Arg::U64(1), Arg::At(12345)]).unwrap_err();
     assert!(error.to_string().contains("no array begins at 12345"), "{error}");
-    let y = Buffer::of_u64(gpu, &[5]).unwrap();
+    let y = Buffer::of_values::<u64>(gpu, &[5]).unwrap();
     gpu.launch(&add, Grid::line(1, 1), &[Arg::U64(3), Arg::At(y.address())]).unwrap();
     gpu.sync().unwrap();
     assert_eq!(y.read(8).unwrap(), [8, 0, 0, 0, 0, 0, 0, 0]);

@@ -128,7 +128,8 @@ fn flushing_reads_all_and_writes_nothing() {
     let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
     let flush = gpu.kernel(flush_source(), "flush").unwrap();
     let launch = |words: &[u32]| {
-        let (array, never) = (Buffer::of_u32(&gpu, words).unwrap(), Buffer::of_u32(&gpu, &[7]).unwrap());
+        let (array, never) =
+            (Buffer::of_values::<u32>(&gpu, words).unwrap(), Buffer::of_values::<u32>(&gpu, &[7]).unwrap());
         let args = [Arg::At(array.address()), Arg::At(never.address()), Arg::U64(words.len() as u64 / 4)];
         gpu.launch(&flush, Grid::line(3, 256), &args).unwrap();
         never.read(4).unwrap()

@@ -36,7 +36,7 @@ fn a_warp_multiplies_what_its_lanes_hold_where_the_instruction_set_says() {
     for order in ORDERS {
         let gpu: Gpu = Arc::new(Emulation::new(order));
         for (kernel, b) in [("by_columns", &by_columns), ("by_rows", &by_rows)] {
-            let (a, b) = (Buffer::of_u16(&gpu, &a).unwrap(), Buffer::of_u16(&gpu, b).unwrap());
+            let (a, b) = (Buffer::of_values::<u16>(&gpu, &a).unwrap(), Buffer::of_values::<u16>(&gpu, b).unwrap());
             let out = Buffer::new(&gpu, 4 * 128).unwrap();
             let kernel = gpu.kernel(&PROBES, kernel).unwrap();
             let args = [&a, &b, &out].map(|buffer| Arg::At(buffer.address()));
@@ -53,7 +53,7 @@ fn a_copy_that_nobody_waited_for_shows_as_a_race() {
     }
     let seen = ORDERS.map(|order| {
         let gpu: Gpu = Arc::new(Emulation::new(order));
-        let a = Buffer::of_u16(&gpu, &[7; 8]).unwrap();
+        let a = Buffer::of_values::<u16>(&gpu, &[7; 8]).unwrap();
         let out = Buffer::new(&gpu, 16).unwrap();
         let kernel = gpu.kernel(&PROBES, "unawaited_copy").unwrap();
         gpu.launch(&kernel, Grid::line(1, 1), &[Arg::At(a.address()), Arg::At(out.address())]).unwrap();
@@ -74,8 +74,8 @@ fn right(n: i32, k: i32) -> i32 {
 fn tiles(order: Order, wrong: u32) -> Option<(Result<(), GpuError>, Vec<f32>)> {
     compiler()?;
     let gpu: Gpu = Arc::new(Emulation::new(order));
-    let a = Buffer::of_u16(&gpu, &bf16((0..60 * 64).map(|at| left(at / 64, at % 64)))).unwrap();
-    let b = Buffer::of_u16(&gpu, &bf16((0..128 * 64).map(|at| right(at / 64, at % 64)))).unwrap();
+    let a = Buffer::of_values::<u16>(&gpu, &bf16((0..60 * 64).map(|at| left(at / 64, at % 64)))).unwrap();
+    let b = Buffer::of_values::<u16>(&gpu, &bf16((0..128 * 64).map(|at| right(at / 64, at % 64)))).unwrap();
     let out = Buffer::new(&gpu, 4 * 64 * 128).unwrap();
     let map = |buffer: &Buffer, there: usize, rows: u32| {
         gpu.tensor_map(Tiles { address: buffer.address(), shape: [1, there, 64], rows }).map(Arg::Map).unwrap()
@@ -121,7 +121,7 @@ fn fences_waits_bytes_and_places_that_are_wrong_are_found_in_every_order() {
 fn stored(order: Order, wrong: u32) -> Option<(Result<(), GpuError>, Vec<u16>)> {
     compiler()?;
     let gpu: Gpu = Arc::new(Emulation::new(order));
-    let out = Buffer::of_u16(&gpu, &[0; 2 * 60 * 64]).unwrap();
+    let out = Buffer::of_values::<u16>(&gpu, &[0; 2 * 60 * 64]).unwrap();
     let tiles = Tiles { address: out.address(), shape: [2, 60, 64], rows: 64 };
     let args = [Arg::Map(gpu.tensor_map(tiles).unwrap()), Arg::U32(wrong)];
     let kernel = gpu.kernel(&PROBES, "stored").unwrap();

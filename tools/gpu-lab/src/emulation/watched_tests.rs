@@ -42,8 +42,8 @@ fn launch(
 ) -> Option<Ran> {
     compiler()?;
     let gpu: Gpu = Arc::new(Emulation::new(Order::Watched));
-    let buffer = Buffer::of_u32(&gpu, &vec![0; out]).unwrap();
-    let other = Buffer::of_u32(&gpu, &[0; 256]).unwrap();
+    let buffer = Buffer::of_values::<u32>(&gpu, &vec![0; out]).unwrap();
+    let other = Buffer::of_values::<u32>(&gpu, &[0; 256]).unwrap();
     let kernel = gpu.kernel(&RACES, kernel).unwrap();
     let (arguments, _more) = arguments(&gpu, Arg::At(buffer.address()), Arg::At(other.address()));
     let said = gpu.launch(&kernel, grid, &arguments).err().map(|error| error.to_string());
@@ -83,7 +83,7 @@ fn lanes_of_a_warp_need_more_than_a_shuffle() {
 fn blocks_that_hand_on_results_need_a_fence_before_the_counter_and_one_after_it() {
     let run = |knob| {
         launch("last_block", Grid::line(3, 64), 64, |gpu, out, parts| {
-            let come = Buffer::of_u32(gpu, &[0]).unwrap();
+            let come = Buffer::of_values::<u32>(gpu, &[0]).unwrap();
             (vec![out, parts, Arg::At(come.address()), wrong(knob)], Some(come))
         })
     };

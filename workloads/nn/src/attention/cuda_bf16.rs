@@ -57,12 +57,12 @@ pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, Pre
         Mask::Causal => Sees::Causal,
         Mask::Padding => {
             let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
-            Sees::Lengths(job.hold(Buffer::of_u64(gpu, &lengths)?))
+            Sees::Lengths(job.hold(Buffer::of_values::<u64>(gpu, &lengths)?))
         }
     };
     let mut held = [Arg::At(0); 3];
     for (at, name) in held.iter_mut().zip(bf16::INPUTS) {
-        *at = job.hold(Buffer::of_u16(gpu, inputs.get(name)?.u16()?)?);
+        *at = job.hold(Buffer::of_values::<u16>(gpu, inputs.get(name)?.u16()?)?);
     }
     let output = arrays::output(Task::Core, &s);
     let output = job.output(output.name, Dtype::U16, &output.dims, 0)?;

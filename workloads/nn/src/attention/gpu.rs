@@ -35,7 +35,7 @@ pub(super) trait Kernels: Sized + 'static {
     /// Uploads the lengths of the sequences.
     fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
-        Ok(job.hold(Buffer::of_u64(gpu, &lengths)?))
+        Ok(job.hold(Buffer::of_values::<u64>(gpu, &lengths)?))
     }
 
     /// Launches the layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
@@ -182,7 +182,7 @@ fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Resu
     let mut steps = Steps::<K>::new(gpu, s, lengths)?;
     let mut held = Vec::new();
     for array in arrays::inputs(task, &s) {
-        held.push((array.name, steps.job.hold(Buffer::of_f32(gpu, inputs.f32(array.name)?)?)));
+        held.push((array.name, steps.job.hold(Buffer::of_values::<f32>(gpu, inputs.f32(array.name)?)?)));
     }
     let input = |name: &str| held.iter().find(|(known, _)| *known == name).map_or(Arg::At(0), |(_, at)| *at);
     let output = arrays::output(task, &s);

@@ -76,7 +76,7 @@ impl Kernels for Wgpu {
     /// Uploads the lengths as 32-bit integers.
     fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<i32> = lengths.iter().map(|length| i32::try_from(*length).unwrap_or(i32::MAX)).collect();
-        Ok(job.hold(Buffer::of_i32(gpu, &lengths)?))
+        Ok(job.hold(Buffer::of_values::<i32>(gpu, &lengths)?))
     }
 
     /// Residuals and the activation are fused with the preceding products.

@@ -16,7 +16,7 @@ fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, 
     let Shape { m, n, k, transposed } = shape;
     let mut job = Job::new(gpu);
     let mut given = |name: &str, row: usize| -> Result<Place, PrepareError> {
-        Ok(Place::one(job.hold(Buffer::of_f32(gpu, shape.input(inputs, name)?.f32()?)?), row))
+        Ok(Place::one(job.hold(Buffer::of_values::<f32>(gpu, shape.input(inputs, name)?.f32()?)?), row))
     };
     let (a, b) = (given("a", k)?, given("b", shape.b()[1])?);
     let c = Place::one(job.output("c", Dtype::F32, &[m, n], 0)?, n);

@@ -74,7 +74,7 @@ pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, Pre
     let mut job = Job::new(gpu);
     let mut given = |name: &str| -> Result<Arg, PrepareError> {
         shape.input(inputs, name)?;
-        Ok(job.hold(Buffer::of_u16(gpu, bits(inputs, name)?)?))
+        Ok(job.hold(Buffer::of_values::<u16>(gpu, bits(inputs, name)?)?))
     };
     let (a, b) = (given("a")?, given("b")?);
     let c = job.output("c", Dtype::U16, &[m, n], 0)?;

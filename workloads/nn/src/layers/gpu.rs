@@ -97,7 +97,7 @@ fn prepare<K: Kernels>(
     let (extents, n, rows, d) = (array.shape().to_vec(), shape.elements(), shape.rows(), shape.dimension);
     let mut job = Job::new(gpu);
     let input = |job: &mut Job, name: &str| -> Result<Arg, PrepareError> {
-        Ok(job.hold(Buffer::of_f32(gpu, inputs.f32(name)?)?))
+        Ok(job.hold(Buffer::of_values::<f32>(gpu, inputs.f32(name)?)?))
     };
     let x = input(&mut job, "x")?;
     let second = op.second().map(|(name, _)| input(&mut job, name)).transpose()?;
@@ -120,7 +120,7 @@ fn prepare<K: Kernels>(
         }
         (Op::MseLoss, target) => {
             let loss = job.output("loss", Dtype::F32, &[], 0)?;
-            let come = job.hold(Buffer::of_u64(gpu, &[0])?);
+            let come = job.hold(Buffer::of_values::<u64>(gpu, &[0])?);
             K::mse(&mut job, [x, target.unwrap_or(x), loss], come, n, scale(n))?;
         }
         (Op::LayerNorm | Op::ResidualLayerNorm, residual) => {
@@ -137,13 +137,13 @@ fn prepare<K: Kernels>(
             K::softmax(&mut job, [x, y], [rows, d])?;
         }
         (Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss, _) => {
-            let labels = job.hold(Buffer::of_u64(gpu, &all_labels(case, inputs)?)?);
+            let labels = job.hold(Buffer::of_values::<u64>(gpu, &all_labels(case, inputs)?)?);
             let losses = if each {
                 Losses::Each(job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?)
             } else {
                 Losses::Sum(job.output("loss", Dtype::F32, &[], 0)?, scale(rows))
             };
-            let come = job.hold(Buffer::of_u64(gpu, &[0])?);
+            let come = job.hold(Buffer::of_values::<u64>(gpu, &[0])?);
             K::cross_entropy(&mut job, [x, labels], losses, come, [rows, d])?;
         }
         (Op::BiasGelu, _) => {
