@@ -86,24 +86,30 @@ fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, GpuError> 
             return Ok(PathBuf::from(name));
         }
     }
-    let tried = folders();
-    let lies = |folder: &PathBuf| library(folder, stem).is_some();
-    // The toolkit keeps CUPTI in a separate folder.
-    let apart = tried.iter().filter_map(|folder| Some(folder.parent()?.join("extras/CUPTI/lib64")));
-    let Some(folder) = tried.iter().cloned().chain(apart).chain(python_folder()).find(lies) else {
-        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(GpuError::Absent(format!(
-            "{about} was not found: neither by the system's loader, nor in {}, nor among the packages of python3; set \
-             ELLWAND_CUDA_LIBS to the folder that holds it",
-            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
-        )));
-    };
+    let folder = holder(stem, about)?;
     for stem in beneath {
         if let Some(beneath) = library(&folder, stem) {
             load_for_good(&beneath)?;
         }
     }
     held(&folder, stem)
+}
+
+/// The first folder that holds the library of that stem.
+fn holder(stem: &str, about: &str) -> Result<PathBuf, GpuError> {
+    let tried = folders();
+    let lies = |folder: &PathBuf| library(folder, stem).is_some();
+    // The toolkit keeps CUPTI in a separate folder.
+    let apart = tried.iter().filter_map(|folder| Some(folder.parent()?.join("extras/CUPTI/lib64")));
+    let found = tried.iter().cloned().chain(apart).find(lies).or_else(|| python_folder().filter(lies));
+    found.ok_or_else(|| {
+        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
+        GpuError::Absent(format!(
+            "{about} was not found: neither by the system's loader, nor in {}, nor among the packages of python3; set \
+             ELLWAND_CUDA_LIBS to the folder that holds it",
+            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
+        ))
+    })
 }
 
 /// The library of that stem, which the folder must hold.
@@ -116,19 +122,7 @@ fn search() -> Result<(), GpuError> {
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
     }
-    let tried = folders();
-    let mut found = tried.iter().find(|folder| library(folder, "libnvrtc.so").is_some()).cloned();
-    if found.is_none() {
-        found = python_folder().filter(|folder| library(folder, "libnvrtc.so").is_some());
-    }
-    let Some(folder) = found else {
-        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(GpuError::Absent(format!(
-            "the CUDA compiler library (libnvrtc) was not found: neither by the system's loader, nor in {}, nor among the \
-             packages of python3; set ELLWAND_CUDA_LIBS to the folder that holds it",
-            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
-        )));
-    };
+    let folder = holder("libnvrtc.so", "the CUDA compiler library (libnvrtc)")?;
     // Load the built-in functions first: NVRTC loads them by plain name at its first compilation.
     for stem in ["libnvrtc-builtins.so", "libnvrtc.so"] {
         load_for_good(&held(&folder, stem)?)?;
