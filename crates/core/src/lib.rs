@@ -1,5 +1,5 @@
 //! The vocabulary of Ellwand: workload, implementation, case, device, sample and record, and the statistics that turn
-//! samples into numbers. This crate does no input or output and contains no implementation.
+//! samples into numbers. This crate does no input or output itself and contains no implementation.
 //!
 //! Floor 1: every crate above may depend on this one; crates on the same floor share types only through it.
 
@@ -27,6 +27,7 @@ pub use axis::{Axis, Domain, Size};
 pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingCase, CeilingKind};
 pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+pub use ellwand_profile::replace_file;
 pub use ellwand_stats as stats;
 pub use error::{DeviceError, InputError, PrepareError};
 pub use hard::HardSet;

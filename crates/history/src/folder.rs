@@ -1,11 +1,12 @@
 //! The folder of a history: one record a run, named by the run's id. The records are the truth.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ellwand_core::record::{Record, parse};
+use ellwand_core::replace_file;
 
 use crate::error::StoreError;
 
@@ -53,17 +54,8 @@ pub(crate) fn read(path: &Path) -> Result<Record, StoreError> {
 pub(crate) fn place(folder: &Path, id: &str, record: &Path) -> Result<String, StoreError> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
     let name = format!("{}{ENDING}", id.chars().map(plain).take(100).collect::<String>());
-    let partial = folder.join(format!(".{name}.{}", std::process::id()));
-    let copy = || {
-        let bytes = fs::read(record)?;
-        let mut file = fs::File::create(&partial)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&partial, folder.join(&name))
-    };
-    copy().map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        StoreError::of_file(folder, &error)
-    })?;
+    fs::read(record)
+        .and_then(|bytes| replace_file(&folder.join(&name), |out| out.write_all(&bytes)))
+        .map_err(|error| StoreError::of_file(folder, &error))?;
     Ok(name)
 }

@@ -104,7 +104,7 @@ pub use options::{DEFAULT_CAPACITY, Measures, Mode, Options};
 pub use own_cost::cost;
 pub use owned::ROOM_NAME;
 pub use profiler::{Profiled, Profiler, Scope, get_profiler};
-pub use save::write_file;
+pub use save::{replace_file, write_file};
 pub use session::{Session, SessionError};
 pub use site::Site;
 pub use summary::{Row, Summary};

@@ -21,31 +21,40 @@ impl Trace {
     }
 }
 
-/// Writes a file under a temporary name next to `path`, then renames it. Anything but a regular file, such as a pipe, is
-/// written directly.
+/// As [`replace_file`], but a link keeps pointing to the file that is replaced, and anything but a regular file, such as a
+/// pipe, is written directly.
 ///
 /// # Errors
 /// Those of `write` and of the file system, with the path in front. No temporary file is left.
 pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let path = path.as_ref();
     let result = match fs::metadata(path) {
-        Ok(found) if !found.is_file() && !found.is_dir() => {
+        Ok(found) if found.is_dir() => {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory; expected the name of a file"))
+        }
+        Ok(found) if !found.is_file() => {
             File::options().write(true).open(path).and_then(|file| filled(file, write).map(drop))
         }
-        // A link keeps pointing to the file that is replaced.
-        Ok(_) => fs::canonicalize(path).and_then(|target| replace(&target, write)),
-        Err(_) => replace(path, write),
+        Ok(_) => fs::canonicalize(path).and_then(|target| replace_file(&target, write)),
+        Err(_) => replace_file(path, write),
     };
     result.map_err(|error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())))
 }
 
-fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory; expected the name of a file"));
-    }
-    let temporary = temporary(path)?;
-    let written = File::create_new(&temporary)
-        .and_then(|file| filled(file, write))
+/// Writes a file under a temporary name next to `path`, then renames it: what was at `path`, a file or a link, is replaced.
+///
+/// # Errors
+/// Those of `write` and of the file system, as they are. No temporary file is left.
+pub fn replace_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let (temporary, file) = loop {
+        let temporary = temporary(path)?;
+        match File::create_new(&temporary) {
+            // Left by a process with the same id that was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => break (temporary, created?),
+        }
+    };
+    let written = filled(file, write)
         // The name must not point to data that a power failure could still lose.
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
@@ -111,6 +120,20 @@ mod tests {
         let folder = folder("directory");
         assert!(trace.save(&folder).unwrap_err().to_string().contains("expected the name of a file"));
         trace.save(folder.join("x.json")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_not_touched() {
+        let folder = folder("left");
+        let path = folder.join("x");
+        let next = NEXT.load(Relaxed);
+        let left: Vec<PathBuf> =
+            (next..next + 99).map(|at| folder.join(format!(".x.{}-{at}.tmp", std::process::id()))).collect();
+        left.iter().for_each(|path| fs::write(path, "left").unwrap());
+        replace_file(&path, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert!(left.iter().all(|path| fs::read_to_string(path).unwrap() == "left"));
         fs::remove_dir_all(&folder).unwrap();
     }
 

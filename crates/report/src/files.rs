@@ -2,7 +2,6 @@
 //! final name is always whole.
 
 use std::fs;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::formats::{spans_csv, with_plots};
@@ -65,20 +64,8 @@ fn make_dir(dir: &Path) -> Result<(), ReportError> {
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<PathBuf, ReportError> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let attempt = || {
-        let mut file = BufWriter::new(fs::File::create(&part)?);
-        file.write_all(bytes)?;
-        // A full disk may surface only here.
-        file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
-        fs::rename(&part, path)
-    };
-    attempt().map_err(|cause| {
-        // The partial file is useless, and a failure to remove it adds nothing to the error.
-        let _ = fs::remove_file(&part);
-        ReportError::File { path: path.to_path_buf(), cause }
-    })?;
-    Ok(path.to_path_buf())
+    match ellwand_core::replace_file(path, |out| out.write_all(bytes)) {
+        Ok(()) => Ok(path.to_path_buf()),
+        Err(cause) => Err(ReportError::File { path: path.to_path_buf(), cause }),
+    }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cudarc::nvrtc::{result, sys};
+use ellwand_core::replace_file;
 
 use super::{GpuError, Source, find};
 
@@ -213,18 +214,12 @@ impl Place {
         cubin.map(|cubin| (cubin, compiler.to_string()))
     }
 
-    /// Writes temporary files and renames them, the key last: a process that finds a key also finds complete code.
+    /// Writes both files whole, the key last: a process that finds a key also finds complete code.
     fn write(&self, cubin: &[u8]) {
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(self.cubin.parent().unwrap_or(Path::new(".")))?;
-            for (path, bytes) in
-                [(&self.cubin, cubin), (&self.key, format!("{}\n{}", self.compiler, self.made_from).as_bytes())]
-            {
-                let own = path.with_extension(format!("{}.tmp", std::process::id()));
-                fs::write(&own, bytes)?;
-                fs::rename(&own, path)?;
-            }
-            Ok(())
+            replace_file(&self.cubin, |out| out.write_all(cubin))?;
+            replace_file(&self.key, |out| write!(out, "{}\n{}", self.compiler, self.made_from))
         };
         // A cache that cannot be written only costs a compilation next time.
         let _ = write();

@@ -165,20 +165,7 @@ fn from_fortran(shape: &[usize], size: usize, bytes: &[u8]) -> Vec<u8> {
 /// # Errors
 /// When the file system refuses.
 pub fn write(path: &Path, tensor: &Tensor) -> io::Result<()> {
-    let partial = path.with_extension("npy.partial");
-    let written = std::fs::File::create(&partial)
-        .and_then(|file| {
-            let mut file = io::BufWriter::new(file);
-            encode(&mut file, tensor)?;
-            file.flush()?;
-            file.get_ref().sync_all()
-        })
-        .and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        // What is left of a failed write is of no use to anyone; the first error is the one to tell.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
+    ellwand_profile::replace_file(path, |out| encode(out, tensor))
 }
 
 fn encode(to: &mut dyn Write, tensor: &Tensor) -> io::Result<()> {

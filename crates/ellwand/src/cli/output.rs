@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ellwand_core::{Environment, InputError};
+use ellwand_core::{Environment, InputError, replace_file};
 
 use super::exit::Failure;
 
@@ -114,9 +114,7 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
 
 /// Writes a small text file under a temporary name first, so that no partial file looks whole.
 pub(super) fn text_file(path: &Path, text: &str) -> Result<(), Failure> {
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)
-        .and_then(|()| std::fs::rename(&partial, path))
+    replace_file(path, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
 }
@@ -153,12 +151,10 @@ pub(super) fn cache_path(kind: &str, environment: &Environment) -> Option<PathBu
 pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::Serialize) {
     let Some(path) = cache_path(kind, environment) else { return };
     let Ok(text) = serde_json::to_string(value) else { return };
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let kept = path
         .parent()
         .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&partial, text))
-        .and_then(|()| std::fs::rename(&partial, &path));
+        .and_then(|()| replace_file(&path, |out| out.write_all(text.as_bytes())));
     if let Err(error) = kept {
         note(&format!("note: the {kind} could not be saved in {} ({error})", path.display()));
     }

@@ -1,13 +1,11 @@
 //! `run --spans`: the components inside implementations, recorded separately from every headline timing.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use ellwand_bench::spans::{self, cost};
 use ellwand_bench::{Cell, Event, Instrument, Plan};
-use ellwand_profile::Trace;
+use ellwand_profile::{Trace, replace_file};
 
 use super::exit::Failure;
 use super::output;
@@ -68,14 +66,7 @@ pub(super) fn is_trace(path: &Path) -> bool {
 
 /// Writes a trace under a temporary name first, so that no partial file looks whole.
 fn write(path: &Path, trace: &Trace, process: &str) -> Result<(), Failure> {
-    let partial = path.with_extension("partial");
-    let attempt = || {
-        let mut out = BufWriter::new(File::create(&partial)?);
-        trace.write_chrome(process, &mut out)?;
-        out.flush()?;
-        std::fs::rename(&partial, path)
-    };
-    attempt().inspect_err(|_| drop(std::fs::remove_file(&partial))).with_context(|| {
+    replace_file(path, |out| trace.write_chrome(process, out)).with_context(|| {
         format!("{} cannot be written; make room, or choose another directory with -o", path.display())
     })?;
     Ok(())
