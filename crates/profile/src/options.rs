@@ -81,7 +81,8 @@ impl Measures {
 pub struct Options {
     /// How spans are kept.
     pub mode: Mode,
-    /// Records one in this many outermost spans of each thread, with everything inside; 0 and 1 record all.
+    /// Records one in this many outermost spans of each thread, with everything inside; 0 and 1 record all. It is the
+    /// first one, then one in each group of this many, at a place that varies: work with a period is sampled evenly.
     pub sampling: u32,
     /// What every span measures; [`span!`](crate::span!) can ask for more with `measure = ..`.
     pub measures: Measures,

@@ -166,12 +166,7 @@ impl Owned {
     fn is_skipped(&mut self, hot: &Hot) -> bool {
         let one_in = self.recording.sampling.load(Relaxed);
         let is_outermost = self.position.ring.as_ref().map_or(hot.is_outermost(), |ring| ring.current == NONE);
-        if one_in <= 1 || !is_outermost {
-            return false;
-        }
-        let turn = self.position.turn;
-        self.position.turn = turn.wrapping_add(1);
-        !turn.is_multiple_of(one_in)
+        one_in > 1 && is_outermost && !self.position.is_sampled(one_in)
     }
 
     fn begin_in_slot(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {

@@ -227,6 +227,8 @@ pub(crate) struct Position {
     pub(crate) ring: Option<Ring>,
     /// Outermost spans seen, for sampling.
     pub(crate) turn: u32,
+    /// An odd number that makes this lane choose other spans than the others.
+    pub(crate) seed: u32,
     /// True once the budget was used up: further spans are aggregated.
     pub(crate) is_overflowed: bool,
 }
@@ -242,8 +244,23 @@ impl Position {
             end_node: 0,
             ring,
             turn: 0,
+            seed: 1,
             is_overflowed: false,
         }
+    }
+
+    /// True if sampling records the next outermost span: one in each group of `one_in`, the first of the first group. Its
+    /// place in a group is hashed, because a fixed one would always meet the same part of a program with a period.
+    pub(crate) fn is_sampled(&mut self, one_in: u32) -> bool {
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1);
+        let (group, place) = (turn / one_in, turn % one_in);
+        // The finalizer of MurmurHash3, which leaves 0 as it is.
+        let mut hash = group.wrapping_mul(self.seed);
+        hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+        hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+        hash ^= hash >> 16;
+        u64::from(place) == u64::from(hash) * u64::from(one_in) >> 32
     }
 
     /// The position as the thread ends: spans that are still open get no more children.

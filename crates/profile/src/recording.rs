@@ -146,6 +146,7 @@ impl Recording {
         hot.set_epoch(self.epoch);
         hot.ns_per_tick.set(self.ns_per_tick);
         let mut position = Position::new(hot, ring);
+        position.seed = 2 * lanes.len() as u32 + 1;
         if !matches!(self.options.mode, Mode::Ring { .. }) {
             let (root, end) = lane.more_nodes()?;
             position.saved.root.set(root);

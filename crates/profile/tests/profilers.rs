@@ -198,13 +198,30 @@ fn sampling_records_one_in_n_outermost_spans_with_all_inside() {
         drop(span!("child"));
         drop(span!("child"));
     };
-    (0..10).for_each(|_| request());
+    (0..12).for_each(|_| request());
     profiler.set_sampling(1);
     (0..2).for_each(|_| request());
     drop(entered);
     let trace = profiler.finish();
     assert_eq!(trace.spans(), 3 * (3 + 2));
-    assert_eq!((trace.sampled_out, trace.open(), trace.dropped()), (7, 0, 0));
+    assert_eq!((trace.sampled_out, trace.open(), trace.dropped()), (9, 0, 0));
+}
+
+#[test]
+fn sampling_meets_every_part_of_work_with_a_period() {
+    for one_in in [2, 4, 10] {
+        let profiler = Profiler::new(Options { sampling: one_in, ..full() });
+        let entered = profiler.enter();
+        for _ in 0..1_000 * one_in / 2 {
+            drop(span!("get"));
+            drop(span!("put"));
+        }
+        drop(entered);
+        let trace = profiler.finish();
+        assert_eq!((trace.spans(), trace.sampled_out), (1_000, u64::from(1_000 * (one_in - 1))));
+        let counts: Vec<u64> = trace.summary_by_site().rows.iter().map(|row| row.count).collect();
+        assert!(counts.len() == 2 && counts.iter().all(|count| (430..570).contains(count)), "{one_in}: {counts:?}");
+    }
 }
 
 #[test]
