@@ -5,6 +5,7 @@ use crate::clock::{Calibration, ClockKind};
 use crate::cost::Cost;
 use crate::counters::Counters;
 use crate::detail::{Detail, Total, Track, Value};
+use crate::inner;
 use crate::kind::{Kind, LaneKind};
 use crate::site::Site;
 
@@ -85,6 +86,11 @@ impl TraceLane {
     /// The details of a span, if it has any.
     pub fn detail_of(&self, span: &Span) -> Option<&Detail> {
         self.details.get(span.ext.checked_sub(1)? as usize)
+    }
+
+    /// For each span: false inside another span of the same operation, as of a function that calls itself.
+    pub fn outermost(&self) -> Vec<bool> {
+        inner::outermost(&self.spans)
     }
 
     /// The counters of a span, if it has details.

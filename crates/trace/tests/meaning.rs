@@ -208,6 +208,42 @@ fn calls_with_inputs_of_different_sizes_are_not_called_noisy() {
     assert_eq!(numbers[1..], [("median", 10.0), ("calls", 89.0), ("sizes with such calls", 1.0), ("sizes", 2.0)]);
 }
 
+/// Spans of a function that works for 30 ns and calls itself twice, `depth` times; returns the end.
+fn recursive(spans: &mut Vec<Span>, parent: u32, start: u64, depth: u32) -> u64 {
+    let own = spans.len() as u32;
+    spans.push(span(1, parent, start, 0));
+    let inside = (0..if depth > 0 { 2 } else { 0 }).fold(start + 30, |at, _| recursive(spans, own, at, depth - 1));
+    spans[own as usize].end = inside;
+    inside
+}
+
+#[test]
+fn calls_inside_calls_of_the_same_function_are_not_compared() {
+    let (mut first, mut second, mut end) = (Vec::new(), Vec::new(), 0);
+    for spans in [&mut first, &mut second] {
+        // Of the two threads one calls it deeper, but works as long.
+        let depths = if spans.is_empty() && end == 0 { vec![8] } else { vec![7, 7] };
+        end = depths.into_iter().fold(1, |at, depth| recursive(spans, NONE, at, depth));
+    }
+    let trace = of(vec![site("rec", Kind::Cpu)], vec![lane("main", first), lane("other", second)], end + 30);
+    assert_eq!(findings(&trace, None), []);
+}
+
+#[test]
+fn no_bound_exceeds_the_time_in_which_the_operation_runs() {
+    // On four threads at once, a tenth of the calls are slow; nothing runs in the second half of the recording.
+    let calls = || (0..100).map(|at| span(1, NONE, 1 + 100 * at, if at % 10 == 7 { 91 } else { 6 } + 100 * at));
+    let lanes = ["a", "b", "c", "d"].map(|name| lane(name, calls().collect())).to_vec();
+    let found = findings(&of(vec![site("step", Kind::Cpu)], lanes, 20_001), None);
+    let busy = f64::from(10 * 90 + 89 * 5) / 20_000.0;
+    assert_eq!(rules(&found), ["noisy"]);
+    assert_eq!(
+        found[0].saving_upper_bound,
+        Some(busy),
+        "the first calls do not count; the four are slow for 3400 ns together"
+    );
+}
+
 /// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.
 fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
     let counters = Counters { bytes, items: 0, flops: 0.0 };

@@ -24,7 +24,7 @@ pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
             evidence("calls", spans.len() as f64, ""),
         ];
         let mut finding = rule.finding(format!("The first call of {name} is an outlier"), Confidence::High, numbers);
-        finding.saving_upper_bound = Some(share.min(1.0));
+        finding.saving_upper_bound = Some(facts.saving(first_ns - median, [first]));
         finding.operations = vec![name.to_string()];
         finding.ranges = facts.ranges(vec![first]);
         found.push(finding);
@@ -104,9 +104,10 @@ pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
             size => format!("Calls of {name} with {size} differ much"),
         };
         let mut finding = rule.finding(title, Confidence::Medium, numbers);
-        finding.saving_upper_bound = Some((slow / facts.wall_ns()).min(1.0));
+        let spans: Vec<&Span> = noisy.into_iter().flat_map(|(.., group)| group.spans).collect();
+        finding.saving_upper_bound = Some(facts.saving(slow, spans.iter().copied()));
         finding.operations = vec![name.to_string()];
-        finding.ranges = facts.ranges(noisy.into_iter().flat_map(|(.., group)| group.spans).collect());
+        finding.ranges = facts.ranges(spans);
         found.push(finding);
     }
     found
@@ -137,7 +138,7 @@ pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding
             evidence("busiest over mean", most / mean, "x"),
         ];
         let mut finding = rule.finding(format!("Threads share {name} unevenly"), Confidence::Medium, numbers);
-        finding.saving_upper_bound = Some(share.min(1.0));
+        finding.saving_upper_bound = Some(facts.saving(most - mean, spans.iter().copied()));
         finding.operations = vec![name.to_string()];
         finding.ranges = facts.ranges(spans);
         found.push(finding);

@@ -38,7 +38,8 @@ pub struct Facts<'a> {
     pub breakdown: Breakdown,
     /// Limits of the machine, if they were measured.
     pub ceilings: Option<Ceilings>,
-    /// Spans by site that ended, as (lane, index), in order of their lanes and starts.
+    /// Spans by site that ended, as (lane, index), in order of their lanes and starts. Only the outermost calls of a
+    /// function that calls itself: their times have those of the inner ones in them.
     by_site: HashMap<u32, Vec<(u32, u32)>>,
 }
 
@@ -46,8 +47,10 @@ impl<'a> Facts<'a> {
     pub(super) fn of(trace: &'a Trace, ceilings: Option<Ceilings>) -> Self {
         let mut by_site: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
         for (lane, at) in trace.lanes.iter().enumerate() {
-            for (index, span) in at.spans.iter().enumerate().filter(|(_, span)| !span.is_open()) {
-                by_site.entry(span.site).or_default().push((lane as u32, index as u32));
+            for (index, (span, outermost)) in at.spans.iter().zip(at.outermost()).enumerate() {
+                if outermost && !span.is_open() {
+                    by_site.entry(span.site).or_default().push((lane as u32, index as u32));
+                }
             }
         }
         Self { trace, operations: trace.summary_by_site(), breakdown: trace.breakdown(), ceilings, by_site }
@@ -61,7 +64,24 @@ impl<'a> Facts<'a> {
         self.operations.wall_ns.max(f64::MIN_POSITIVE)
     }
 
-    /// Sites with their spans, in order of the sites.
+    /// Nanoseconds in which at least one of some spans runs.
+    pub(super) fn busy_ns<'b>(&self, spans: impl IntoIterator<Item = &'b Span>) -> f64 {
+        let mut spans: Vec<&Span> = spans.into_iter().collect();
+        spans.sort_unstable_by_key(|span| span.start);
+        let (mut ticks, mut until) = (0_u64, 0);
+        for span in spans {
+            ticks = ticks.saturating_add(span.end.saturating_sub(span.start.max(until)));
+            until = until.max(span.end);
+        }
+        self.trace.clock.ns(ticks)
+    }
+
+    /// The share of the elapsed time that `ns` less in these spans could save: at most the time in which one of them runs.
+    pub(super) fn saving<'b>(&self, ns: f64, spans: impl IntoIterator<Item = &'b Span>) -> f64 {
+        (ns.min(self.busy_ns(spans)) / self.wall_ns()).min(1.0)
+    }
+
+    /// Sites with their outermost spans, in order of the sites.
     pub(super) fn sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(&'a TraceLane, &'a Span)>)> {
         self.numbered_sites().map(|(site, name, spans)| {
             let of = |(lane, _, span): (u32, u32, &'a Span)| Some((self.trace.lanes.get(lane as usize)?, span));
@@ -69,7 +89,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Sites with their spans, each with the number of its lane and in it, in order of the sites.
+    /// Sites with their outermost spans, each with the number of its lane and in it, in order of the sites.
     pub(super) fn numbered_sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(u32, u32, &'a Span)>)> {
         let mut sites: Vec<u32> = self.by_site.keys().copied().collect();
         sites.sort_unstable();

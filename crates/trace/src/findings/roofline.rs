@@ -1,6 +1,6 @@
 //! Rules that compare declared work with what the machine can do.
 
-use ellwand_profile::{Row, Span};
+use ellwand_profile::Row;
 
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
@@ -13,14 +13,7 @@ fn busy_ns(facts: &Facts, row: &Row) -> f64 {
         return row.total_ns;
     }
     let spans = facts.sites().filter(|(_, name, _)| *name == row.name()).flat_map(|(.., spans)| spans);
-    let mut spans: Vec<&Span> = spans.map(|(_, span)| span).collect();
-    spans.sort_unstable_by_key(|span| span.start);
-    let (mut ticks, mut until) = (0_u64, 0);
-    for span in spans {
-        ticks = ticks.saturating_add(span.end.saturating_sub(span.start.max(until)));
-        until = until.max(span.end);
-    }
-    facts.trace.clock.ns(ticks)
+    facts.busy_ns(spans.map(|(_, span)| span))
 }
 
 /// Rates of an operation and the shares of the limits that they are: bytes and floating-point operations.
