@@ -214,14 +214,8 @@ impl Lane {
             Mode::Full { .. } => totals.iter().map(|total| total.count + total.open).sum(),
             _ => 0,
         };
-        let successors = self.successors.load(Relaxed);
-        let name = match successors {
-            0 => self.name.clone(),
-            1 => format!("{} and 1 later thread", self.name),
-            n => format!("{} and {n} later threads", self.name),
-        };
         TraceLane {
-            name,
+            name: TraceLane::name_of(&self.name, self.successors.load(Relaxed)),
             spans,
             details,
             totals,

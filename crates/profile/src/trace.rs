@@ -88,6 +88,21 @@ impl TraceLane {
         self.details.get(span.ext.checked_sub(1)? as usize)
     }
 
+    /// Name of a lane that `later` threads continued after its first had ended.
+    pub(crate) fn name_of(first: &str, later: u32) -> String {
+        match later {
+            0 => first.to_string(),
+            1 => format!("{first} and 1 later thread"),
+            n => format!("{first} and {n} later threads"),
+        }
+    }
+
+    /// True if several threads recorded it, one after the other: its name says so, also in a file.
+    pub fn is_of_many_threads(&self) -> bool {
+        let later = self.name.rsplit_once(" and ").and_then(|(_, later)| later.split_once(" later thread"));
+        later.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+    }
+
     /// For each span: false inside another span of the same operation, as of a function that calls itself.
     pub fn outermost(&self) -> Vec<bool> {
         inner::outermost(&self.spans)

@@ -440,6 +440,8 @@ fn many_short_threads_share_lanes() {
     assert!(trace.lanes.len() <= 256, "{}", trace.lanes.len());
     let counted: u64 = trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count).sum();
     assert_eq!((counted, trace.dropped()), (threads, 0));
+    let shared = trace.lanes.iter().filter(|lane| lane.is_of_many_threads()).count();
+    assert_eq!(shared > 0, trace.lanes.len() < threads as usize);
 }
 
 #[test]

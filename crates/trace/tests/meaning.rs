@@ -230,6 +230,31 @@ fn calls_inside_calls_of_the_same_function_are_not_compared() {
 }
 
 #[test]
+fn short_lived_threads_are_not_called_uneven() {
+    let titles = |lanes: Vec<(&str, Vec<(u64, u64)>)>| {
+        let of_lane = |(name, calls): (&str, Vec<(u64, u64)>)| {
+            lane(name, calls.into_iter().map(|(start, end)| span(1, NONE, start, end)).collect())
+        };
+        let lanes = lanes.into_iter().map(of_lane).collect();
+        let found = findings(&of(vec![site("request", Kind::Cpu)], lanes, 1_001), None);
+        found.into_iter().map(|finding| finding.title).collect::<Vec<_>>()
+    };
+    let uneven = ["Threads share request unevenly"];
+    let many = vec![(1, 301), (301, 601), (601, 1_001)];
+    for later in ["a and 1 later thread", "a and 24 later threads", "a and 24 later threads (2)"] {
+        let lanes = vec![(later, many.clone()), ("b", vec![(1, 301)]), ("c", vec![(1, 301)])];
+        assert_eq!(titles(lanes), [""; 0], "{later} is not one thread");
+    }
+    assert_eq!(titles(vec![("cats and later threads", many), ("b", vec![(1, 301)])]), uneven);
+    // Each works for as long as it lives; together they began only once.
+    let came = vec![("a", vec![(1, 901)]), ("b", vec![(301, 401)]), ("c", vec![(801, 901)])];
+    assert_eq!(titles(came), [""; 0]);
+    assert_eq!(titles(vec![("a", vec![(1, 901)]), ("b", vec![(11, 401)]), ("c", vec![(2, 101)])]), uneven);
+    // One began late and works little.
+    assert_eq!(titles(vec![("a", vec![(1, 901)]), ("b", vec![(301, 351), (850, 901)])]), uneven);
+}
+
+#[test]
 fn no_bound_exceeds_the_time_in_which_the_operation_runs() {
     // On four threads at once, a tenth of the calls are slow; nothing runs in the second half of the recording.
     let calls = || (0..100).map(|at| span(1, NONE, 1 + 100 * at, if at % 10 == 7 { 91 } else { 6 } + 100 * at));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ellwand_profile::Span;
+use ellwand_profile::{Span, TraceLane};
 
 use super::inputs::Inputs;
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
@@ -113,46 +113,81 @@ pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     found
 }
 
+/// What one thread did in one operation.
+struct Share<'a> {
+    busy_ns: f64,
+    thread: &'a str,
+    spans: Vec<&'a Span>,
+    /// From the first span of the thread to its last.
+    alive: (u64, u64),
+}
+
 pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     for (_, name, spans) in facts.sites() {
-        let mut lanes: BTreeMap<*const ellwand_profile::TraceLane, (f64, &str, Vec<&Span>)> = BTreeMap::new();
-        for (lane, span) in spans.into_iter().filter(|(lane, _)| is_thread(lane)) {
-            let own = lanes.entry(std::ptr::from_ref(lane)).or_insert((0.0, &lane.name, Vec::new()));
-            own.0 += facts.trace.duration_ns(span);
-            own.2.push(span);
+        let mut lanes: BTreeMap<*const TraceLane, Share> = BTreeMap::new();
+        for (lane, span) in spans.into_iter().filter(|(lane, _)| is_thread(lane) && !lane.is_of_many_threads()) {
+            let own = lanes.entry(std::ptr::from_ref(lane)).or_insert_with(|| Share {
+                busy_ns: 0.0,
+                thread: &lane.name,
+                spans: Vec::new(),
+                alive: extent(&lane.spans),
+            });
+            own.busy_ns += facts.trace.duration_ns(span);
+            own.spans.push(span);
         }
-        let mean = lanes.values().map(|own| own.0).sum::<f64>() / lanes.len().max(1) as f64;
-        let Some((most, thread, spans)) = lanes.values().max_by(|a, b| a.0.total_cmp(&b.0)).cloned() else { continue };
-        let share = (most - mean) / facts.wall_ns();
-        if lanes.len() < 2
-            || most < 1.2 * mean
-            || share < 0.05
-            || !overlap(&lanes.into_values().map(|own| own.2).collect::<Vec<_>>())
+        let shares: Vec<Share> = lanes.into_values().collect();
+        let mean = shares.iter().map(|own| own.busy_ns).sum::<f64>() / shares.len().max(1) as f64;
+        let Some(busiest) = shares.iter().max_by(|a, b| a.busy_ns.total_cmp(&b.busy_ns)) else { continue };
+        let most = busiest.busy_ns;
+        if shares.len() < 2
+            || most < UNEVEN * mean
+            || most - mean < 0.05 * facts.wall_ns()
+            || !overlap(&shares)
+            || came_and_went(&shares, busiest)
         {
             continue;
         }
         let numbers = vec![
-            evidence(format!("busiest thread ({thread})"), most, "ns"),
+            evidence(format!("busiest thread ({})", busiest.thread), most, "ns"),
             evidence("mean over threads", mean, "ns"),
             evidence("busiest over mean", most / mean, "x"),
         ];
         let mut finding = rule.finding(format!("Threads share {name} unevenly"), Confidence::Medium, numbers);
-        finding.saving_upper_bound = Some(facts.saving(most - mean, spans.iter().copied()));
+        finding.saving_upper_bound = Some(facts.saving(most - mean, busiest.spans.iter().copied()));
         finding.operations = vec![name.to_string()];
-        finding.ranges = facts.ranges(spans);
+        finding.ranges = facts.ranges(busiest.spans.clone());
         found.push(finding);
     }
     found
 }
 
+/// How many times the mean the busiest thread works at least.
+const UNEVEN: f64 = 1.2;
+
+/// True if the threads began at different times and each did equal work for the time that it lived: nobody handed out
+/// one piece of work to them.
+fn came_and_went(shares: &[Share], busiest: &Share) -> bool {
+    let lived = |share: &Share| share.alive.1.saturating_sub(share.alive.0).max(1) as f64;
+    let starts = || shares.iter().map(|share| share.alive.0);
+    let apart = starts().max().unwrap_or(0) - starts().min().unwrap_or(0);
+    let rates = || shares.iter().map(|share| share.busy_ns / lived(share));
+    let (most, mean) = (rates().fold(0.0, f64::max), rates().sum::<f64>() / shares.len() as f64);
+    apart as f64 > 0.1 * lived(busiest) && most < UNEVEN * mean
+}
+
+/// First start and last end; both 0 without spans.
+fn extent<'a>(spans: impl IntoIterator<Item = &'a Span>) -> (u64, u64) {
+    let extent = spans.into_iter().fold(None, |extent: Option<(u64, u64)>, span| {
+        let (start, end) = extent.unwrap_or((span.start, span.end));
+        Some((start.min(span.start), end.max(span.end)))
+    });
+    extent.unwrap_or_default()
+}
+
 /// True if spans of two threads run at the same time. Threads that take turns do not share work.
-fn overlap(lanes: &[Vec<&Span>]) -> bool {
-    let extent = |spans: &Vec<&Span>| {
-        let (start, end) = (spans.iter().map(|span| span.start).min(), spans.iter().map(|span| span.end).max());
-        Some((start?, end?))
-    };
-    let mut extents: Vec<(u64, u64)> = lanes.iter().filter_map(extent).collect();
+fn overlap(shares: &[Share]) -> bool {
+    let mut extents: Vec<(u64, u64)> = shares.iter().map(|share| extent(share.spans.iter().copied())).collect();
     extents.sort_unstable();
     extents.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }

@@ -174,7 +174,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "thread-imbalance",
-        threshold: "the busiest thread of an operation works at least 1.2 times as long as the mean, and at least 5 % of the elapsed time longer",
+        threshold: "the busiest thread of an operation works at least 1.2 times as long as the mean, and at least 5 % of the elapsed time longer; lanes of several threads and threads that came and went do not count",
         next: "divide the work into more, smaller parts and hand them out as threads get free",
         apply: calls::thread_imbalance,
     },
