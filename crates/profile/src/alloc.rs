@@ -67,6 +67,8 @@ static USED: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     /// The shard of this thread; `None` before its first call and if it uses the shared one.
     static MINE: Cell<Option<&'static Shard>> = const { Cell::new(None) };
+    /// The shard of this thread while [`apart`] keeps it from counting.
+    static ASIDE: Cell<Option<&'static Shard>> = const { Cell::new(None) };
     /// True once this thread has looked for a shard.
     static LOOKED: Cell<bool> = const { Cell::new(false) };
     static RELEASE: Release = const { Release(Cell::new(None)) };
@@ -125,9 +127,38 @@ fn claim() -> Option<&'static Shard> {
     MINE.get()
 }
 
+/// The shard that counts for the spans of this thread.
 #[inline]
 fn shard() -> Option<&'static Shard> {
-    MINE.get().or_else(claim)
+    MINE.get().or_else(|| ASIDE.get()).or_else(claim)
+}
+
+/// Puts the shard of a thread back.
+struct Back(Option<&'static Shard>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            ASIDE.set(None);
+            MINE.set(self.0);
+        }
+    }
+}
+
+/// Runs a part of the profiler: what it allocates and frees counts for the process, not for the spans of this thread.
+#[inline]
+pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
+    if USED.load(Relaxed) == 0 {
+        return body();
+    }
+    // Within another such part the shard is already aside.
+    let mine = MINE.get().or_else(claim);
+    if mine.is_some() {
+        ASIDE.set(mine);
+        MINE.set(None);
+    }
+    let _back = Back(mine);
+    body()
 }
 
 /// Adds to a value that only this thread writes; returns the sum.
@@ -263,7 +294,7 @@ impl Mark {
     /// What the thread allocated since; the peak of the span around continues. Nothing if the thread has given its
     /// counters back meanwhile, since it is ending.
     pub(crate) fn finish(self) -> MemoryUse {
-        let Some(shard) = MINE.get() else { return MemoryUse::default() };
+        let Some(shard) = MINE.get().or_else(|| ASIDE.get()) else { return MemoryUse::default() };
         let now = Self::of(shard);
         if self.outer_peak.cast_signed() > now.outer_peak.cast_signed() {
             shard.set_peak(self.outer_peak);

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::alloc::apart;
 use crate::counters::{Amount, Counters};
 use crate::detail::Value;
 #[cfg(feature = "itt")]
@@ -250,7 +251,7 @@ impl Guard {
     /// Adds an argument: a size, a shape, a key. Texts over 256 bytes are cut. Spans that are aggregated have none.
     pub fn arg(&self, name: &'static str, value: impl Into<Value>) {
         if self.is_kept() {
-            local::add_argument(self, name, value.into());
+            local::add_argument(self, name, apart(|| value.into()));
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::sync::{Mutex, OnceLock};
 
+use crate::alloc::apart;
 use crate::fork::once;
 use crate::kind::Kind;
 use crate::site::Site;
@@ -65,9 +66,11 @@ pub(crate) fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
 
 #[cold]
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
-    let Some(site) = registered(name, || (place.file(), place.line())) else { return &OTHERS };
-    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
-    site
+    apart(|| {
+        let Some(site) = registered(name, || (place.file(), place.line())) else { return &OTHERS };
+        let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
+        site
+    })
 }
 
 /// The site of `name`, made on its first use; `None` if there are too many.

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::alloc::apart;
 use crate::kind::Kind;
 use crate::options::Measures;
 use crate::sync::locked;
@@ -69,6 +70,10 @@ impl Site {
 
     #[cold]
     fn register(&'static self) -> u32 {
+        apart(|| self.number())
+    }
+
+    fn number(&'static self) -> u32 {
         let mut sites = locked(&SITES);
         // Another thread may have registered it; numbers are assigned only under the lock.
         let known = self.id.load(Relaxed);

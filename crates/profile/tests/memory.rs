@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ellwand_profile::alloc::{Counting, counts};
-use ellwand_profile::{Measures, Mode, Options, Profiler, span};
+use ellwand_profile::{Measures, MemoryUse, Mode, Options, Profiler, span};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -133,6 +133,31 @@ fn spans_know_their_allocations_and_the_heap_has_a_track() {
     assert!(most - least >= f64::from(4 << 20) - 600_000.0, "{least} {most}");
     assert!(heap.points.is_sorted_by_key(|point| point.0));
     assert!(heap.points.iter().all(|point| (trace.start..=trace.end).contains(&point.0)));
+}
+
+#[test]
+fn the_profilers_own_allocations_belong_to_no_span() {
+    let _turn = turn();
+    let modes =
+        [Mode::Full { bytes: 64 << 20 }, Mode::Full { bytes: 64 << 10 }, Mode::Aggregate, Mode::Ring { spans: 9 }];
+    for (mode, measures) in modes.into_iter().flat_map(|mode| [(mode, Measures::MEMORY), (mode, Measures::ALL)]) {
+        let profiler = Profiler::new(Options { measures, ..Options::new(mode) });
+        let entered = profiler.enter();
+        for round in 0..if cfg!(miri) { 30 } else { 3_000 } {
+            let outer = span!("outer", bytes = 8_u64, label = "a text that is kept");
+            drop(span!("inner", round = round));
+            outer.items(1_u64);
+            ellwand_profile::scope("named at run time", || ());
+        }
+        // Deeper than the table of open spans is at first.
+        let deep: Vec<_> = (0..100).map(|_| span!("deep")).collect();
+        deep.into_iter().rev().for_each(drop);
+        drop(entered);
+        let trace = profiler.finish();
+        let names = trace.summary_by_site();
+        let memory: Vec<_> = names.rows.iter().map(|row| (row.name(), row.memory.unwrap_or_default())).collect();
+        assert!(memory.iter().all(|(_, memory)| *memory == MemoryUse::default()), "{mode:?} {measures:?}: {memory:?}");
+    }
 }
 
 #[test]
