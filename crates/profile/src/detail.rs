@@ -106,7 +106,7 @@ pub struct Total {
     pub open: u64,
     /// Nanoseconds inside, children included.
     pub total_ns: f64,
-    /// Nanoseconds inside but not in a nested node. Negative if spans of this path were kept one by one and only nested
+    /// Nanoseconds inside but not in a nested node, which covers what it lasted until the end of this one. Negative only if spans of this path were kept one by one and only nested
     /// ones aggregated; added to the self time of the kept ones, it gives that of all.
     pub self_ns: f64,
     /// Shortest span in nanoseconds.

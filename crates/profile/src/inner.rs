@@ -8,7 +8,7 @@ use crate::trace::{NONE, Span, Trace, TraceLane};
 /// Facts about the spans of one lane, by index.
 #[derive(Default)]
 pub(crate) struct Inner {
-    /// Ticks covered by children on the same lane.
+    /// Ticks covered by children on the same lane. Of a child that ends later only the part inside.
     pub(crate) covered: Vec<u64>,
     /// Children on the same lane.
     pub(crate) children: Vec<u32>,
@@ -45,7 +45,9 @@ impl Inner {
             let nested = inner.nested[index];
             let parent = span.parent as usize;
             if parent < index {
-                inner.covered[parent] = inner.covered[parent].saturating_add(span.ticks());
+                let around = &lane.spans[parent];
+                let inside = span.end.min(around.end).saturating_sub(span.start.max(around.start));
+                inner.covered[parent] = inner.covered[parent].saturating_add(inside);
                 inner.children[parent] = inner.children[parent].saturating_add(1);
                 inner.nested[parent] = inner.nested[parent].saturating_add(nested + 1);
             }

@@ -208,7 +208,11 @@ impl Lane {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
         };
-        let totals = self.totals(clock, rough_ns);
+        let mut totals = self.totals(clock, rough_ns);
+        if mode == Mode::Aggregate {
+            // Negative only where a node took a guard for another one of its path.
+            totals.iter_mut().for_each(|total| total.self_ns = total.self_ns.max(0.0));
+        }
         // Spans that full mode aggregated are those that the budget had no room for.
         let overflowed = match mode {
             Mode::Full { .. } => totals.iter().map(|total| total.count + total.open).sum(),
@@ -261,7 +265,7 @@ impl Lane {
             nodes.iter().map(|(_, node)| index_of.get(&node.parent).copied().unwrap_or(NONE)).collect();
         for ((_, node), parent) in nodes.iter().zip(&parents) {
             if let Some(sum) = inside.get_mut(*parent as usize) {
-                *sum += node.total;
+                *sum += node.total.saturating_sub(node.beyond);
             }
         }
         let total = |((_, node), (parent, inside)): ((u32, NodeRead), (&u32, &u64))| Total {

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     next: AtomicU32,
     histogram: [AtomicU64; BUCKETS],
     sums: [AtomicU64; SUMS],
+    /// Ticks of spans after the end of the span around them.
+    beyond: AtomicU64,
 }
 
 /// Sums that only spans with counters or measurements change: bytes, items, flops (bit pattern), CPU time + 1,
@@ -64,6 +66,7 @@ impl Default for Node {
             late: AtomicU32::new(NO_BUCKET),
             histogram: std::array::from_fn(|_| AtomicU64::new(0)),
             sums: std::array::from_fn(|_| AtomicU64::new(0)),
+            beyond: AtomicU64::new(0),
         }
     }
 }
@@ -76,6 +79,8 @@ pub(crate) struct NodeRead {
     pub(crate) begun: u64,
     pub(crate) count: u64,
     pub(crate) total: u64,
+    /// The part of `total` after the end of the span around.
+    pub(crate) beyond: u64,
     pub(crate) min: u64,
     pub(crate) max: u64,
     /// Sum of squared nanoseconds.
@@ -144,6 +149,11 @@ impl Node {
         self.version.store(version.wrapping_add(2), Release);
     }
 
+    /// Counts what a span that ends lasted after the end of the span around it.
+    pub(crate) fn outlive(&self, ticks: u64) {
+        self.write(|| add(&self.beyond, ticks));
+    }
+
     /// Adds the counters or measurements of a span.
     pub(crate) fn add(&self, detail: &Detail) {
         let [bytes, items, flops, cpu, allocations, allocated, freed, peak, measured, rss] = &self.sums;
@@ -201,6 +211,7 @@ impl Node {
             begun,
             count,
             total: self.total.load(Relaxed),
+            beyond: self.beyond.load(Relaxed),
             min: self.min.load(Relaxed),
             max: self.max.load(Relaxed),
             square: f64::from_bits(self.square.load(Relaxed)),
@@ -225,8 +236,10 @@ impl Node {
         for value in [&self.number, &self.site, &self.parent, &self.first_child, &self.next, &self.latest] {
             value.store(0, Relaxed);
         }
-        for value in
-            [&self.begun, &self.total, &self.max, &self.square].into_iter().chain(&self.histogram).chain(&self.sums)
+        for value in [&self.begun, &self.total, &self.beyond, &self.max, &self.square]
+            .into_iter()
+            .chain(&self.histogram)
+            .chain(&self.sums)
         {
             value.store(0, Relaxed);
         }

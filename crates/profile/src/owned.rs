@@ -80,12 +80,14 @@ pub(crate) struct Owned {
     pub(crate) position: Position,
     open: Vec<Open>,
     last_number: u32,
+    /// Nodes with a span that outlived the one around it, and when that ended.
+    outlived: Vec<(u32, u64)>,
 }
 
 impl Owned {
     pub(crate) fn new(lane: Arc<Lane>, position: Position, recording: Arc<Recording>) -> Self {
         // With room, so that what a span allocates is seldom the profiler's own.
-        Self { lane, recording, position, open: Vec::with_capacity(64), last_number: 0 }
+        Self { lane, recording, position, open: Vec::with_capacity(64), last_number: 0, outlived: Vec::new() }
     }
 
     /// Leaves the lane, since the thread ends.
@@ -271,10 +273,30 @@ impl Owned {
             }
             Target::Node { node, start } => {
                 node.end(|| now.saturating_sub(start), hot.ns_per_tick.get());
-                if is_around(hot.node.get(), node.number(), 0, |number| Some(node::node(number)?.parent())) {
-                    hot.node.set(node.parent());
-                }
+                self.leave_node(hot, node, start, now);
             }
+        }
+    }
+
+    /// Makes the parent of a node whose span ended the current one, with the rules of [`Owned::leave_slot`].
+    fn leave_node(&mut self, hot: &Hot, node: &Node, start: u64, now: u64) {
+        if let Some(at) = self.outlived.iter().position(|(number, _)| *number == node.number()) {
+            let (_, end) = self.outlived.swap_remove(at);
+            // A span that began later is another one of its node: the one that outlived was leaked.
+            node.outlive(if start <= end { now.saturating_sub(end) } else { 0 });
+        }
+        let (mut at, mut inside) = (hot.node.get(), 0);
+        while at != 0 && at != node.number() {
+            inside = at;
+            at = node::node(at).map_or(0, Node::parent);
+        }
+        if at == 0 {
+            return;
+        }
+        hot.node.set(node.parent());
+        // Of a leaked guard the first end stays, so that there is one entry for each node at most.
+        if inside != 0 && self.outlived.iter().all(|(number, _)| *number != inside) {
+            self.outlived.push((inside, now));
         }
     }
 

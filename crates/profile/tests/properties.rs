@@ -151,7 +151,11 @@ proptest! {
         for span in trace.lanes.iter().flat_map(|lane| &lane.spans) {
             prop_assert!(span.start >= trace.start && (span.is_open() || span.end >= span.start));
         }
-        let trace = run(&steps, Mode::Aggregate);
+        for lane in &run(&steps, Mode::Aggregate).lanes {
+            prop_assert!(lane.totals.iter().all(|total| total.self_ns >= 0.0), "{:?}", lane.totals);
+        }
+        let nested: Vec<Step> = steps.iter().map(Step::nested).collect();
+        let trace = run(&nested, Mode::Aggregate);
         for lane in &trace.lanes {
             let total: f64 = lane.totals.iter().filter(|total| total.parent == NONE).map(|total| total.total_ns).sum();
             let own: f64 = lane.totals.iter().map(|total| total.self_ns).sum();
