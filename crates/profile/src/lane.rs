@@ -168,14 +168,14 @@ impl Lane {
         Some((first.max(1), first + BLOCK as u32))
     }
 
-    /// Adds a fact about the span with this row.
-    pub(crate) fn add_fact(&self, row: u32, fact: Fact) {
+    /// Adds a fact about the span with this row; false without room.
+    pub(crate) fn add_fact(&self, row: u32, fact: Fact) -> bool {
         let text = match &fact {
             Fact::Arg(_, Value::Text(text)) => text.len(),
             _ => 0,
         };
         if self.budget.claim(1, FACT_BYTES + text) == 0 {
-            return self.lose_detail();
+            return false;
         }
         let mut chunks = locked(&self.facts);
         match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
@@ -186,6 +186,7 @@ impl Lane {
                 chunks.push(chunk);
             }
         }
+        true
     }
 
     /// Counts a span that had no room. Only the owner calls this.
@@ -193,6 +194,7 @@ impl Lane {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Counts a span that lost a detail, once for each span.
     pub(crate) fn lose_detail(&self) {
         self.lost_details.store(self.lost_details.load(Relaxed) + 1, Relaxed);
     }

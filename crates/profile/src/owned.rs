@@ -328,7 +328,7 @@ impl Owned {
                     measured.rss_bytes.map(Fact::Resident),
                 ];
                 self.fill_row(slot, |lane, row, _| {
-                    facts.into_iter().flatten().for_each(|fact| lane.add_fact(row, fact))
+                    facts.into_iter().flatten().fold(true, |fit, fact| lane.add_fact(row, fact) && fit)
                 });
             }
             Target::Skipped => {}
@@ -336,8 +336,11 @@ impl Owned {
     }
 
     /// Lets `fill` write to the row of a span, whose number it gets; created if necessary. A new row is filled before the
-    /// slot names it: another thread may be reading.
-    fn fill_row(&mut self, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row)) {
+    /// slot names it: another thread may be reading. `fill` returns false if something did not fit.
+    fn fill_row(&mut self, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row) -> bool) {
+        if slot.has_lost_row() {
+            return;
+        }
         let position = &mut self.position;
         let known = slot.row();
         let number = if known != 0 { known - 1 } else { position.next_row };
@@ -345,14 +348,19 @@ impl Owned {
             // A chunk shortened by the budget is the last one.
             let more = if position.row_room.is_multiple_of(CHUNK as u32) { self.lane.more_rows() } else { None };
             let Some(chunk) = more else {
-                return self.lane.lose_detail();
+                if slot.lose_row() {
+                    self.lane.lose_detail();
+                }
+                return;
             };
             position.row_room += chunk.len() as u32;
             position.rows.push(chunk);
         }
         let chunk = position.rows.get(number as usize / CHUNK);
         let Some(row) = chunk.and_then(|chunk| chunk.get(number as usize % CHUNK)) else { return };
-        fill(&self.lane, number, row);
+        if !fill(&self.lane, number, row) && row.lose_fact() {
+            self.lane.lose_detail();
+        }
         if known == 0 {
             position.next_row += 1;
             slot.set_row(number + 1);
@@ -361,7 +369,10 @@ impl Owned {
 
     pub(crate) fn count(&mut self, guard: &Guard, counters: Counters) {
         match self.target(guard) {
-            Some(Target::Slot { slot, .. }) => self.fill_row(slot, |_, _, row| row.add(counters)),
+            Some(Target::Slot { slot, .. }) => self.fill_row(slot, |_, _, row| {
+                row.add(counters);
+                true
+            }),
             Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.counters = detail.counters.plus(counters)),
             Some(Target::Node { node, .. }) => node.add(&Detail { counters, ..Detail::default() }),
             Some(Target::Skipped) | None => {}
@@ -381,7 +392,10 @@ impl Owned {
 
     pub(crate) fn set_cause(&mut self, guard: &Guard, link: u32) {
         match self.target(guard) {
-            Some(Target::Slot { slot, parent: NONE, .. }) => self.fill_row(slot, |_, _, row| row.set_cause(link)),
+            Some(Target::Slot { slot, parent: NONE, .. }) => self.fill_row(slot, |_, _, row| {
+                row.set_cause(link);
+                true
+            }),
             Some(Target::Ring { slot, parent: NONE, .. }) => slot.detail(|detail| detail.cause = link),
             _ => {}
         }
@@ -445,6 +459,7 @@ mod order {
             owned.fill_row(&slot, |_, _, row| {
                 assert_eq!(slot.row(), known);
                 row.add(Counters::default().bytes(8_u64));
+                true
             });
         }
         assert_eq!(owned.position.rows[0][slot.row() as usize - 1].read().bytes, 16);

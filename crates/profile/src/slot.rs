@@ -20,6 +20,9 @@ pub(crate) struct Slot {
     links: AtomicU64,
 }
 
+/// Instead of the number of a row: the span found no room for one.
+const NO_ROW: u32 = u32::MAX;
+
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
@@ -78,12 +81,24 @@ impl Slot {
         self.links.store(pair(self.link(), row), Release);
     }
 
+    /// Notes that the span found no room for its row; false if that is known.
+    pub(crate) fn lose_row(&self) -> bool {
+        let is_new = self.row() != NO_ROW;
+        self.set_row(NO_ROW);
+        is_new
+    }
+
+    pub(crate) fn has_lost_row(&self) -> bool {
+        self.row() == NO_ROW
+    }
+
     /// The span; `None` if the slot is unused. Any thread may call this while the owner writes.
     pub(crate) fn read(&self) -> Option<Span> {
         let start = self.start.load(Acquire);
         let end = self.end.load(Acquire);
         let (site, parent) = unpair(self.place.load(Relaxed));
         let (corr, ext) = unpair(self.links.load(Acquire));
+        let ext = if ext == NO_ROW { 0 } else { ext };
         (start != 0).then_some(Span { start, end, site, parent, corr, ext })
     }
 }
@@ -95,6 +110,7 @@ pub(crate) struct Row {
     items: AtomicU64,
     /// Bit pattern of an `f64`.
     flops: AtomicU64,
+    /// The link in the low half; 1 in the high half if a fact about the span was lost.
     cause: AtomicU64,
 }
 
@@ -124,7 +140,15 @@ impl Row {
     }
 
     pub(crate) fn set_cause(&self, link: u32) {
-        self.cause.store(u64::from(link), Relaxed);
+        let (_, lost) = unpair(self.cause.load(Relaxed));
+        self.cause.store(pair(link, lost), Relaxed);
+    }
+
+    /// Notes that a fact about the span was lost; false if one was before.
+    pub(crate) fn lose_fact(&self) -> bool {
+        let (link, lost) = unpair(self.cause.load(Relaxed));
+        self.cause.store(pair(link, 1), Relaxed);
+        lost == 0
     }
 }
 

@@ -148,6 +148,28 @@ fn lost_spans_and_counters_are_counted() {
 }
 
 #[test]
+fn a_span_that_lost_several_details_counts_once() {
+    let _turn = turn();
+    // Room for spans alone; for two rows too; for all rows and five facts.
+    for (room, expected) in [(1024, 4), (1026, 4), (1024 + 1024 + 10, 3)] {
+        let session = Session::with_capacity(room).unwrap();
+        for _ in 0..2 {
+            let outer = span!("outer", bytes = 8, first = 1, second = 2);
+            let inner = span!("inner", items = 3, first = 1, second = 2, third = 3);
+            outer.arg("third", 3);
+            inner.bytes(8_u64);
+            outer.items(1_u64);
+        }
+        let trace = session.finish();
+        let lane = &trace.lanes[0];
+        let is_whole = |span| lane.detail_of(span).is_some_and(|detail| detail.args.len() == 3);
+        let lacking = lane.spans.iter().filter(|span| !is_whole(span)).count() as u64;
+        assert_eq!((trace.dropped_details(), lacking), (expected, expected), "room for {room}");
+        assert!(lane.spans.iter().all(|span| span.ext as usize <= lane.details.len()));
+    }
+}
+
+#[test]
 fn guards_dropped_in_any_order_leave_a_tree() {
     let _turn = turn();
     let session = Session::start().unwrap();
