@@ -111,6 +111,11 @@ impl Row {
     pub fn gb_per_s(&self) -> Option<f64> {
         (self.counters.bytes > 0 && self.total_ns > 0.0).then(|| self.counters.bytes as f64 / self.total_ns)
     }
+
+    /// Declared items per second of total time; `None` if none were declared.
+    pub fn items_per_s(&self) -> Option<f64> {
+        (self.counters.items > 0 && self.total_ns > 0.0).then(|| self.counters.items as f64 / self.total_ns * 1e9)
+    }
 }
 
 impl Trace {

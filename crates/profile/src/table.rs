@@ -75,11 +75,19 @@ pub fn bytes(count: f64) -> String {
     scaled(count, &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")])
 }
 
+const THOUSANDS: &[(f64, &str)] =
+    &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")];
+
 fn count(value: u64) -> String {
     if value < 100_000 {
         return value.to_string();
     }
-    scaled(value as f64, &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")])
+    scaled(value as f64, THOUSANDS)
+}
+
+/// A number per second in three digits, such as `1.23 M`.
+fn rate(value: f64) -> String {
+    scaled(value, THOUSANDS).trim_end().to_string()
 }
 
 fn percent(share: f64) -> String {
@@ -146,6 +154,11 @@ fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
     }
     if any(|row| row.counters.bytes > 0) {
         columns.push(of("GB/s", |row| row.gb_per_s().map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"))));
+    }
+    if any(|row| row.counters.items > 0) {
+        let items = |row: &Row| Some(row.counters.items).filter(|items| *items > 0);
+        columns.push(of("items", move |row| items(row).map_or_else(|| "-".to_string(), count)));
+        columns.push(of("items/s", |row| row.items_per_s().map_or_else(|| "-".to_string(), rate)));
     }
     if any(|row| row.overhead_ns.is_some_and(|ns| ns >= NOTICEABLE * row.total_ns)) {
         columns.push(of("own cost", move |row| optional(row.overhead_ns)));
