@@ -3,7 +3,7 @@
 use ellwand_core::Case;
 use ellwand_simd::isa::Isa;
 
-use super::options::{Method, Tiling, thread_bytes};
+use super::options::{BIN_STEP, Method, ROW_STEP, Tiling, thread_bytes};
 use super::workload_spec::{self as spec, Task};
 
 /// What a case needs by part, in bytes, known without running it.
@@ -49,7 +49,26 @@ pub(super) fn working(task: Task, case: &Case) -> Option<(u64, Tiling)> {
     Some((thread_bytes(tiling, s.dims, &options), tiling))
 }
 
-/// Options of blocks that have no effect or cost time, and what a large grid does.
+/// What the blocks hold instead of the sizes asked for: of a sweep over small sizes, several rows measure the same.
+fn rounded(case: &Case, taken: Tiling) -> Option<String> {
+    let steps = [("block", ROW_STEP, taken.block, "spikes"), ("tile", BIN_STEP, taken.tile, "bins")];
+    // A size above what there is gets less than its multiple, which the advice on blocks says.
+    let up = steps.into_iter().filter_map(|(axis, step, taken, of)| {
+        let asked = case.float(axis)? as usize;
+        let used = asked.next_multiple_of(step);
+        (used != asked && used <= taken).then(|| format!("{axis} = {asked} is rounded up to {used} {of}"))
+    });
+    let up: Vec<String> = up.collect();
+    (!up.is_empty()).then(|| {
+        format!(
+            "{}: blocks hold multiples of {ROW_STEP} spikes, tiles multiples of {BIN_STEP} bins, and values that round to the \
+             same measure the same",
+            up.join(", ")
+        )
+    })
+}
+
+/// Options of blocks that have no effect, are rounded or cost time, and what a large grid does.
 pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     let Some((bytes, tiling)) = working(task, case) else { return Vec::new() };
     let mut auto = case.clone();
@@ -68,7 +87,10 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
             usual.tile,
             mega(usual_bytes)
         ));
-    } else if tiling.block < usual.block || tiling.tile < usual.tile {
+    } else {
+        advice.extend(rounded(case, tiling));
+    }
+    if tiling.block < usual.block || tiling.tile < usual.tile {
         advice.push(format!(
             "blocks of {} spikes x {} bins need {:.1} MB a thread; auto takes {} x {} in {:.1} MB, which computes position \
              kernels less often",

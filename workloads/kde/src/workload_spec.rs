@@ -121,8 +121,18 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
             true,
         )
         .sweep([true, false]),
-        Axis::new("block", "decoding spikes at a time (memory only, never the result)", auto(), "auto"),
-        Axis::new("tile", "bins at a time (memory only, never the result)", auto(), "auto"),
+        Axis::new(
+            "block",
+            "decoding spikes at a time, rounded up to a multiple of 12 (memory only, never the result)",
+            auto(),
+            "auto",
+        ),
+        Axis::new(
+            "tile",
+            "bins at a time, rounded up to a multiple of 32 (memory only, never the result)",
+            auto(),
+            "auto",
+        ),
         Axis::new("memory", "working memory in MB that block and tile are chosen for", auto(), "auto").unit("MB"),
     ]);
     axes

@@ -88,8 +88,34 @@ fn options_without_effect_are_named_and_small_blocks_are_explained() {
     assert!(plenty.contains("memory had no effect"), "{plenty}");
     let small = remarks(&[spikes, ("block", Value::Float(12.0))]);
     assert!(small.contains("blocks of 12 spikes") && small.contains("auto takes 60 x"), "{small}");
+    assert!(!small.contains("rounded"), "{small}");
     let large = remarks(&[("bins", Value::Int(5000))]);
     assert!(large.contains("a grid of 5000 bins is computed in tiles of 2048"), "{large}");
+}
+
+#[test]
+fn blocks_that_are_rounded_up_are_said_and_are_those_that_run() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let sized = |block: f64, tile: f64| {
+        let set = [("dec-spikes", Value::Int(30)), ("block", Value::Float(block)), ("tile", Value::Float(tile))];
+        case(&registry, "kde-predict", &[&[("data", "structured".into())], &set[..]].concat())
+    };
+    let remarks = |block, tile| workload.remarks(&sized(block, tile)).join("\n");
+    let both = remarks(3.0, 7.0);
+    assert!(both.contains("block = 3 is rounded up to 12 spikes, tile = 7 is rounded up to 32 bins"), "{both}");
+    let one = remarks(24.0, 33.0);
+    assert!(one.starts_with("tile = 33 is rounded up to 64 bins") && !one.contains("block ="), "{one}");
+    assert!(!remarks(12.0, 64.0).contains("rounded"));
+    // Above the spikes that there are, nothing is rounded up.
+    let above = remarks(1000.0, 40.0);
+    assert!(above.contains("tile = 40") && !above.contains("block = 1000"), "{above}");
+    let small = sized(3.0, 7.0);
+    let inputs = workload.inputs(&small, 5).unwrap();
+    for row in here(&registry, "kde-predict").into_iter().filter(|row| row.name != "reference") {
+        let Some(ready) = prepared(row, &small, &inputs) else { continue };
+        assert!(ready.what_ran().contains("blocks of 12 spikes x 32 bins"), "{}", ready.what_ran());
+    }
 }
 
 #[test]
