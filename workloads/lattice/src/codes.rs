@@ -102,7 +102,7 @@ impl Codes {
         &self.arrays.packed
     }
 
-    /// 1 for each overloaded vector, in the modes flag and retry.
+    /// 1 for each vector outside the codebook, in the mode retry even after all retries; absent in the mode none.
     #[must_use]
     pub fn overload(&self) -> Option<&[u8]> {
         self.arrays.overload.as_deref()

@@ -117,7 +117,11 @@ impl Workload for Code {
         let file = |required| u8s("codes", "[bytes]", "code file: header, packed, overload, retries", required);
         let mut codes = vec![digits(true), packed(true), file(true)];
         if overload != "none" {
-            codes.push(u8s("overload", "[N]", "1 for vectors outside the codebook", true));
+            let outside = match retry {
+                true => "1 for vectors that are outside the codebook even after all retries",
+                false => "1 for vectors outside the codebook",
+            };
+            codes.push(u8s("overload", "[N]", outside, true));
         }
         if retry {
             codes.push(retries.clone());

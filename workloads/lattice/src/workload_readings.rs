@@ -74,11 +74,14 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
             "1",
             Lower,
             quality.overload_rate,
-            "share of vectors outside the codebook at the first scale",
+            match codec.has_retries() {
+                true => "share of vectors outside the codebook at the first scale, which needed a retry",
+                false => "share of vectors outside the codebook",
+            },
         ),
     ];
     if codec.has_retries() {
-        let lost = "share of vectors that no retry brought into the codebook";
+        let lost = "share of vectors that no retry brought into the codebook: those that the output overload marks";
         list.push(Reading::measured("lost-rate", "lost", "1", Lower, quality.lost_rate, lost));
         let about = "entropy H(T) of the retry counts per vector";
         list.push(Reading::measured("retry-entropy", "H(T)", "bits", Lower, quality.retry_entropy, about));

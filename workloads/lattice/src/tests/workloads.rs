@@ -1,6 +1,6 @@
 //! The workloads: every implementation passes its check, poisoned outputs do not, and arrays are accepted.
 
-use ellwand_core::{DeviceKind, Fit, PrepareError, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Case, DeviceKind, Fit, PrepareError, Registry, Tensor, Tensors, Value};
 
 use super::*;
 use ellwand_gpu_lab::testing::{Here, case};
@@ -106,6 +106,34 @@ fn matched_data_uses_every_level_and_seed_data_does_not() {
         assert!(value("overload-rate") < 0.05);
         assert_eq!(workload.remarks(&case).len(), remarks, "{:?}", workload.remarks(&case));
     }
+}
+
+#[test]
+fn overload_is_read_at_the_first_scale_and_marked_after_all_retries() {
+    let registry = registry();
+    let workload = registry.find("lattice-encode").unwrap();
+    let set = |overload: &'static str| {
+        [
+            ("data", "seed".into()),
+            ("batch", Value::Int(500)),
+            ("overload", overload.into()),
+            ("beta", Value::Float(0.1)),
+        ]
+    };
+    let case_of = |overload| case(&registry, "lattice-encode", &set(overload));
+    let retry = case_of("retry");
+    let inputs = workload.inputs(&retry, 1).unwrap();
+    let outputs = workload.reference(&retry, &inputs).unwrap();
+    let share = |name: &str| outputs.u8(name).unwrap().iter().filter(|&&v| v > 0).count() as f64 / 500.0;
+    let readings = workload.readings(&retry, &inputs, &outputs);
+    let reading = |id: &str| readings.iter().find(|r| r.id == id).unwrap();
+    assert!(share("retries") > 0.1 && share("overload") == 0.0, "retries bring every vector in");
+    assert_eq!(reading("overload-rate").value, Some(share("retries")));
+    assert_eq!(reading("lost-rate").value, Some(share("overload")));
+    assert!(reading("overload-rate").about.contains("at the first scale"));
+    let about = |case: &Case| workload.ports(case).outputs.iter().find(|p| p.name == "overload").unwrap().about;
+    assert_eq!(about(&retry), "1 for vectors that are outside the codebook even after all retries");
+    assert_eq!(about(&case_of("flag")), "1 for vectors outside the codebook");
 }
 
 #[test]
