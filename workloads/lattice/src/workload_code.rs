@@ -114,7 +114,9 @@ impl Workload for Code {
         let digits = |required| u8s("digits", "[N, M, d]", "digits of each vector, level 0 the finest", required);
         let packed = |required| u8s("packed", "[bytes]", "bit-packed level indices", required);
         let retries = u8s("retries", "[N]", "retries T of each vector: its scale is beta * 2^(T/3)", true);
-        let file = |required| u8s("codes", "[bytes]", "code file: header, packed, overload, retries", required);
+        let file = |required| {
+            u8s("codes", "[bytes]", "code file: header of about 80 bytes, packed, overload, retries", required)
+        };
         let mut codes = vec![digits(true), packed(true), file(true)];
         if overload != "none" {
             let outside = match retry {

@@ -18,7 +18,7 @@ pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tens
     list(&codec, quality, stored, rival)
 }
 
-/// The code, error and rate of the result, and the bits per value of its code file; an error if the original values are
+/// The code, error and rate of the result, and the bits per value of its code file without the header; an error if the original values are
 /// unknown.
 fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality, f64), InputError> {
     let codec = shared::codec(case, inputs)?;
@@ -124,7 +124,7 @@ fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
             "bits/dim",
             Lower,
             stored,
-            "bits that the code file of `apply` takes besides its header: side information entropy-coded where that is smaller",
+            "bits of the code file of `apply` without its header of about 80 bytes, which matters below some thousand vectors: side information entropy-coded where that is smaller",
         ),
         Reading::derived(
             "packed-rate",
@@ -134,7 +134,14 @@ fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
             quality.packed_rate,
             "bits for access to any vector: packed codes, 1 bit a vector for overload, 8 for retries",
         ),
-        Reading::derived("compression", "compression", "x", Higher, 32.0 / stored, "32-bit input over stored bits"),
+        Reading::derived(
+            "compression",
+            "compression",
+            "x",
+            Higher,
+            32.0 / stored,
+            "32-bit input over stored bits, so without the header of a code file",
+        ),
         Reading::derived(
             "bound-distance",
             "MSE 2^2R",

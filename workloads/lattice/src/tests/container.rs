@@ -34,6 +34,18 @@ fn round_trip_of_any_shape() {
     }
 }
 
+#[test]
+fn a_file_is_its_stored_bits_and_a_header_of_about_80_bytes() {
+    for (shape, header) in [(&[400][..], 72), (&[100, 4], 80), (&[10, 10, 4], 88), (&[8000, 4], 80)] {
+        for overload in [Overload::None, Overload::RETRY] {
+            let codes = sample(overload, shape);
+            assert_eq!(8 * codes.to_bytes().len() as u64, codes.stored_bits() + 8 * header, "{shape:?}");
+            let share = header as f64 / codes.to_bytes().len() as f64;
+            assert_eq!(share > 0.02, shape.iter().product::<usize>() == 400, "{shape:?}: {share}");
+        }
+    }
+}
+
 /// Codes of `n` normal vectors, and their quality.
 fn many(params: Params, n: usize) -> (Codes, Quality) {
     let codec = Codec::new(params).unwrap();
