@@ -60,7 +60,7 @@ pub(super) fn axes() -> Vec<Axis> {
         ),
         Axis::choice(
             "data",
-            "matched: normal, spread to use every level; seed: 0.5 * normal as in the profiling scripts",
+            "matched: normal, spread to use every level; seed: 0.5 * normal, with beta=1 the load of the profiling scripts",
             &["matched", "seed"],
             "matched",
         ),

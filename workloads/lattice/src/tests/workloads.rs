@@ -87,16 +87,14 @@ fn every_implementation_passes_and_poison_fails() {
 }
 
 #[test]
-fn matched_data_uses_every_level_and_seed_data_does_not() {
+fn matched_data_uses_every_level_and_seed_data_at_beta_1_does_not() {
     let registry = registry();
     let workload = registry.find("lattice-encode").unwrap();
-    for (data, used, remarks) in [("matched", true, 0), ("seed", false, 1)] {
-        let set = [
-            ("data", data.into()),
-            ("batch", Value::Int(4000)),
-            ("overload", "flag".into()),
-            ("beta", Value::Float(1.0)),
-        ];
+    let one = Value::Float(1.0);
+    for (data, beta, used, remarks) in
+        [("matched", one.clone(), true, 0), ("seed", one, false, 1), ("seed", "auto".into(), true, 0)]
+    {
+        let set = [("data", data.into()), ("batch", Value::Int(4000)), ("overload", "flag".into()), ("beta", beta)];
         let case = case(&registry, "lattice-encode", &set);
         let inputs = workload.inputs(&case, 1).unwrap();
         let outputs = workload.reference(&case, &inputs).unwrap();
