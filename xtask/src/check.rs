@@ -65,8 +65,8 @@ pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
 
 fn prove(proof: Proof) -> Result<()> {
     match proof {
-        Proof::Cuda => gpu::lab(&["cuda"], &[]),
-        Proof::Triton => gpu::lab(&["triton"], &[]),
+        Proof::Cuda => gpu::cuda::check(&[]),
+        Proof::Triton => gpu::triton::check(),
         Proof::Python => python::check(),
         Proof::Services => services::check(&["-p", "ellwand-trace"]),
         Proof::Postgres => {
@@ -81,7 +81,7 @@ fn prove(proof: Proof) -> Result<()> {
             cargo(&emulator, &[("ELLWAND_REQUIRE", "emulation")])?;
             // Runs the program on the emulated driver.
             let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
-            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &gpu::nvrtc(&[])?)])
+            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &nvrtc()?)])
         }
         Proof::Races => {
             needs_compiler()?;
@@ -185,6 +185,11 @@ fn emulated(how: &str) -> Result<()> {
     Ok(())
 }
 
+/// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
+fn nvrtc() -> Result<String> {
+    Ok(gpu::cuda::libraries()?.display().to_string())
+}
+
 fn needs_compiler() -> Result<()> {
     if !["g++", "c++", "clang++"].into_iter().any(answers) {
         bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");
@@ -234,8 +239,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         match proof {
             proof if BY_TESTS.contains(&proof) => println!("\n== {name}: among the tests"),
             // The packages and features of the tests, which are built.
-            Proof::Cuda => step(name, &mut || gpu::lab(&[&[name], &features(asked)[..]].concat(), &features(asked))),
-            Proof::Triton => step(name, &mut || gpu::lab(&[name], &features(asked))),
+            Proof::Cuda => step(name, &mut || gpu::cuda::check(&features(asked))),
             Proof::Address => step(name, &mut || address(&[])),
             Proof::Services => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
@@ -275,7 +279,7 @@ fn tests(asked: &[Proof]) -> Result<()> {
         needs_compiler()?;
     }
     if asked.contains(&Proof::Emulation) {
-        libraries = gpu::nvrtc(&features(asked))?;
+        libraries = nvrtc()?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
     }
     let required = PROOFS.iter().filter(|(_, proof)| BY_TESTS.contains(proof) && asked.contains(proof));

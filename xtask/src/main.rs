@@ -25,11 +25,12 @@ cargo xtask TASK
 
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
-  check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
-                       as a Python package into the user's cache), triton (runs every kernel in Triton's interpreter,
-                       compiles it; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs
-                       every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
-                       Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
+  check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel for three
+                       architectures and compares its registers and memory with the reviewed table, which
+                       ELLWAND_GOLDEN=write writes; fetches NVRTC as a Python package, 100 MB, into the user's cache), triton
+                       (runs every kernel in Triton's interpreter, compiles it, and compares with its table; fetches Triton
+                       as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the
+                       processor; fails without a C++ compiler), races (the same under a race detector; Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
                        on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
                        buffers, spans and statistics; needs rustup's nightly components miri and rust-src, so CI
@@ -37,8 +38,8 @@ cargo xtask TASK
                        Linux), loom (what threads of the profiler see of each other, in every order), python (installs
                        PyTorch and JAX)
   check --only X,Y     these proofs alone
-  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
-                 (`cargo run -p ellwand-gpu-lab` lists this and single proofs about kernels)
+  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and
+                 measures; kernels are compiled beforehand for sm_90a, or for the architectures given
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
@@ -59,7 +60,8 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false, &[]),
         ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
-        ["gpu", ref architectures @ ..] => gpu::lab(&[&["prepare"], architectures].concat(), &[]),
+        ["gpu"] => gpu::prepare::prepare(gpu::prepare::HERE),
+        ["gpu", architectures] => gpu::prepare::prepare(architectures),
         ["figures", folder] => figures::figures(folder),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),

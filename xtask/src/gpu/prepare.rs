@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::{build, cuda, root, run};
+use super::cuda;
+use crate::{build, root, run};
 
 /// Largest size of the folder in bytes.
 const MOST_BYTES: u64 = 40_000_000;
@@ -39,10 +40,10 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(folder.join("bin"))?;
-    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand", false)?;
+    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand")?;
     fs::copy(&program, folder.join("bin/ellwand"))?;
     for (package, kind, name) in TESTS {
-        let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name, true)?;
+        let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name)?;
         let packed = folder.join(format!("bin/tests-{name}"));
         fs::copy(&tests, &packed)?;
         // The script unpacks them on the target machine.

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cuda::{ARCHITECTURES, cache, hold_against};
-use crate::{root, run};
+use super::cuda::{ARCHITECTURES, hold_against};
+use crate::{cache, root, run};
 
 /// The compiler and its dependencies, as Python packages.
 const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];

@@ -1,12 +1,13 @@
 //! Proofs about the CUDA sources without a GPU: each compiles for every architecture, within its budget.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{build, root, run, sass};
+use super::sass;
+use crate::{build, cache, root, run};
 
 /// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
 /// newer compiler.
@@ -20,16 +21,6 @@ const GOLDEN: &str = "testdata/cuda/resources.csv";
 
 /// Registers that a kernel may use beyond the table.
 const SLACK: u32 = 4;
-
-/// Ellwand's folder in the user's cache, outside the clone.
-pub(crate) fn cache() -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
-            .join(".cache"),
-    };
-    Ok(cache.join("ellwand"))
-}
 
 /// The folder with the compiler's libraries. Downloads them into the user's cache if they are missing.
 pub(crate) fn libraries() -> Result<PathBuf> {
@@ -51,14 +42,14 @@ pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
     if let Some(found) = inside(&environment, folder) {
         return Ok(found);
     }
-    eprintln!("fetching {name} into {} ({size}, once)", environment.display());
+    println!("fetching {name} into {} ({size}, once)", environment.display());
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", name];
     run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     run(Command::new(environment.join("bin/python")).args(pip))?;
     inside(&environment, folder).with_context(|| format!("{name} does not hold {folder} where it was expected"))
 }
 
-fn inside(environment: &std::path::Path, folder: &str) -> Option<PathBuf> {
+fn inside(environment: &Path, folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(environment.join("lib")).ok()?;
     let within = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13").join(folder)));
     within.into_iter().find(|found| found.is_dir())
@@ -66,8 +57,8 @@ fn inside(environment: &std::path::Path, folder: &str) -> Option<PathBuf> {
 
 /// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the features of the
 /// tests among the `options`, the compiler's driver is the one that they built.
-pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str], options: &[&str]) -> Result<String> {
-    let driver = build(&[&["build", "--workspace", "--example", "cubins"], options].concat(), "cubins", false)?;
+pub(crate) fn compile(folder: &Path, architectures: &[&str], options: &[&str]) -> Result<String> {
+    let driver = build(&[&["build", "--workspace", "--example", "cubins"], options].concat(), "cubins")?;
     let made = Command::new(driver)
         .arg(folder)
         .args(architectures)
