@@ -12,6 +12,7 @@ mod readme;
 mod revisions;
 mod services;
 mod tidy;
+mod venv;
 mod weights;
 
 use std::path::PathBuf;

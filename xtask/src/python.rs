@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::check::cargo_path;
+use crate::venv::{once, pip};
 use crate::{root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
@@ -20,27 +21,13 @@ fn python() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_PYTHON") {
         return Ok(PathBuf::from(given));
     }
-    let root = root()?;
-    let home = root.join("target/peers/torch");
-    // Written last, so that an environment that was left half made is made again.
-    let (python, whole) = (home.join("bin/python"), home.join("whole"));
-    let packages = [&PACKAGES[..], &[TRITON]].concat().join("\n");
-    if python.exists() && std::fs::read_to_string(&whole).is_ok_and(|made| made == packages) {
-        return Ok(python);
-    }
-    println!("installing PyTorch for the CPU, Triton and JAX into {} (about 1.5 GB, once)", home.display());
-    run(Command::new("python3").arg(root.join("peers/torch/setup.py")))
-        .and_then(|()| run(pip(&python).args(PACKAGES)))
-        .and_then(|()| run(pip(&python).args(["--no-deps", TRITON])))
-        .context("PyTorch, Triton and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")?;
-    std::fs::write(&whole, packages)?;
-    Ok(python)
-}
-
-fn pip(python: &Path) -> Command {
-    let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    pip
+    let setup = root()?.join("peers/torch/setup.py");
+    let packages = [&PACKAGES[..], &[TRITON]].concat();
+    once(&root()?.join("target/peers/torch"), &packages, "with PyTorch about 1.5 GB", |python| {
+        run(Command::new("python3").arg(setup))?;
+        run(pip(python).args(&packages))
+    })
+    .context("PyTorch, Triton and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")
 }
 
 /// Largest wheel that a user may be asked to download, in bytes.

@@ -9,26 +9,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::check::answers;
+use crate::venv::venv;
 use crate::{cache, root, run};
 
 /// Python packages with the readers. Rotel is a collector; its package holds the program.
 const READERS: [&str; 4] =
     ["rotel==0.0.1a15", "opentelemetry-proto==1.45.2", "prometheus-client==0.26.0", "perfetto==0.59.1"];
-
-/// A Python that has the readers, in the user's cache; made once.
-fn python() -> Result<PathBuf> {
-    let environment = cache()?.join("readers");
-    // Written last, so that an environment that was left half made is made again.
-    let (python, whole) = (environment.join("bin/python"), environment.join("whole"));
-    if std::fs::read_to_string(&whole).is_ok_and(|text| text == READERS.join("\n")) {
-        return Ok(python);
-    }
-    println!("installing readers of profiles into {} (about 60 MB, once)", environment.display());
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(READERS))?;
-    std::fs::write(&whole, READERS.join("\n"))?;
-    Ok(python)
-}
 
 /// The app of speedscope, with its version.
 const APP: &str = "speedscope@1.25.0";
@@ -57,7 +43,8 @@ fn app() -> Result<Option<PathBuf>> {
 
 /// The check. `packages` are those whose tests are built already.
 pub(crate) fn check(packages: &[&str]) -> Result<()> {
-    let python = python().context("a collector of OpenTelemetry cannot be had; it comes with python3 and pip")?;
+    let python = venv(&cache()?.join("readers"), &READERS, &[], "about 60 MB")
+        .context("a collector of OpenTelemetry cannot be had; it comes with python3 and pip")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let app = app()?;
     let cargo = |args: &[&str]| -> Result<()> {

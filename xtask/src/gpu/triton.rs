@@ -1,13 +1,13 @@
 //! Proof that the Triton kernels of the Python package compute their definitions and compile for every architecture within
 //! their register budget, without a GPU. The scripts in `python/triton_kernels` do both.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::cuda::{ARCHITECTURES, hold_against};
+use crate::venv::venv;
 use crate::{cache, root, run};
 
 /// The compiler and its dependencies, as Python packages.
@@ -27,18 +27,8 @@ fn python() -> Result<PathBuf> {
         return Ok(PathBuf::from(given));
     }
     let environment = cache()?.join(PACKAGES.join("-").replace("==", "-"));
-    // Written last, so that an incomplete environment is created again.
-    let (python, whole) = (environment.join("bin/python"), environment.join("whole"));
-    if whole.exists() && python.exists() {
-        return Ok(python);
-    }
-    println!("fetching {} into {} (about 200 MB, 700 MB unpacked, once)", PACKAGES.join(", "), environment.display());
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"];
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))
-        .and_then(|()| run(Command::new(&python).args(pip).args(PACKAGES)))
-        .context("Triton cannot be had; let ELLWAND_TRITON_PYTHON name a Python that has triton 3.6.0 and numpy")?;
-    fs::write(&whole, PACKAGES.join("\n"))?;
-    Ok(python)
+    venv(&environment, &PACKAGES, &["--only-binary=:all:"], "about 200 MB, 700 MB unpacked")
+        .context("Triton cannot be had; let ELLWAND_TRITON_PYTHON name a Python that has triton 3.6.0 and numpy")
 }
 
 /// Compiles every kernel for `architectures` into `folder`. Returns the table of resources.
