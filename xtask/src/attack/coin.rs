@@ -1,25 +1,20 @@
-//! Random numbers that depend on the area and the number of the try alone (SplitMix64), so that a failure can be repeated.
+//! Random numbers that depend on the area and the number of the try alone, so that a failure can be repeated.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// A stream of random numbers.
-pub(crate) struct Coin(u64);
+pub(crate) struct Coin(ChaCha8Rng);
 
 impl Coin {
     pub(crate) fn new(area: &str, seed: usize) -> Self {
         let start = area.bytes().fold(seed as u64, |sum, byte| sum.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
-        Self(start)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(ChaCha8Rng::seed_from_u64(start))
     }
 
     /// A number below `end`, which is not zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
+        (self.0.next_u64() % end.max(1) as u64) as usize
     }
 
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -37,7 +32,7 @@ impl Coin {
                 2 => bytes.truncate(at),
                 3 => drop(bytes.drain(at..end)),
                 4 => drop(bytes.splice(at..at, b"\x1b[2J99999999999".iter().copied())),
-                _ => bytes[at..end].iter_mut().for_each(|byte| *byte = self.next() as u8),
+                _ => bytes[at..end].iter_mut().for_each(|byte| *byte = self.0.next_u32() as u8),
             }
         }
         bytes
