@@ -330,7 +330,7 @@ pub(crate) fn cargo_path() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
-fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+pub(crate) fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(cargo_path());
     // The check compares snapshots and never writes them.
     command.args(args).current_dir(root()?).env("INSTA_UPDATE", "no").envs(env.iter().copied());

@@ -115,8 +115,7 @@ fn run(command: &mut Command) -> Result<()> {
 
 /// Builds a target and returns the executable of the one called `name`.
 fn build(args: &[&str], name: &str) -> Result<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let said = Command::new(cargo)
+    let said = Command::new(check::cargo_path())
         .args(args)
         .arg("--message-format=json-render-diagnostics")
         .current_dir(root()?)

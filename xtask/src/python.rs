@@ -177,7 +177,6 @@ fn alone(python: &Path, wheel: &Path) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::check::cargo_path;
 use crate::root;
 
 const PROGRAM: &str = "revised";
@@ -178,9 +179,8 @@ fn compared(home: &Path, program: &Path, pair: usize) -> Result<Vec<(String, Str
 }
 
 fn cargo(home: &Path) -> Result<Output> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     // Offline: all its dependencies are also the workspace's.
-    Ok(Command::new(cargo).args(["build", "--release", "--offline"]).current_dir(home).output()?)
+    Ok(Command::new(cargo_path()).args(["build", "--release", "--offline"]).current_dir(home).output()?)
 }
 
 fn git(home: &Path, args: &[&str]) -> Result<String> {

@@ -2,13 +2,12 @@
 //! Perfetto, the app of speedscope, and Intel's reference collector of ITT. The example of a web service is built and tested
 //! here: it is a separate workspace.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::check::answers;
+use crate::check::{answers, cargo};
 use crate::venv::venv;
 use crate::{cache, root, run};
 
@@ -45,18 +44,15 @@ fn app() -> Result<Option<PathBuf>> {
 pub(crate) fn check(packages: &[&str]) -> Result<()> {
     let python = venv(&cache()?.join("readers"), &READERS, &[], "about 60 MB")
         .context("a collector of OpenTelemetry cannot be had; it comes with python3 and pip")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let app = app()?;
-    let cargo = |args: &[&str]| -> Result<()> {
-        let mut command = Command::new(&cargo);
-        let mut required = "rotel,opentelemetry-proto,prometheus-client,perfetto".to_string();
-        if let Some(app) = &app {
-            required += ",speedscope";
-            command.env("ELLWAND_SPEEDSCOPE", app);
-        }
-        command.args(args).current_dir(root()?).env("INSTA_UPDATE", "no").env("ELLWAND_REQUIRE", required);
-        run(command.env("ELLWAND_PYTHON", &python))
-    };
+    let (python, app) = (python.display().to_string(), app()?.map(|app| app.display().to_string()));
+    let mut required = "rotel,opentelemetry-proto,prometheus-client,perfetto".to_string();
+    let mut env = vec![("ELLWAND_PYTHON", python.as_str())];
+    if let Some(app) = &app {
+        required += ",speedscope";
+        env.push(("ELLWAND_SPEEDSCOPE", app));
+    }
+    env.push(("ELLWAND_REQUIRE", &required));
+    let cargo = |args: &[&str]| cargo(args, &env);
     cargo(&[&["test", "--quiet"], packages, &["--test", "write", "--test", "speedscope"]].concat())?;
     cargo(&["test", "--quiet", "-p", "ellwand-profile", "--features", "itt", "--test", "itt"])?;
     let of_service = ["--manifest-path", "examples/service/Cargo.toml"];

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::root;
+use crate::{build, root};
 
 pub(crate) type Try = Result<()>;
 
@@ -34,19 +34,11 @@ impl Drop for Lab {
 
 impl Lab {
     pub(crate) fn new() -> Result<Self> {
-        let root = root()?;
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
-            .args(["build", "--quiet", "-p", "ellwand-cli", "--bins", "--example", "hostile"])
-            .current_dir(&root)
-            .status()?;
-        ensure!(built.success(), "the program does not build");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let debug = target.join("debug");
+        let built = ["build", "--quiet", "-p", "ellwand-cli", "--bins", "--example", "hostile"];
         let home = std::env::temp_dir().join(format!("ellwand-attack-{}", std::process::id()));
         let lab = Self {
-            program: debug.join("ellwand"),
-            hostile: debug.join("examples").join("hostile"),
+            program: build(&built, "ellwand")?,
+            hostile: build(&built, "hostile")?,
             home,
             tries: AtomicUsize::new(0),
         };
