@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::check::{answers, cargo};
 use crate::venv::venv;
-use crate::{cache, root, run};
+use crate::{cache, run};
 
 /// Python packages with the readers. Rotel is a collector; its package holds the program.
 const READERS: [&str; 4] =

@@ -328,7 +328,11 @@ impl Owned {
                     measured.rss_bytes.map(Fact::Resident),
                 ];
                 self.fill_row(slot, |lane, row, _| {
-                    facts.into_iter().flatten().fold(true, |fit, fact| lane.add_fact(row, fact) && fit)
+                    let mut fit = true;
+                    for fact in facts.into_iter().flatten() {
+                        fit &= lane.add_fact(row, fact);
+                    }
+                    fit
                 });
             }
             Target::Skipped => {}

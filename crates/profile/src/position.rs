@@ -260,7 +260,7 @@ impl Position {
         hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
         hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
         hash ^= hash >> 16;
-        u64::from(place) == u64::from(hash) * u64::from(one_in) >> 32
+        u64::from(place) == (u64::from(hash) * u64::from(one_in)) >> 32
     }
 
     /// The position as the thread ends: spans that are still open get no more children.

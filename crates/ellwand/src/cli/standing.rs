@@ -158,7 +158,7 @@ pub(super) fn for_report(
     }
     // The report of an earlier call is made from a record that is kept elsewhere.
     let path = dir.join("run.json");
-    let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let text = if path.is_file() { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
     if json["report_version"].is_u64() {
         let runs = json["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
