@@ -73,5 +73,5 @@ fn a_lost_span_is_one_span() {
     let mut lossy = with_heartbeats(10_000);
     lossy.lost = 1;
     let notes = compared(&lossy, &with_heartbeats(10_000), None).notes;
-    assert!(notes.contains(&"the baseline lost 1 span: its times are lower bounds".to_string()), "{notes:?}");
+    assert!(notes.contains(&"baseline: 1 span was lost: calls and times lack them".to_string()), "{notes:?}");
 }

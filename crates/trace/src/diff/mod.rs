@@ -19,7 +19,7 @@ use serde::{Serialize, Serializer};
 use align::Tree;
 use welch::{Sample, holm};
 
-use crate::read::counted;
+use crate::gaps::Gaps;
 
 pub use welch::Ratio;
 
@@ -158,10 +158,7 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
                 notes.push(format!("{root} covers {:.1} % of the elapsed time of the {side}", share * 100.0));
             }
         }
-        if trace.dropped() > 0 {
-            let lost = counted(trace.dropped(), "span", "spans");
-            notes.push(format!("the {side} lost {lost}: its times are lower bounds"));
-        }
+        notes.extend(Gaps::of(trace).sentences().into_iter().map(|gap| format!("{side}: {gap}")));
     }
     let [a, b] = &trees;
     let ratio = Ratio::of(&a.repetitions, &b.repetitions, options.alpha);

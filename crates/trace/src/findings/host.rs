@@ -2,16 +2,26 @@
 
 use ellwand_profile::{By, Kind, Part};
 
+use crate::gaps::Gaps;
+
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
 pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
-    let (lost, details) = (facts.trace.dropped(), facts.trace.dropped_details());
-    if lost == 0 && details == 0 {
+    let Gaps { aggregated, lost, details, .. } = Gaps::of(facts.trace);
+    if lost == 0 && details == 0 && aggregated == 0 {
         return Vec::new();
     }
-    let numbers = [("lost spans", lost), ("kept spans", facts.trace.spans()), ("lost details", details)];
+    let title = if lost > 0 || details > 0 {
+        "The profile is incomplete"
+    } else {
+        "Only a part of the spans is kept; the totals are complete"
+    };
+    let mut numbers = vec![("lost spans", lost), ("kept spans", facts.trace.spans()), ("lost details", details)];
+    if aggregated > 0 {
+        numbers.push(("spans only in totals", aggregated));
+    }
     let numbers = numbers.into_iter().map(|(name, value)| evidence(name, value as f64, "")).collect();
-    vec![rule.finding("The profile is incomplete", Confidence::High, numbers)]
+    vec![rule.finding(title, Confidence::High, numbers)]
 }
 
 pub(super) fn own_cost(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {

@@ -120,8 +120,8 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     Rule {
         id: "incomplete",
-        threshold: "spans were lost or aggregated tasks had no room",
-        next: "record again with a larger buffer or fewer spans; until then, calls and totals are lower bounds",
+        threshold: "spans or details were lost, or spans had no room and are only in totals",
+        next: "record again with a larger buffer or fewer spans; lost spans are missing in calls and totals, those only in totals have no single durations",
         apply: host::incomplete,
     },
     Rule {

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use ellwand_profile::{Row, Trace, Value};
 
+use crate::gaps::Gaps;
+
 use super::otlp::{attribute, resource, unix_ns};
 use super::protobuf::Message;
 
@@ -165,8 +167,20 @@ pub(super) fn write_prometheus(trace: &Trace, out: &mut dyn Write) -> io::Result
             writeln!(out, "{name}{} {value}", labels(operation, &[]))?;
         }
     }
-    head(out, "ellwand_spans_dropped_total", "counter", "Spans that did not fit into the profile")?;
-    writeln!(out, "ellwand_spans_dropped_total {}", trace.dropped())?;
+    let gaps = Gaps::of(trace);
+    let missing = [
+        (
+            "dropped",
+            "Spans that did not fit into the profile: lost, or only in the totals of their operation",
+            trace.dropped(),
+        ),
+        ("lost", "Spans that were lost: calls and times lack them", gaps.lost),
+        ("sampled_out", "Outermost spans that sampling left out: calls and times lack them", gaps.sampled_out),
+    ];
+    for (name, about, value) in missing {
+        head(out, &format!("ellwand_spans_{name}_total"), "counter", about)?;
+        writeln!(out, "ellwand_spans_{name}_total {value}")?;
+    }
     head(out, "ellwand_profile_seconds", "gauge", "Elapsed time of the profile")?;
     writeln!(out, "ellwand_profile_seconds {}", trace.wall_ns() * 1e-9)
 }

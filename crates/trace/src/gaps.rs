@@ -1,0 +1,149 @@
+//! What a profile lacks, in sentences, and how many calls it knows.
+
+use ellwand_profile::{Kind, NONE, Trace, TraceLane};
+
+use crate::read::counted;
+
+/// Spans that a profile has no entry of, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gaps {
+    /// Spans that had no room as entries and are in the totals of their operation.
+    pub aggregated: u64,
+    /// Spans that nothing holds.
+    pub lost: u64,
+    /// Kept spans without what they declared or measured.
+    pub details: u64,
+    /// Outermost spans that sampling left out, with everything inside.
+    pub sampled_out: u64,
+    /// Outermost spans that are kept; 0 where aggregation makes their number unknown.
+    outermost: u64,
+}
+
+impl Gaps {
+    /// Those of a profile.
+    pub fn of(trace: &Trace) -> Self {
+        let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(overflowed(lane)));
+        let whole = trace.lanes.iter().all(|lane| lane.totals.is_empty());
+        let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
+        let outermost = spans.filter(|span| whole && span.parent == NONE && !is_own(trace, span.site)).count() as u64;
+        Self {
+            aggregated,
+            lost: trace.dropped().saturating_sub(aggregated),
+            details: trace.dropped_details(),
+            sampled_out: trace.sampled_out,
+            outermost,
+        }
+    }
+
+    /// True if calls, times or quantities of the profile are too low.
+    pub const fn are_real(&self) -> bool {
+        self.lost > 0 || self.details > 0 || self.sampled_out > 0
+    }
+
+    /// A sentence for each kind of gap.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let mut add = |number: u64, [one, many]: [&str; 2], what: &str| {
+            if number > 0 {
+                sentences.push(format!("{} {what}", counted(number, one, many)));
+            }
+        };
+        add(self.lost, ["span was", "spans were"], "lost: calls and times lack them");
+        add(
+            self.aggregated,
+            ["span is", "spans are"],
+            "only in the totals of their operations, because the memory for spans was full: calls and times contain them",
+        );
+        add(self.details, ["span", "spans"], "lost their details: declared work, CPU time and allocations lack them");
+        let all = self.outermost.saturating_add(self.sampled_out);
+        let rate = match all.checked_div(self.outermost) {
+            Some(_) => format!(" (1 in {:.0} recorded)", all as f64 / self.outermost as f64),
+            None => String::new(),
+        };
+        add(
+            self.sampled_out,
+            ["outermost span was", "outermost spans were"],
+            &format!("left out by sampling{rate}: calls and times lack them"),
+        );
+        sentences
+    }
+}
+
+/// Spans of a lane that the budget had no room for and that were aggregated. A lane whose mode is to aggregate counts only
+/// lost ones as dropped, which are fewer than what it aggregated.
+fn overflowed(lane: &TraceLane) -> u64 {
+    let held = held(lane);
+    if lane.dropped >= held { held } else { 0 }
+}
+
+fn held(lane: &TraceLane) -> u64 {
+    lane.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
+}
+
+/// True if a site is that of the spans in which the recorder makes room.
+fn is_own(trace: &Trace, site: u32) -> bool {
+    let site = (site as usize).checked_sub(1).and_then(|at| trace.sites.get(at));
+    site.is_some_and(|site| site.kind == Kind::Instrumentation && site.name == "(room for spans)")
+}
+
+/// Calls of a profile, and how many of them are entries: `200000 calls (11264 kept as spans)`. Without the recorder's own.
+pub fn calls(trace: &Trace) -> String {
+    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
+    let kept = spans.filter(|span| !is_own(trace, span.site)).count() as u64;
+    let all = trace.lanes.iter().fold(kept, |sum, lane| sum.saturating_add(held(lane)));
+    let calls = counted(all, "call", "calls");
+    if all == kept { calls } else { format!("{calls} ({kept} kept as spans)") }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ellwand_profile::{SiteInfo, Span, Total};
+
+    use super::*;
+
+    fn recorded(kept: u64, held: u64, dropped: u64) -> Trace {
+        let site = |name: &str, kind| SiteInfo { name: name.into(), kind, file: String::new(), line: 0 };
+        let span = |site, at| Span { start: at, end: at + 1, site, parent: NONE, corr: 0, ext: 0 };
+        let mut spans: Vec<Span> = (1..=kept).map(|at| span(1, at)).collect();
+        spans.push(span(2, kept + 2));
+        let total = Total { parent: NONE, site: 1, count: held, ..Total::default() };
+        let totals = if held > 0 { vec![total] } else { Vec::new() };
+        Trace {
+            end: 1000,
+            sites: vec![site("step", Kind::Cpu), site("(room for spans)", Kind::Instrumentation)],
+            lanes: vec![TraceLane { spans, totals, dropped, ..TraceLane::default() }],
+            ..Trace::in_nanoseconds()
+        }
+    }
+
+    #[test]
+    fn what_totals_hold_is_not_lost() {
+        let full = Gaps::of(&recorded(10, 90, 93));
+        assert_eq!((full.aggregated, full.lost, full.are_real()), (90, 3, true));
+        let full = Gaps::of(&recorded(10, 90, 90));
+        assert_eq!((full.aggregated, full.lost, full.are_real()), (90, 0, false));
+        assert!(full.sentences()[0].starts_with("90 spans are only in the totals"), "{:?}", full.sentences());
+        let aggregate = Gaps::of(&recorded(0, 90, 3));
+        assert_eq!((aggregate.aggregated, aggregate.lost), (0, 3));
+        assert_eq!(Gaps::of(&recorded(10, 0, 0)).sentences(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn sampling_names_its_rate_unless_totals_hide_it() {
+        let sampled =
+            |held| Gaps::of(&Trace { sampled_out: 90, ..recorded(10, held, held) }).sentences().pop().unwrap();
+        assert_eq!(
+            sampled(0),
+            "90 outermost spans were left out by sampling (1 in 10 recorded): calls and times lack them"
+        );
+        assert_eq!(sampled(5), "90 outermost spans were left out by sampling: calls and times lack them");
+    }
+
+    #[test]
+    fn calls_are_those_of_the_program() {
+        assert_eq!(calls(&recorded(10, 0, 0)), "10 calls");
+        assert_eq!(calls(&recorded(10, 90, 90)), "100 calls (10 kept as spans)");
+        assert_eq!(calls(&recorded(0, 157, 0)), "157 calls (0 kept as spans)");
+    }
+}
