@@ -75,3 +75,16 @@ fn a_lost_span_is_one_span() {
     let notes = compared(&lossy, &with_heartbeats(10_000), None).notes;
     assert!(notes.contains(&"baseline: 1 span was lost: calls and times lack them".to_string()), "{notes:?}");
 }
+
+#[test]
+fn twice_the_calls_are_not_calls_of_twice_the_length() {
+    let beats = |count: u64| {
+        let beats = (0..count).map(|at| span(2, NONE, 1 + 500 * at, 31 + 500 * at)).collect();
+        of(vec![lane("main", beats)], 100_000)
+    };
+    let text = diff(&beats(1), &beats(2), &DiffOptions::default()).unwrap().to_string();
+    assert!(text.contains("time per call\nheartbeat  1 -> 2  30.0 ns -> 30.0 ns"), "{text}");
+    let same = diff(&beats(20), &beats(20), &DiffOptions::default()).unwrap();
+    assert_eq!(same.nodes[0].baseline_calls, Some(1.0));
+    assert!(!same.to_string().contains("time per call"), "{same}");
+}

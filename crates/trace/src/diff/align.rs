@@ -19,6 +19,8 @@ pub(super) struct Times {
     pub(super) total: Sample,
     /// Mean self time per repetition.
     pub(super) own_ns: f64,
+    /// Mean number of calls per repetition.
+    pub(super) calls: f64,
 }
 
 /// The call tree of one profile.
@@ -42,23 +44,27 @@ impl Tree {
         let frames = trace.frames_pooled(root, GROUPS);
         let repetitions = Sample::of(&frames.wall_ns, &frames.sizes);
         // Sites of the same name share a path.
-        let mut sums: BTreeMap<Vec<String>, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        let mut sums: BTreeMap<Vec<String>, (Vec<f64>, Vec<f64>, f64)> = BTreeMap::new();
+        let count: f64 = frames.sizes.iter().map(|size| f64::from(*size)).sum();
         let mut own = frames.wall_ns.clone();
         for row in frames.rows.into_iter().filter(|row| row.inside) {
             own.iter_mut().zip(&row.self_ns).for_each(|(own, part)| *own -= part);
             let path = std::iter::once(root.to_string()).chain(row.row.path).collect();
-            let (total, own) = sums.entry(path).or_insert_with(|| (vec![0.0; own.len()], vec![0.0; own.len()]));
+            let (total, own, calls) =
+                sums.entry(path).or_insert_with(|| (vec![0.0; own.len()], vec![0.0; own.len()], 0.0));
+            *calls += row.row.count as f64 / count;
             total.iter_mut().zip(&row.total_ns).for_each(|(sum, ns)| *sum += ns);
             own.iter_mut().zip(&row.self_ns).for_each(|(sum, ns)| *sum += ns);
         }
         let mut nodes: BTreeMap<Vec<String>, Times> = sums
             .into_iter()
-            .map(|(path, (total, own))| {
-                (path, Times { total: Sample::of(&total, &frames.sizes), own_ns: Sample::of(&own, &frames.sizes).mean })
+            .map(|(path, (total, own, calls))| {
+                let own_ns = Sample::of(&own, &frames.sizes).mean;
+                (path, Times { total: Sample::of(&total, &frames.sizes), own_ns, calls })
             })
             .collect();
-        nodes
-            .insert(vec![root.to_string()], Times { total: repetitions, own_ns: Sample::of(&own, &frames.sizes).mean });
+        let own_ns = Sample::of(&own, &frames.sizes).mean;
+        nodes.insert(vec![root.to_string()], Times { total: repetitions, own_ns, calls: 1.0 });
         Self { repetitions, count: repetitions_of(trace, root).0, nodes }
     }
 
@@ -68,7 +74,8 @@ impl Tree {
         let mut all = 0.0;
         for row in trace.summary().rows {
             all += row.self_ns;
-            let times = nodes.entry(row.path).or_insert(Times { total: Sample::single(0.0), own_ns: 0.0 });
+            let times = nodes.entry(row.path).or_insert(Times { total: Sample::single(0.0), own_ns: 0.0, calls: 0.0 });
+            times.calls += row.count as f64;
             times.total.mean += row.total_ns;
             times.own_ns += row.self_ns;
         }

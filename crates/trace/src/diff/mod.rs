@@ -61,6 +61,10 @@ pub struct Node {
     pub baseline_ns: Option<f64>,
     /// The same of the candidate; `None` if the node is gone.
     pub candidate_ns: Option<f64>,
+    /// Mean number of calls per repetition of the baseline; `None` if the node is new.
+    pub baseline_calls: Option<f64>,
+    /// The same of the candidate; `None` if the node is gone.
+    pub candidate_calls: Option<f64>,
     /// Candidate over baseline; `None` for new and gone nodes and without repetitions.
     pub ratio: Option<Ratio>,
     /// Change of the self time per repetition. Those of all nodes add up to the change of the root.
@@ -208,6 +212,8 @@ fn nodes(a: &Tree, b: &Tree, options: &DiffOptions) -> Vec<Node> {
             Node {
                 baseline_ns: in_a.map(|times| times.total.mean),
                 candidate_ns: in_b.map(|times| times.total.mean),
+                baseline_calls: in_a.map(|times| times.calls),
+                candidate_calls: in_b.map(|times| times.calls),
                 ratio,
                 contribution_ns: own(in_b) - own(in_a),
                 verdict: UNKNOWN,

@@ -38,6 +38,18 @@ impl Node {
         label
     }
 
+    /// Calls and mean time of a call on both sides, if their numbers differ by a thousandth or more: then more time may
+    /// be more work.
+    fn calls(&self) -> Option<[String; 2]> {
+        let (a, b) = (self.baseline_calls?, self.candidate_calls?);
+        if !(a > 0.0 && b > 0.0) || (b / a - 1.0).abs() < 1e-3 {
+            return None;
+        }
+        let count = |calls: f64| if calls.fract() == 0.0 { format!("{calls}") } else { format!("{calls:.2}") };
+        let each = format!("{} -> {}", time(self.baseline_ns? / a), time(self.candidate_ns? / b));
+        Some([format!("{} -> {}", count(a), count(b)), each])
+    }
+
     fn status(&self) -> &'static str {
         match (self.baseline_ns, self.candidate_ns) {
             (None, _) => "new",
@@ -94,6 +106,16 @@ impl fmt::Display for Diff {
         }
         if shown < self.nodes.len() {
             write!(f, "\n… and {} more", self.nodes.len() - shown)?;
+        }
+        let differing = self.nodes.iter().zip(&paths).filter_map(|(node, path)| Some((path, node.calls()?)));
+        let lines: Vec<_> = differing.collect();
+        if !lines.is_empty() {
+            let wide = lines.iter().map(|(_, [calls, _])| calls.chars().count()).max().unwrap_or(0).max("calls".len());
+            write!(f, "\n\ndifferent numbers of calls{}", if self.root.is_some() { " per repetition" } else { "" })?;
+            write!(f, "\n{:<width$}  {:>wide$}  time per call", "path", "calls")?;
+            for (path, [calls, each]) in lines {
+                write!(f, "\n{path:<width$}  {calls:>wide$}  {each}")?;
+            }
         }
         Ok(())
     }
