@@ -215,6 +215,10 @@ fn formats_without_aggregated_spans_say_so() {
     let mut kept = step();
     kept.lanes.iter_mut().for_each(|lane| lane.totals.clear());
     assert!(FORMATS.iter().all(|format| format.left_out(&kept).is_none()));
+    let mut mixed = step();
+    mixed.lanes[0].totals[0].self_ns = -2_000.0;
+    let note = format("speedscope").unwrap().left_out(&mixed).unwrap();
+    assert!(note.starts_with("2.00 µs of aggregated spans inside kept ones count twice"), "{note}");
 }
 
 #[test]

@@ -28,13 +28,21 @@ pub struct Format {
 }
 
 impl Format {
-    /// What a file of this format lacks of the profile, in one sentence.
+    /// What a file of this format lacks of the profile or overstates, in one sentence.
     pub fn left_out(&self, trace: &Trace) -> Option<String> {
         let totals = trace.lanes.iter().flat_map(|lane| &lane.totals);
         let count = totals.fold(0_u64, |sum, total| sum.saturating_add(total.count));
-        (count > 0 && !self.aggregated).then(|| {
+        if count > 0 && !self.aggregated {
             let spans = counted(count, "aggregated span is", "aggregated spans are");
-            format!("{spans} left out, because {} has no place for them", self.name)
+            return Some(format!("{spans} left out, because {} has no place for them", self.name));
+        }
+        let twice = if self.name == "speedscope" { speedscope::counted_twice(trace) } else { 0.0 };
+        (twice > 0.0).then(|| {
+            let time = ellwand_profile::table::time(twice);
+            format!(
+                "{time} of aggregated spans inside kept ones count twice, because {} has no negative times",
+                self.name
+            )
         })
     }
 }

@@ -77,6 +77,11 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
+/// Time of aggregated spans that is also in the kept spans around them: their negative self time has no place here.
+pub(super) fn counted_twice(trace: &Trace) -> f64 {
+    trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| (-total.self_ns).max(0.0)).sum()
+}
+
 fn frame(trace: &Trace, site: u32) -> usize {
     (site as usize).checked_sub(1).filter(|index| *index < trace.sites.len()).unwrap_or(trace.sites.len())
 }
