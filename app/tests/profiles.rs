@@ -59,6 +59,20 @@ fn show_prints_operations_breakdown_and_bottlenecks() {
 }
 
 #[test]
+fn show_and_diff_say_what_sampling_left_out() {
+    let here = here();
+    let mut sampled = trace(40, 500);
+    sampled.sampled_out = 360;
+    sampled.save(here.path("sampled.json")).unwrap();
+    let warning = "360 outermost spans were left out by sampling";
+    let shown = here.ok(&["profile", "show", "sampled.json"]).stdout;
+    assert!(shown.contains(warning) && !shown.contains("no span covers"), "{shown}");
+    let compared = here.ok(&["profile", "diff", "a.json", "sampled.json", "--fail-on", "never"]).stdout;
+    assert!(compared.contains(&format!("candidate: {warning}")), "{compared}");
+    here.refused(&["profile", "show", "none.json"], &["cannot be read", "expected the name of an existing file"]);
+}
+
+#[test]
 fn diff_says_what_became_slower_and_ends_with_its_code() {
     let here = here();
     let slower = here.run(&["profile", "diff", "a.json", "b.json"]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use ellwand_core::record::Environment;
 use ellwand_core::{Ceiling, CeilingKind, InputError};
 use ellwand_profile::{Trace, Value as Fact, table, write_file};
-use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Imported, ProfileFinding};
+use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Gaps, Imported, Problem, ProfileFinding};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -23,8 +23,10 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
 
 /// Reads a profile of any known format, and notes what was left out. Errors name what is `expected`.
 pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace, Failure> {
-    let Imported { mut trace, notes } =
-        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
+    let Imported { mut trace, notes } = ellwand_trace::read(path).map_err(|error| {
+        let missing = matches!(&error.problem, Problem::Io(io) if io.kind() == std::io::ErrorKind::NotFound);
+        InputError::new(argument, error.to_string(), if missing { "the name of an existing file" } else { expected })
+    })?;
     for note in notes {
         output::note(&format!("note: {}: {note}", path.display()));
     }
@@ -92,16 +94,22 @@ fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut d
         "{} · {} · {} on {}",
         table::printable(&trace.name),
         table::time(trace.wall_ns()),
-        counted(trace.spans(), "span"),
+        ellwand_trace::calls(trace),
         counted(threads, "lane")
     )?;
-    let lost = trace.dropped();
-    if lost > 0 {
-        let was = if lost == 1 { "was" } else { "were" };
-        writeln!(out, "warning: {} {was} lost; times below lack them", counted(lost, "span"))?;
+    let gaps = Gaps::of(trace);
+    let word = if gaps.are_real() { "warning" } else { "note" };
+    for gap in gaps.sentences() {
+        output::prose(out, |out| writeln!(out, "{word}: {gap}"))?;
     }
     let summary = if args.tree { trace.summary() } else { trace.summary_by_site() };
-    writeln!(out, "\n{summary}\n\n{}", trace.breakdown())?;
+    let mut breakdown = trace.breakdown().to_string();
+    if gaps.sampled_out > 0 {
+        // What sampling left out happened in that time. Texts of equal length keep the columns.
+        breakdown = breakdown.replacen("no span covers the time", "in no span, or left out", 1);
+    }
+    let table = if args.full { format!("{summary:#}") } else { summary.to_string() };
+    writeln!(out, "\n{table}\n\n{breakdown}")?;
     let bottlenecks = trace.bottlenecks(args.top);
     if !bottlenecks.is_empty() {
         writeln!(out, "\nbottlenecks")?;

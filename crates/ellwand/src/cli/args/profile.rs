@@ -34,6 +34,9 @@ pub(in crate::cli) struct ShowArgs {
     /// One row per call path, not per operation
     #[arg(long)]
     pub(in crate::cli) tree: bool,
+    /// Every row of the table, not only the first
+    #[arg(long)]
+    pub(in crate::cli) full: bool,
     /// Number of bottlenecks to print
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = integer(0..=1_000_000_usize))]
     pub(in crate::cli) top: usize,
