@@ -1,9 +1,12 @@
 // The summary over a range, with the definitions of the summary in the file: over the whole recording both agree.
 //
 // A call belongs to the range if they overlap. Total and self time count the part inside the range; mean, extremes and
-// percentiles use whole durations. Open calls are counted, without times. docs/profile-format.md has the definitions.
+// percentiles use whole durations. What a call used is known of the whole call only: a call that the range cuts counts with
+// the share of it that its part inside is of its duration, as if it were spread evenly. Open calls are counted, without
+// times. docs/profile-format.md has the definitions.
 
 import { deviceTimes, nestedIn } from "./device.js";
+import { isOwn } from "./losses.js";
 import { nth } from "./select.js";
 
 // Sums over calls that are not inside another call of their operation.
@@ -13,6 +16,11 @@ const scratch = { inner: new Float64Array(0), inside: new Uint8Array(0) };
 function room(name, n) {
   if (scratch[name].length < n) scratch[name] = new scratch[name].constructor(n);
   return scratch[name];
+}
+
+// The share of an entry inside the range.
+function within(start, end, from, to) {
+  return end > start ? Math.max(0, Math.min(end, to) - Math.max(start, from)) / (end - start) : 1;
 }
 
 // True if a range of [from, to] touches an entry; the end of the recording belongs to the last range.
@@ -33,9 +41,8 @@ export function summarize(profile, range) {
   if (whole) addTotals(profile, rows);
   const wall = to - from;
   for (const one of rows) finish(one, profile, wall);
-  // The spans in which the recorder makes room are no operation of the program; the breakdown has their time.
-  const own = ({ kind, name }) => kind === "instrumentation" && name === "(room for spans)";
-  const listed = (one) => one.calls + one.open > 0 && !own(profile.operations[one.operation]);
+  // The breakdown has the time of the recorder's own spans.
+  const listed = (one) => one.calls + one.open > 0 && !isOwn(profile.operations[one.operation]);
   return { wall, whole, rows: rows.filter(listed) };
 }
 
@@ -72,7 +79,7 @@ function addEntries(profile, [from, to], whole, inner, rows) {
   const nested = new Float64Array(operations);
   const device = new Float64Array(operations);
   const transfer = new Float64Array(operations);
-  const within = nestedIn(profile);
+  const below = nestedIn(profile);
   const times = deviceTimes(profile, [from, to]);
   const host = Uint8Array.from(profile.lanes, (lane) => (lane.kind === "stream" ? 0 : 1));
   const lanes = profile.lane;
@@ -91,10 +98,11 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     closed[op + 1]++;
     const part = whole ? own : Math.min(end[i], to) - Math.max(start[i], from);
     const onHost = host[lanes[i]] === 1;
-    if (onHost) hosted[op]++;
+    const share = whole ? 1 : within(start[i], end[i], from, to);
+    if (onHost) hosted[op] += share;
     if (repeated[node[i]] === 0) {
       total[op] += part;
-      if (onHost) nested[op] += within[i];
+      if (onHost) nested[op] += below[i] * share;
       if (times !== null) {
         device[op] += times[0][i];
         transfer[op] += times[1][i];
@@ -121,7 +129,7 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     one.transfer = transfer[op];
     spread(one, durations.subarray(closed[op], closed[op + 1]));
   }
-  addDetails(profile, inside, rows);
+  addDetails(profile, inside, whole ? null : [from, to], rows);
 }
 
 // Sums and extremes of the durations; percentiles select in them, and only a histogram sorts them.
@@ -148,29 +156,32 @@ export function sortedOf(row) {
   return row.sorted;
 }
 
-function addDetails(profile, inside, rows) {
+function addDetails(profile, inside, range, rows) {
   if (!profile.detail) return;
-  const { n, detail, operation, duration, node, nodes } = profile;
+  const { n, detail, operation, start, end, duration, node, nodes } = profile;
   const { columns } = profile.details;
-  const fields = OUTER.filter((field) => columns[field]);
   const value = (field, at) => columns[field]?.[at] ?? null;
   for (let i = 0; i < n; i++) {
     const at = detail[i];
     if (at < 0 || inside[i] === 0) continue;
-    const one = rows[operation[i]];
-    const bytes = value("bytes", at);
-    if (bytes !== null) one.bytes = (one.bytes ?? 0) + bytes;
-    if (nodes.repeated[node[i]]) continue;
-    for (const field of fields) {
-      const amount = value(field, at);
-      const open = field === "cpu_ns" && duration[i] !== duration[i];
-      if (amount !== null && !open) one[field] = (one[field] ?? 0) + amount;
-    }
-    const cpu = value("cpu_ns", at);
-    if (cpu !== null && duration[i] === duration[i]) one.waiting_ns = (one.waiting_ns ?? 0) + Math.max(0, duration[i] - cpu);
-    const peak = value("peak_bytes", at);
-    if (peak !== null) one.peak_bytes = Math.max(one.peak_bytes ?? 0, peak);
+    const share = range ? within(start[i], end[i], ...range) : 1;
+    addUsed(rows[operation[i]], (field) => value(field, at), duration[i], share, !nodes.repeated[node[i]]);
   }
+}
+
+// What calls of `ns` nanoseconds used; `ns` is NaN of an open one. What includes calls inside counts for outermost calls only.
+function addUsed(one, value, ns, share, outermost) {
+  const bytes = value("bytes");
+  if (bytes !== null) one.bytes = (one.bytes ?? 0) + bytes * share;
+  if (!outermost) return;
+  for (const field of OUTER) {
+    const amount = value(field);
+    if (amount === null || (field === "cpu_ns" && ns !== ns)) continue;
+    one[field] = (one[field] ?? 0) + amount * share;
+    if (field === "cpu_ns") one.waiting_ns = (one.waiting_ns ?? 0) + Math.max(0, ns - amount) * share;
+  }
+  const peak = value("peak_bytes");
+  if (peak !== null) one.peak_bytes = Math.max(one.peak_bytes ?? 0, peak);
 }
 
 // What was aggregated while recording has no times of its calls, so it counts only in the whole recording.
@@ -192,6 +203,7 @@ function addTotals(profile, rows) {
       one.total += total.total_ns;
       one.nested += inner[i];
     }
+    if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost);
     if (!(total.count > 0)) return;
     // Deviations of two groups join around their common mean.
     const mean = total.total_ns / total.count;

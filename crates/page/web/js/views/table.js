@@ -1,7 +1,8 @@
 // Statistics by operation over the range: sortable, filtered by a regular expression, one row selects an operation.
 import { button, empty, h, replace, section } from "../base/dom.js";
-import { bytes, count, label, percent, significant, time, visible } from "../base/format.js";
+import { bytes, count, counted, label, percent, significant, time, visible } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
+import { withoutEntry } from "../calc/losses.js";
 import { colours } from "../base/color.js";
 import { on, state, update } from "../base/state.js";
 import { nameOf, placeOf } from "../data/model.js";
@@ -114,7 +115,15 @@ function draw(body, search, limit, showAll) {
   replace(body, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statistics by operation" },
     h("table", { class: "statistics" }, h("thead", {}, head), h("tbody", {}, lines))),
   rows.length > limit && h("p", { class: "note" }, `The first ${limit} of ${count(rows.length)} operations. The filter narrows them; CSV holds all. `,
-    limit < MOST && button(`Show ${count(Math.min(rows.length, MOST))}`, showAll, { id: "more-rows" })));
+    limit < MOST && button(`Show ${count(Math.min(rows.length, MOST))}`, showAll, { id: "more-rows" })),
+  !state.summary.whole && h("p", { class: "note", id: "cut" }, cutNote(profile)));
+}
+
+// What a range does to numbers that are known of whole calls only.
+function cutNote(profile) {
+  const used = profile.detail ? "Of a call that the range cuts, CPU time, allocations and bytes count by the share of its duration inside. " : "";
+  const missing = withoutEntry(profile);
+  return `${used}Mean, extremes and percentiles use whole calls.${missing > 0 ? ` The range lacks ${counted(missing, "aggregated call")}, whose places are unknown.` : ""}`;
 }
 
 function heading(key, title, about) {

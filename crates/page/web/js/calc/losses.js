@@ -1,0 +1,30 @@
+// What a profile has no entries of: spans that are only in totals, and spans that nothing holds.
+
+// A lane that aggregates by its mode counts only lost spans as dropped, which are fewer than what it aggregated.
+export function lossesOf({ losses = {}, lanes, totals }) {
+  const held = lanes.map(() => 0);
+  for (const { lane, count, open = 0 } of totals) if (lane in held) held[lane] += count + open;
+  // Programs that do not know which lane lost spans still report their number.
+  const named = lanes.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
+  const rest = Math.max(0, (losses?.spans ?? 0) - named);
+  const dropped = lanes.map((lane, i) => (lane.dropped ?? 0) + (i === 0 ? rest : 0));
+  const all = dropped.length > 0 ? dropped.reduce((sum, one) => sum + one, 0) : rest;
+  const aggregated = dropped.reduce((sum, one, i) => sum + (one >= held[i] ? held[i] : 0), 0);
+  return { aggregated, lost: all - aggregated };
+}
+
+// The spans in which the recorder makes room are no operation of the program.
+export function isOwn({ kind, name }) {
+  return kind === "instrumentation" && name === "(room for spans)";
+}
+
+// Entries of the program.
+export function entriesOf({ operation, operations, n }) {
+  const own = operations.findIndex(isOwn);
+  return own < 0 ? n : operation.reduce((sum, one) => sum + (one === own ? 0 : 1), 0);
+}
+
+// Calls that have no entry, and so no place in a drawing; of one operation, or of all.
+export function withoutEntry({ totals }, operation = -1) {
+  return totals.reduce((sum, total) => sum + (operation < 0 || total.operation === operation ? total.count + (total.open ?? 0) : 0), 0);
+}
