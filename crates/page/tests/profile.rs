@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{clean, golden, names, number, opened, table};
+use common::{clean, golden, names, number, opened, table, write_page};
 use serde_json::{Value, json};
 
 #[test]
@@ -34,6 +34,41 @@ fn over_the_whole_recording_the_page_computes_the_numbers_of_the_file() {
         }
     }
     assert!(compared >= 14 * 15, "{compared}");
+    clean(&browser);
+}
+
+#[test]
+fn aggregated_spans_count_in_every_column() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let mut document = golden::document();
+    let used = json!({"cpu_ns": 300_000, "bytes": 4_096, "allocations": 40, "allocated_bytes": 640, "peak_bytes": 16});
+    document["totals"][0]["sums"] = used;
+    document["lanes"][1]["dropped"] = json!(121 + 7);
+    document["losses"]["spans"] = json!(121 + 7);
+    browser.open(&write_page(folder.path(), "totals.html", &document, None), "");
+    let encode = &table(&mut browser)["2"];
+    let (total, bytes) = (985_000.0, 4_096.0 * 22.0);
+    let wanted = [("cpu_ns", 300_000.0), ("waiting_ns", 100_000.0), ("allocations", 40.0), ("allocated_bytes", 640.0)];
+    for (key, wanted) in wanted.into_iter().chain([("peak_bytes", 16.0), ("gb_per_s", bytes / total)]) {
+        assert!((number(&encode[key]) - wanted).abs() < 1e-6, "{key}: {encode}");
+    }
+    // 121 of the lost spans are in totals.
+    let losses = browser.text("document.getElementById('losses').textContent");
+    assert!(losses.contains("7 spans were lost") && losses.contains("121 spans are only in the totals"), "{losses}");
+    assert!(browser.text("document.getElementById('drawn').textContent").ends_with("so their places are unknown."));
+    clean(&browser);
+}
+
+#[test]
+fn a_call_that_the_range_cuts_counts_with_its_share() {
+    // Half of the first `parse`.
+    let Some((mut browser, _folder)) = opened("#range=141000-156000") else { return };
+    let parse = &table(&mut browser)["1"];
+    let wanted = [("calls", 1.0), ("total", 15_000.0), ("cpu_ns", 14_500.0), ("waiting_ns", 500.0)];
+    for (key, wanted) in wanted.into_iter().chain([("allocations", 6.0), ("peak_bytes", 36_864.0)]) {
+        assert!((number(&parse[key]) - wanted).abs() < 1e-6, "{key}: {parse}");
+    }
+    assert!(browser.text("document.getElementById('cut').textContent").contains("share of its duration"));
     clean(&browser);
 }
 

@@ -2,6 +2,7 @@
 import { empty, h, replace, section } from "../base/dom.js";
 import { count, label, significant, time, visible, when } from "../base/format.js";
 import { on, state } from "../base/state.js";
+import { lossesOf } from "../calc/losses.js";
 
 export function environmentView() {
   const { element, body } = section("environment", "Environment and cost", null, []);
@@ -12,6 +13,7 @@ export function environmentView() {
 function draw(body) {
   const { profile, other } = state;
   const [clock, cost, losses] = [profile.clock ?? {}, profile.cost ?? {}, profile.losses ?? {}];
+  const missing = lossesOf(profile);
   const recorded = [
     ["started", when(profile.started_unix_ns)],
     ["clock", clock.kind],
@@ -22,7 +24,7 @@ function draw(body) {
     ["an empty span measures", ns(cost.empty_ns)],
   ];
   const lost = [
-    ["spans, buffer full", losses.spans], ["spans of ending threads", losses.ending_threads], ["details", losses.details],
+    ["spans, buffer full", profile.losses ? missing.lost : undefined], ["spans, only in totals", missing.aggregated || undefined], ["spans of ending threads", losses.ending_threads], ["details", losses.details],
     ["open at the end", losses.open], ["skipped by sampling", losses.sampled_out],
   ].map(([name, number]) => [name, number === undefined ? null : count(number)]);
   replace(body, h("div", { class: "columns" },

@@ -51,7 +51,9 @@ function draw({ chooser, chart, facts, hollow }) {
   const why = !row ? "No calls of this operation in the range." : row.durations.length === 0 ? "The calls of this operation were aggregated or are open, so their single durations are unknown." : span ? null : "Every call of this operation took 0 ns: below the resolution of the clock.";
   replace(hollow, why && empty(why));
   chart.box.hidden = Boolean(why);
-  replace(facts, row && table(row, before));
+  const aggregated = row?.aggregated.calls ?? 0;
+  replace(facts, aggregated > 0 && row.durations.length > 0 && h("p", { class: "note" }, `Of ${counted(row.calls, "call")}, ${count(row.durations.length)} are kept as spans and drawn. The lines and the table know all of them.`),
+    row && table(row, before));
   if (why) return;
   const t = tokens();
   const traces = [];

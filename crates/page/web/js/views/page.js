@@ -3,6 +3,7 @@ import { button, h, replace } from "../base/dom.js";
 import { counted, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
 import { derive, on, state, touch, update } from "../base/state.js";
+import { lossesOf } from "../calc/losses.js";
 import { rankOf, summarize } from "../calc/summary.js";
 import { steps } from "../calc/sweep.js";
 import { demo } from "../data/demo.js";
@@ -132,15 +133,17 @@ function banner() {
   const lost = h("div", { class: "banner warn", role: "status", id: "losses", hidden: true });
   on("profile", () => {
     const losses = state.profile.losses ?? {};
+    const missing = lossesOf(state.profile);
     const parts = [
-      [losses.spans, "span was lost", "spans were lost", " because the buffer was full"],
+      [missing.lost, "span was lost", "spans were lost", " because the buffer was full"],
+      [missing.aggregated, "span is", "spans are", " only in the totals of their operations, because the memory for spans was full: calls and times contain them, the drawings do not"],
       [losses.ending_threads, "span was lost", "spans were lost", " because their thread was ending"],
       [losses.details, "span lost its details", "spans lost their details"],
-      [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling"],
+      [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling: calls and times lack them"],
     ].filter(([number]) => number > 0).map(([number, one, many, why = ""]) => counted(number, one, many) + why);
     lost.hidden = parts.length === 0;
-    const missing = losses.spans > 0 || losses.ending_threads > 0;
-    lost.textContent = `${parts.join("; ")}.${missing ? " Times of the parents of lost spans include them, counts do not." : ""}`;
+    const some = missing.lost > 0 || losses.ending_threads > 0;
+    lost.textContent = `${parts.join("; ")}.${some ? " Times of the parents of lost spans include them, counts do not." : ""}`;
   });
   return h("div", {}, notice, lost, partial());
 }

@@ -1,9 +1,10 @@
 // The timeline by thread and device stream: zoom, pan, select a range or a span, with mouse or keys.
 import { button, h, section } from "../base/dom.js";
 import { colours, tokens } from "../base/color.js";
-import { label, time } from "../base/format.js";
+import { count, counted, label, time } from "../base/format.js";
 import { save } from "../base/save.js";
 import { on, state, update } from "../base/state.js";
+import { entriesOf, withoutEntry } from "../calc/losses.js";
 import { prepare, SvgContext } from "../draw/canvas.js";
 import { AXIS, GUTTER, drawTimeline, hit, layout } from "../draw/lanes.js";
 import { hideTip, showTip } from "../draw/tip.js";
@@ -27,7 +28,8 @@ export function timelineView() {
   const spacer = h("div");
   const frame = h("div", { class: "lanes" }, canvas, spacer);
   const details = h("div", { class: "span", id: "span", hidden: true });
-  body.append(map, frame, details);
+  const some = h("p", { class: "note", id: "drawn", hidden: true });
+  body.append(map, frame, some, details);
   const places = { of: null };
   const look = () => {
     const { profile } = state;
@@ -59,6 +61,12 @@ export function timelineView() {
   };
   on("profile range view operation span filter theme summary", draw);
   on("profile span", () => drawSpan(details));
+  on("profile", () => {
+    const n = entriesOf(state.profile);
+    const missing = withoutEntry(state.profile);
+    some.hidden = missing === 0;
+    some.textContent = `Of ${counted(n + missing, "call")}, ${count(n)} are kept as spans and drawn here; the others were aggregated, so their places are unknown.`;
+  });
   frame.addEventListener("scroll", draw, { passive: true });
   new ResizeObserver(draw).observe(frame);
   pointer(canvas, look);
