@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import _arguments, _arrays, _compile, _load, _registry
+from . import _arguments, _arrays, _compile, _fresh, _load, _registry
 from ._case import Case
 from ._errors import EllwandError
 from ._prepared import Ready, readings_of
@@ -181,7 +181,7 @@ class _Function(_registry.Implementation):
 
         keep = list(_arguments.arrays(given))
         rows = readings_of(None, watch)
-        return Ready(run, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, "")
+        return Ready(run, True, _arrays.waiter, _fresh.spoiler(keep), output, rows, "")
 
 
 def finished(result: Any, name: str) -> Any:

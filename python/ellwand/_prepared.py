@@ -29,7 +29,7 @@ class Ready:
     run: Callable[[], Any]
     keeps: bool
     waiter: Callable[[Any], Callable[[Any], None] | None]
-    poison: Callable[[Any, int], None]
+    poison: Callable[[Any, int], object]
     output: Callable[[Any], dict[str, Any]]
     readings: Callable[[], list[Reading]]
     what_ran: str
