@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 __all__ = ["main", "script"]
 
@@ -32,6 +33,25 @@ def launch(files: Sequence[str], call: str | None) -> list[str]:
     return [*command, WORKER]
 
 
+@contextlib.contextmanager
+def _quiet(is_command: bool) -> Iterator[None]:
+    """Keeps stdout for the verdict: what a script prints that runs again goes to stderr. A worker has moved its streams already."""
+    if not is_command:
+        yield
+        return
+    sys.stdout.flush()
+    verdict = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(verdict, 1)
+        os.close(verdict)
+        # Its threads may print later.
+        sys.stdout = sys.stderr
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
@@ -54,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             call, args = args[1], args[2:]
             from . import _call
 
-            _call.register_file(call)
+            with _quiet(not working):
+                _call.register_file(call)
         files, args = _load.take(args)
         if call is None:
             from . import _frameworks

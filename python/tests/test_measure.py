@@ -214,6 +214,18 @@ print(found.ok, found.implementation)
     assert script(body).out == "begins\nTrue f\n"
 
 
+def test_a_script_without_a_guard_may_print_before_it_compares(script):
+    body = """
+import os, threading, ellwand
+def f(): return 1
+print("starting")
+os.write(1, b"and more\\n")
+threading.Timer(0.5, print, ["later"]).start()
+print(ellwand.compare(f, f, blocks=2).verdict != "none")
+"""
+    assert sorted(script(body).out.split("\n")) == ["", "True", "and more", "later", "starting"]
+
+
 def test_a_worker_has_the_arguments_and_the_names_of_the_call_that_asked_for_it(script):
     body = """
 import sys, ellwand
