@@ -196,18 +196,20 @@ def finished(result: Any, name: str) -> Any:
 
 
 def flat(result: Any, name: str = "result") -> dict[str, Any]:
-    """A result as named arrays: floats as float64, other objects by their text."""
+    """A result as named arrays with a value at least: floats as float64, other objects by their text."""
     import numpy as np
 
     if result is None:
         return {name: np.zeros(1, np.uint8)}
     if isinstance(result, Mapping):
-        return {k: v for key, each in result.items() for k, v in flat(each, f"{name}.{key}").items()}
+        inside = {k: v for key, each in result.items() for k, v in flat(each, f"{name}.{key}").items()}
+        return {f"{name}.length": np.array([len(result)]), **inside}
     if isinstance(result, (set, frozenset)):
         # Processes differ in the order of a set.
         result = sorted(result, key=repr)
     if isinstance(result, (tuple, list)) and not all(isinstance(each, (bool, int, float)) for each in result):
-        return {k: v for i, each in enumerate(result) for k, v in flat(each, f"{name}.{i}").items()}
+        inside = {k: v for i, each in enumerate(result) for k, v in flat(each, f"{name}.{i}").items()}
+        return {f"{name}.length": np.array([len(result)]), **inside}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(result, torch.Tensor):
         tensor: Any = result
@@ -220,6 +222,9 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
     except EllwandError:
         return {name: _text(result)}
     kind = array.dtype.kind
+    if array.size == 0:
+        # It has no values, and its shape has: empty results are equal.
+        return {name: np.zeros(array.shape), f"{name}.shape": np.array(array.shape, np.int64)}
     if kind == "f":
         return {name: np.asarray(array, np.float64, order="C")}
     if kind in "biu":

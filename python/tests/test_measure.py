@@ -1,5 +1,7 @@
 """``ellwand.bench`` and ``ellwand.compare``."""
 
+import copy
+import functools
 import os
 import sys
 
@@ -111,6 +113,19 @@ def test_results_that_mix_arrays_of_a_framework_and_numbers_are_waited_for():
 def test_functions_that_disagree_get_no_verdict():
     with pytest.raises(ellwand.EllwandError, match="wrong"):
         ellwand.compare(once, wrong, X)
+
+
+@pytest.mark.parametrize("empty", [[], {}, (), set(), "", [[], []], {"x": []}, np.zeros(0), np.zeros((0, 3)), np.array([], "U3")])
+def test_empty_results_are_equal(empty):
+    assert ellwand.bench(functools.partial(copy.copy, empty)).ok
+
+
+def test_an_empty_result_equals_no_other():
+    for other in ([0.0], [[]], {}, np.zeros((0, 3)), None):
+        with pytest.raises(ellwand.EllwandError, match="wrong"):
+            ellwand.compare(list, functools.partial(copy.copy, other), blocks=2)
+    with pytest.raises(ellwand.EllwandError, match="wrong"):
+        ellwand.compare(functools.partial(dict, a=1), functools.partial(dict, a=1, b=2), blocks=2)
 
 
 def test_an_exception_is_an_error_with_the_traceback():
