@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 from . import _call, _load, _native, _registry
 from ._call import Call
 from ._errors import EllwandError, InProcessWarning, describe
+from ._options import WrongType, WrongValue, check
 from ._record import read
 from ._results import Comparison, Measurement
 
@@ -74,7 +75,8 @@ def bench(
     compared. A function that raises raises EllwandError here.
     """
     if effort not in EFFORTS:
-        raise EllwandError(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
+        raise WrongValue(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
+    check(threads=threads, tolerance=tolerance, inplace=inplace, isolated=isolated)
     call = _call_of([function], args, kwargs, threads, tolerance, inplace)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
         if _in_workers(call, isolated, "its interval does not cover the differences between processes"):
@@ -109,14 +111,17 @@ def compare(
     ``tolerance`` (absolute, relative). ``time`` is the most that this may take, in seconds; 20 unless given. Functions that no
     other process can find are measured in this one, with a warning: their ratio is a hint and no verdict.
     """
+    check(
+        rope=rope, blocks=blocks, time=time, threads=threads, tolerance=tolerance, inplace=inplace, isolated=isolated
+    )
     call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
         if not _in_workers(call, isolated, "the ratio suggests, and decides nothing"):
             return _compare_here(call, f"{folder}/out", [baseline, candidate], args, kwargs, rope)
         sides = [f"{_call.NAME}:{name}" for name in call.names]
         most = [] if blocks is None else ["--blocks", str(blocks)]
-        most += [] if time is None else ["--time", f"{time}s"]
-        out = _command(call, folder, ["compare", *sides, "--rope", f"{100 * rope:g}", *most, "--format", "json"])
+        most += [] if time is None else ["--time", f"{float(time)}s"]
+        out = _command(call, folder, ["compare", *sides, "--rope", f"{100 * float(rope):g}", *most, "--format", "json"])
     try:
         row = json.loads(out)[0]
     except (ValueError, IndexError) as error:
@@ -164,7 +169,7 @@ def _call_of(
 ) -> Call:
     for function in functions:
         if not callable(function):
-            raise EllwandError(f"{function!r} is no function; expected one, with its arguments after it")
+            raise WrongType(f"{function!r} is no function; expected one, with its arguments after it")
     names = [_name(function) for function in functions]
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
@@ -173,7 +178,8 @@ def _call_of(
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     main = _call.main_file()
-    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), main, package, list(sys.argv), [])
+    absolute, relative = map(float, tolerance)
+    call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [])
     try:
         blob, travels = _call.pickled((functions, args, kwargs))
         # Only a script that runs again needs them.

@@ -78,6 +78,38 @@ def test_the_time_of_a_comparison_is_checked():
         ellwand.compare(once, many, X, time=0)
 
 
+@pytest.mark.parametrize(
+    ("option", "kind", "expected"),
+    [
+        *(({"threads": wrong}, TypeError, "an integer of at least 1") for wrong in (1.5, True)),
+        *(({"threads": wrong}, ValueError, "an integer of at least 1") for wrong in (0, -1, "2")),
+        *(({"tolerance": wrong}, TypeError, "absolute, relative") for wrong in (0, 1e-3, None, ("1", 0))),
+        *(({"tolerance": wrong}, ValueError, "absolute, relative") for wrong in ((np.nan, 0), (-1, 0), (0, 0, 0), ())),
+        ({"rope": None}, TypeError, "a share"),
+        *(({"rope": wrong}, ValueError, "a share from 0 to 1") for wrong in ("x", -1, np.nan, 2)),
+        ({"blocks": 0}, ValueError, "from 1 to 1000"),
+        ({"blocks": 2.0}, TypeError, "from 1 to 1000"),
+        ({"time": 0}, ValueError, "seconds from 0.1"),
+        ({"time": "20s"}, ValueError, "seconds from 0.1"),
+        ({"isolated": "x"}, TypeError, "True, False or None"),
+        ({"inplace": 1}, TypeError, "True nor False"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_its_name(option, kind, expected):
+    (name,) = option
+    with pytest.raises(kind, match=f"^{name}: .*{expected}") as caught:
+        ellwand.compare(once, once, X, **option)
+    assert isinstance(caught.value, ellwand.EllwandError)
+    if name in ("threads", "tolerance", "isolated", "inplace"):
+        with pytest.raises(kind, match=f"^{name}: "):
+            ellwand.bench(once, X, **option)
+
+
+def test_options_may_be_numbers_of_numpy():
+    found = ellwand.compare(once, once, X, rope=np.float32(0.5), blocks=np.int64(2), threads=np.int32(1), tolerance=[0, np.float64(0)])
+    assert found.blocks == 2
+
+
 def test_a_measurement_has_a_time_an_interval_and_samples():
     found = ellwand.bench(once, X)
     assert found.ok and 0 < found.low <= found.seconds <= found.high

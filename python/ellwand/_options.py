@@ -1,0 +1,102 @@
+"""The options of ``bench`` and ``compare``: each is refused by its name, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ._errors import EllwandError
+
+__all__ = ["WrongType", "WrongValue", "check"]
+
+#: What the command allows.
+MOST_BLOCKS, LEAST_S, MOST_S = 1000, 0.1, 86_400.0
+
+
+class WrongValue(EllwandError, ValueError):
+    """An option with a value that it cannot have."""
+
+
+class WrongType(EllwandError, TypeError):
+    """An option with a value of another type."""
+
+
+def check(**options: Any) -> None:
+    """Raises :class:`WrongValue` or :class:`WrongType` for the first option that is wrong."""
+    for name, value in options.items():
+        _CHECKS[name](name, value)
+
+
+def _is_integer(value: Any) -> bool:
+    return not isinstance(value, bool) and hasattr(value, "__index__")
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, (bool, str, bytes)) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
+
+
+def _kind(value: Any) -> type[EllwandError]:
+    """As ``int`` and ``float`` do: a text is a wrong value."""
+    return WrongValue if isinstance(value, str) else WrongType
+
+
+def _integer(name: str, value: Any, most: float, expected: str) -> None:
+    if value is None:
+        return
+    if not _is_integer(value):
+        raise _kind(value)(f"{name}: {value!r} is no integer; expected {expected}")
+    if not 1 <= value <= most:
+        raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
+
+
+def _number(name: str, value: Any, least: float, most: float, expected: str) -> None:
+    if not _is_number(value):
+        raise _kind(value)(f"{name}: {value!r} is no number; expected {expected}")
+    if not least <= value <= most:
+        raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
+
+
+def _threads(name: str, value: Any) -> None:
+    _integer(name, value, math.inf, "an integer of at least 1, or None")
+
+
+def _blocks(name: str, value: Any) -> None:
+    _integer(name, value, MOST_BLOCKS, f"an integer from 1 to {MOST_BLOCKS}, or None")
+
+
+def _rope(name: str, value: Any) -> None:
+    _number(name, value, 0.0, 1.0, "a share from 0 to 1, such as 0.01 for 1 %")
+
+
+def _time(name: str, value: Any) -> None:
+    if value is not None:
+        _number(name, value, LEAST_S, MOST_S, f"seconds from {LEAST_S} (100ms) to {MOST_S:.0f} (24h), or None")
+
+
+def _tolerance(name: str, value: Any) -> None:
+    expected = "two numbers of at least 0, (absolute, relative), such as (1e-8, 1e-5)"
+    if not isinstance(value, (tuple, list)) or not all(map(_is_number, value)):
+        raise WrongType(f"{name}: {value!r} is no pair of numbers; expected {expected}")
+    if len(value) != 2 or not all(math.isfinite(each) and each >= 0 for each in value):
+        raise WrongValue(f"{name}: {value!r} cannot be one; expected {expected}")
+
+
+def _inplace(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise WrongType(f"{name}: {value!r} is neither True nor False")
+
+
+def _isolated(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise WrongType(f"{name}: {value!r} is unknown; expected True, False or None")
+
+
+_CHECKS = {
+    "threads": _threads,
+    "blocks": _blocks,
+    "rope": _rope,
+    "time": _time,
+    "tolerance": _tolerance,
+    "inplace": _inplace,
+    "isolated": _isolated,
+}
