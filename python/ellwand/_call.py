@@ -45,10 +45,11 @@ class Call:
     path: list[str]
     main: str | None
     package: str
-    #: The arguments of the script, and what its earlier measurements returned or raised: a script that runs again in a worker goes on
-    #: to the one that asked.
+    #: The arguments of the script, what its earlier measurements returned or raised, and which measurement this is: a script that
+    #: runs again in a worker goes on to the one that asked.
     argv: list[str]
-    earlier: list[Any]
+    earlier: list[tuple[_load.Key, Any]]
+    key: _load.Key = ()
     #: Whether another process can find what the blob names.
     travels: bool = False
     #: Why the content cannot be pickled.
@@ -104,7 +105,7 @@ def register_file(path: str) -> None:
         call: Call = pickle.load(file)
     sys.path[:], sys.argv[:] = call.path, call.argv
     if call.main and b"__main__" in call.blob:
-        _load.main_module(call.main, call.package, call.earlier)
+        _load.main_module(call.main, call.package, call.earlier, call.key)
     register(call)
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -31,26 +32,33 @@ FAREWELL_S = 10.0
 
 
 #: What the measurements of this process returned or raised, in their order.
-_outcomes: list[Any] = []
+_outcomes: list[tuple[_load.Key, Any]] = []
+#: The measurement that is under way.
+_key: ContextVar[_load.Key] = ContextVar("key", default=())
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _kept(measure: F) -> F:
     """Keeps the outcome for the workers of later measurements, where the script runs again."""
+    kind = measure.__name__
+    functions = 1 if kind == "bench" else 2
 
     @functools.wraps(measure)
     def measured(*args: Any, **kwargs: Any) -> Any:
-        outcome = _load.replay()
+        key = _load.key(kind, [_name(each) for each in args[:functions]], sys._getframe(1))
+        outcome = _load.replay(key)
         if outcome is not None:
             return outcome
+        before = _key.set(key)
         try:
             outcome = measure(*args, **kwargs)
-        except Exception as error:
-            # By its message: the exception itself holds frames, and need not be picklable.
-            _outcomes.append(EllwandError(str(error)))
+        except (Exception, KeyboardInterrupt) as error:
+            _outcomes.append((key, _load.outcome_of(error)))
             raise
-        _outcomes.append(outcome)
+        finally:
+            _key.reset(before)
+        _outcomes.append((key, outcome))
         return outcome
 
     return cast(F, measured)
@@ -179,7 +187,7 @@ def _call_of(
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     main = _call.main_file()
     absolute, relative = map(float, tolerance)
-    call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [])
+    call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [], _key.get())
     try:
         blob, travels = _call.pickled((functions, args, kwargs))
         # Only a script that runs again needs them.

@@ -292,6 +292,52 @@ print(ellwand.bench(g, 3).ok)
     assert script(body).out == "True\nrefused\nTrue\n"
 
 
+def test_a_worker_finds_a_measurement_by_its_place(script, tmp_path):
+    body = """
+import ellwand
+def small(): return 1
+def large(): return sum(range(10_000))
+def go(f): return ellwand.bench(f)
+if __name__ == "__main__":
+    print(go(small).implementation)
+    print(go(large).implementation)
+first = go(large)
+second = ellwand.bench(small)
+with open("log", "a") as log: print(first.implementation, second.implementation, file=log)
+if __name__ == "__main__":
+    print(go(small).implementation)
+"""
+    assert script(body).out == "small\nlarge\nsmall\n"
+    lines = set((tmp_path / "log").read_text().splitlines())
+    assert lines == {"large small"}, "workers of the last measurement run it too"
+
+
+def test_a_measurement_that_the_script_did_not_make_first_is_an_error(script):
+    body = """
+import ellwand
+def f(): return 1
+if __name__ != "__main__":
+    ellwand.bench(f)
+ellwand.bench(f)
+"""
+    done = script(body, check=False)
+    assert "script.py:5: bench(f) was not measured where the script ran first" in done.err, done.err
+
+
+def test_an_exception_that_a_script_caught_has_its_type_in_workers(script):
+    body = """
+import ellwand
+def f(): return 1
+for wrong in ({"rope": "x"}, {"blocks": object()}):
+    try: ellwand.compare(f, f, **wrong)
+    except (ValueError, TypeError): print("caught")
+try: ellwand.bench()
+except TypeError: print("caught")
+print(ellwand.bench(f).ok)
+"""
+    assert script(body).out == "caught\ncaught\ncaught\nTrue\n"
+
+
 def test_functions_of_a_prompt_travel_with_cloudpickle(run):
     pytest.importorskip("cloudpickle")
     body = "import ellwand\ndef f(x): return x + 1\nprint(ellwand.bench(f, 1, isolated=True).ok)"
