@@ -288,11 +288,14 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
         torch.cuda.synchronize()
         return _usage(before, float(torch.cuda.max_memory_allocated()), "the CUDA allocator of PyTorch")
 
-    def run() -> None:
+    def run(seen: Callable[[], None] = lambda: None) -> None:
         result = fn(*given)
+        # First: to look for what is still computed lists a result, which takes memory.
+        seen()
         wait = _arrays.waiter(result)
         if wait is not None:
             wait(result)
+            seen()
 
     # An array of JAX names its devices.
     devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
@@ -306,10 +309,16 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
         before = _resident("VmRSS:")
     except OSError as error:
         raise EllwandError(f"peak memory is unavailable: this system has no /proc/self/clear_refs ({error})") from error
-    run()
-    # What left the process meanwhile (mapped files that the kernel took back, memory of other threads) was no part of the peak.
-    before = min(before, _resident("VmRSS:"))
-    return _usage(before, _resident("VmHWM:"), "the resident set of the process")
+    peaks: list[float] = []
+
+    def seen() -> None:
+        nonlocal before
+        peaks.append(_resident("VmHWM:"))
+        # What left the process meanwhile (mapped files that the kernel took back, memory of other threads) was no part of the peak.
+        before = min(before, _resident("VmRSS:"))
+
+    run(seen)
+    return _usage(before, peaks[-1], "the resident set of the process")
 
 
 def _give_back() -> None:

@@ -49,6 +49,11 @@ def test_peak_memory_sees_what_the_heap_could_serve_from_freed_memory():
     assert min(usages) > 25, usages
 
 
+def test_peak_memory_is_without_what_looks_at_the_result():
+    given = [0] * 5_000_000
+    assert lab.measure_memory_usage(lambda each: each, (given,)) < 10, "a list of its elements has 40 MB"
+
+
 @needs_jax
 def test_the_lab_works_on_arrays_of_jax():
     import jax
