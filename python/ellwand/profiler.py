@@ -26,7 +26,7 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._device import TRANSFERS, DeviceSpan, TorchGpu
 from ._errors import EllwandError
@@ -103,11 +103,26 @@ class GPUProfiler(Recorder):
         """Forgets all spans."""
         self.clear()
 
-    def profile_function(self, operation: str | None = None, device: str = "cpu") -> Callable[[F], F]:
-        """A decorator that records a span for every call, of a generator for every time it runs on; the function's name is the
-        operation unless given."""
+    @overload
+    def profile_function(self, operation: F, /) -> F: ...
 
-        def decorate(function: F) -> F:
+    @overload
+    def profile_function(self, operation: str | None = None, device: str = "cpu") -> Callable[[F], F]: ...
+
+    def profile_function(self, operation: Any = None, device: str = "cpu") -> Any:
+        """A decorator that records a span for every call, of a generator for every time it runs on; the function's name is the
+        operation unless given. Parentheses may be left out."""
+        if operation is None or isinstance(operation, str):
+            return self._decorator(operation, device)
+        return self._decorator(None, device)(operation)
+
+    def _decorator(self, operation: str | None, device: str) -> Callable[[Any], Any]:
+        def decorate(function: Any) -> Any:
+            if isinstance(function, (staticmethod, classmethod)):
+                inside: Any = function
+                return type(inside)(decorate(inside.__func__))
+            if not callable(function):
+                raise EllwandError(f"profile_function: {function!r} is no function; put it below the decorator that made this")
             name = operation or str(getattr(function, "__qualname__", "function"))
             code = getattr(function, "__code__", None)
             place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
@@ -118,11 +133,11 @@ class GPUProfiler(Recorder):
                     with self.profile(name, device=device):
                         return await function(*args, **kwargs)
 
-                return cast(F, wrapped)
+                return wrapped
             if inspect.isgeneratorfunction(function):
-                return cast(F, _resumed(function, lambda: self.profile(name, device=device)))
+                return _resumed(function, lambda: self.profile(name, device=device))
             if inspect.isasyncgenfunction(function):
-                return cast(F, _resumed_async(function, lambda: self.profile(name, device=device)))
+                return _resumed_async(function, lambda: self.profile(name, device=device))
             if device != "cpu":
 
                 @functools.wraps(function)
@@ -130,8 +145,8 @@ class GPUProfiler(Recorder):
                     with self.profile(name, device=device):
                         return function(*args, **kwargs)
 
-                return cast(F, synchronous)
-            return cast(F, functools.update_wrapper(self._function(function, name, place), function))
+                return synchronous
+            return functools.update_wrapper(self._function(function, name, place), function)
 
         return decorate
 

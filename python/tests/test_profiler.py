@@ -61,6 +61,39 @@ def test_a_profiler_that_is_off_records_nothing():
     assert len(profiler.entries) == 1
 
 
+def test_a_decorator_needs_no_parentheses_and_takes_methods_of_all_kinds():
+    profiler = GPUProfiler()
+
+    class Model:
+        @profiler.profile_function
+        def plain(self, x):
+            return x
+
+        @profiler.profile_function(operation="static")
+        @staticmethod
+        def static(x):
+            return x
+
+        @profiler.profile_function
+        @classmethod
+        def made(cls, x):
+            return cls, x
+
+        @staticmethod
+        @profiler.profile_function
+        def inside(x):
+            return x
+
+    model = Model()
+    assert (model.plain(1), Model.static(2), model.static(3), model.inside(4)) == (1, 2, 3, 4)
+    assert Model.made(5) == model.made(5) == (Model, 5)
+    names = [name.split(".")[-1] for name in profiler.get_summary()]
+    assert sorted(names) == ["inside", "made", "plain", "static"]
+    for wrong in (7, property(len)):
+        with pytest.raises(ellwand.EllwandError, match="profile_function: .* is no function"):
+            profiler.profile_function(wrong)
+
+
 def test_a_decorator_keeps_name_result_and_exception():
     profiler = GPUProfiler()
 
