@@ -56,6 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     working = args[-1:] == [WORKER]
+    if args[:1] == [CALL] and not working:
+        from . import _parent
+
+        with _parent.followed(args[1]):
+            return _run(args, working)
+    return _run(args, working)
+
+
+def _run(args: list[str], working: bool) -> int:
     if working:
         from . import _threads
 

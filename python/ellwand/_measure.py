@@ -215,6 +215,8 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
     file = f"{folder}/call"
     with open(file, "wb") as out:
         pickle.dump(call, out)
+    with open(f"{file}.parent", "w", encoding="ascii") as parent:
+        parent.write(str(os.getpid()))
     from .__main__ import CALL, launch
 
     command = [*launch([], file)[:-1], *words]

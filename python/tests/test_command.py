@@ -1,11 +1,14 @@
 """One command line, two hosts."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pytest
 from conftest import needs_torch
 
 
@@ -76,3 +79,45 @@ def test_an_interrupt_keeps_finished_cells(tmp_path):
     error = process.communicate(timeout=60)[1]
     assert process.returncode == 130, error
     assert "goes on from here" in error and measured(record)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process that its parent has ended")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_measurement_ends_with_its_script(tmp_path, how):
+    body = """
+import time, ellwand
+def slow():
+    open("runs", "w").close()
+    time.sleep(0.05)
+if __name__ == "__main__":
+    ellwand.bench(slow, effort="thorough")
+"""
+    (tmp_path / "script.py").write_text(body)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    script = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)})
+
+    def until(what):
+        deadline = time.monotonic() + 60
+        while not what():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def left():
+        """Processes that were started for the script."""
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                line = Path(f"/proc/{process}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(temporary).encode() in line:
+                found.append(process)
+        return found
+
+    until((tmp_path / "runs").exists)
+    assert left()
+    script.send_signal(how)
+    script.wait()
+    until(lambda: not left())
+    assert list(temporary.iterdir()) == []
