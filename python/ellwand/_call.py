@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib.util
 import os
 import pickle
 import sys
@@ -17,7 +18,7 @@ from ._case import Case
 from ._errors import EllwandError
 from ._prepared import Ready, readings_of
 
-__all__ = ["NAME", "Call", "pickled", "register", "register_file"]
+__all__ = ["NAME", "Call", "has_cloudpickle", "pickled", "register", "register_file"]
 
 NAME = "call"
 
@@ -70,6 +71,11 @@ class Call:
     def outputs(self, result: Any) -> dict[str, Any]:
         """A result for the judge. What depends on earlier calls cannot be compared."""
         return flat(None if self.inplace else result)
+
+
+def has_cloudpickle() -> bool:
+    """Whether functions can travel by value."""
+    return importlib.util.find_spec("cloudpickle") is not None
 
 
 def pickled(content: Any) -> tuple[bytes, bool]:

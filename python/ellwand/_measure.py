@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import pickle
 import re
@@ -20,7 +21,7 @@ from typing import Any, TypeVar, cast
 from . import _call, _load, _native, _registry
 from ._call import Call
 from ._errors import EllwandError, InProcessWarning, describe
-from ._options import WrongType, WrongValue, check
+from ._options import MOST_S, WrongType, WrongValue, check
 from ._record import read
 from ._results import Comparison, Measurement
 
@@ -135,13 +136,24 @@ def compare(
     except (ValueError, IndexError) as error:
         raise EllwandError(f"compare printed no verdict: {out.strip() or 'nothing'}") from error
     if row["verdict"] == "none":
-        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {row.get('reason')}")
-    return _comparison(row, call)
+        # The command names its own option.
+        why = re.sub(r"--time ([0-9.]+)s\b", r"time=\1", str(row.get("reason")))
+        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}")
+    return _comparison(row, call, blocks)
 
 
-def _comparison(row: dict[str, Any], call: Call) -> Comparison:
-    more = row.get("more_blocks")
-    reason = f"about {more} more blocks needed: blocks={len(row['blocks']) + more}" if more else None
+def _needed(row: dict[str, Any], planned: int | None) -> str:
+    """What would decide an undecided comparison: more blocks if all that were asked for were taken, else more time."""
+    taken, more, seconds = len(row["blocks"]), row.get("more_blocks"), row.get("needed_s")
+    if more and planned is not None and taken >= planned:
+        return f"about {more} more blocks needed: blocks={taken + more}"
+    if seconds is None or seconds >= MOST_S:
+        return "more time would hardly decide it"
+    return f"more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
+
+
+def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparison:
+    reason = _needed(row, blocks) if row["verdict"] == "undecided" else None
     if row.get("unsettled"):
         reason = f"the fastest times are the same, and the {row['unsettled']} of the slots is not settled"
     disturbed = row.get("disturbed") or 0.0
@@ -201,7 +213,8 @@ def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
     if call.travels:
         return isolated is not False
     why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
-    how = "define it at the top level of a file, or `pip install cloudpickle`"
+    how = "define it at the top level of a file"
+    how += " and leave out what cannot be pickled" if _call.has_cloudpickle() else ", or `pip install cloudpickle`"
     if isolated:
         raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")
     if isolated is None:

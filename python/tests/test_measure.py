@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib.util
 import os
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 
 import ellwand
 from conftest import needs_torch
-from ellwand import _arrays
+from ellwand import _arrays, _measure
 
 X = np.random.default_rng(0).random(20_000)
 
@@ -110,6 +111,18 @@ def test_options_may_be_numbers_of_numpy():
     assert found.blocks == 2
 
 
+def test_a_comparison_without_enough_time_says_how_much_it_needs():
+    with pytest.raises(ellwand.EllwandError, match="not enough.*give it time="):
+        ellwand.compare(once, many, X, time=0.1)
+
+
+def test_an_undecided_comparison_says_what_would_decide_it():
+    row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0}
+    assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
+    assert _measure._needed(row, 25) == _measure._needed(row, None) == "more time needed: time=37"
+    assert _measure._needed({**row, "needed_s": None}, None) == "more time would hardly decide it"
+
+
 def test_a_measurement_has_a_time_an_interval_and_samples():
     found = ellwand.bench(once, X)
     assert found.ok and 0 < found.low <= found.seconds <= found.high
@@ -199,7 +212,8 @@ def test_what_no_other_process_can_find_is_measured_here_with_a_warning():
     with pytest.warns(ellwand.InProcessWarning, match="cannot be pickled"):
         found = ellwand.bench(lambda x: (lock.locked(), x.sum())[1], X)
     assert found.ok
-    with pytest.raises(ellwand.EllwandError, match="no other process can find it"):
+    advice = "leave out what" if importlib.util.find_spec("cloudpickle") else "pip install cloudpickle"
+    with pytest.raises(ellwand.EllwandError, match=f"no other process can find it.*{advice}"):
         ellwand.bench(lambda x: lock.locked(), X, isolated=True)
 
 
