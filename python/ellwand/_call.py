@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib.util
-import os
 import pickle
 import sys
 import types
@@ -18,7 +16,7 @@ from ._case import Case
 from ._errors import EllwandError
 from ._prepared import Ready, readings_of
 
-__all__ = ["NAME", "Call", "has_cloudpickle", "pickled", "register", "register_file"]
+__all__ = ["NAME", "Call", "register", "register_file"]
 
 NAME = "call"
 
@@ -71,38 +69,6 @@ class Call:
     def outputs(self, result: Any) -> dict[str, Any]:
         """A result for the judge. What depends on earlier calls cannot be compared."""
         return flat(None if self.inplace else result)
-
-
-def has_cloudpickle() -> bool:
-    """Whether functions can travel by value."""
-    return importlib.util.find_spec("cloudpickle") is not None
-
-
-def pickled(content: Any) -> tuple[bytes, bool]:
-    """Pickles by name where that is possible, by value with cloudpickle if it is installed; and whether another process can find
-    what is named. It cannot find what was typed at a prompt.
-
-    Raises whatever pickle raises.
-    """
-    try:
-        import cloudpickle
-    except ImportError:
-        cloudpickle = None
-    if cloudpickle is not None and main_file() is None:
-        return cast(bytes, cloudpickle.dumps(content)), True
-    try:
-        blob = pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        if cloudpickle is None:
-            raise
-        return cast(bytes, cloudpickle.dumps(content)), True
-    return blob, b"__main__" not in blob or main_file() is not None
-
-
-def main_file() -> str | None:
-    """The script that this process runs, if it is a file."""
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
-    return os.path.abspath(path) if path and os.path.isfile(path) else None
 
 
 def register_file(path: str) -> None:

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from . import _call, _load, _native, _registry
+from . import _call, _load, _native, _registry, _travel
 from ._call import Call
 from ._errors import EllwandError, InProcessWarning, describe
 from ._options import MOST_S, WrongType, WrongValue, check
@@ -197,11 +197,11 @@ def _call_of(
         # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
-    main = _call.main_file()
+    main = _travel.main_file()
     absolute, relative = map(float, tolerance)
     call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [], _key.get())
     try:
-        blob, travels = _call.pickled((functions, args, kwargs))
+        blob, travels = _travel.pickled((functions, args, kwargs))
         # Only a script that runs again needs them.
         return replace(call, blob=blob, travels=travels, earlier=list(_outcomes) if main and b"__main__" in blob else [])
     except Exception as error:
@@ -214,7 +214,7 @@ def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
         return isolated is not False
     why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
     how = "define it at the top level of a file"
-    how += " and leave out what cannot be pickled" if _call.has_cloudpickle() else ", or `pip install cloudpickle`"
+    how += " and leave out what cannot be pickled" if _travel.has_cloudpickle() else ", or `pip install cloudpickle`"
     if isolated:
         raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")
     if isolated is None:

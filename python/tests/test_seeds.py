@@ -200,6 +200,34 @@ def test_slower(measure):
     assert re.search("^slower(-beside)?: long takes ", done.stdout, re.MULTILINE), done.stdout
 
 
+@pytest.mark.parametrize("inside", ["tests", "tests/deep"])
+def test_functions_of_a_test_that_cannot_be_imported_travel_by_value(tmp_path, inside):
+    pytest.importorskip("cloudpickle")
+    import subprocess
+    import sys
+
+    (tmp_path / inside).mkdir(parents=True)
+    (tmp_path / inside / "test_it.py").write_text(
+        """
+import numpy as np
+
+class Kept:
+    def __init__(self, x):
+        self.x = x
+
+def work(kept):
+    return Kept(np.sqrt(kept.x)).x
+
+def test_it(measure):
+    measure(work, Kept(np.ones(9))).takes_at_most(10.0)
+"""
+    )
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ellwand.pytest_plugin", "-W", "error", "--import-mode=importlib"]
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=env)
+    assert "1 passed" in done.stdout, done.stdout
+
+
 def test_a_cell_is_measured_with_the_names_of_the_notebook():
     IPython = pytest.importorskip("IPython", reason="IPython is not installed")
     shell = IPython.core.interactiveshell.InteractiveShell.instance()
