@@ -25,7 +25,7 @@ pub(crate) struct Column {
     pub(crate) head: String,
     /// True for numbers, which are aligned right.
     pub(crate) right: bool,
-    /// Columns of rank 0 always stay; otherwise the highest rank is dropped first.
+    /// Columns of rank 0 always stay; otherwise the highest rank is dropped first. Those of rank 0 and [`KEY`] name the row.
     pub(crate) rank: u8,
     pub(crate) cells: Vec<String>,
 }
@@ -46,6 +46,8 @@ impl Column {
 }
 
 const GAP: usize = 2;
+/// Highest rank of the columns that name the row.
+pub(crate) const KEY: u8 = 1;
 
 /// Drops columns until the table is at most `width` wide, and returns their headings. Columns of rank 0 stay at any
 /// width.
@@ -70,20 +72,28 @@ pub(crate) fn hidden(heads: &[String]) -> Option<String> {
     (!heads.is_empty()).then(|| format!("hidden at this width: {}", heads.join(", ")))
 }
 
-/// Splits columns into tables of at most `width`. Each begins with the columns up to the last of rank 0, which name the
-/// row.
+/// Splits columns into tables of at most `width`. Each begins with the columns that name the row: those up to the last of
+/// rank 0, except what ranks behind [`KEY`].
 pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Column>> {
     let keys = columns.iter().rposition(|column| column.rank == 0).map_or(0, |last| last + 1);
     let Some(width) = width.filter(|width| total(&columns) > *width) else { return vec![columns] };
-    let (keys, others) = columns.split_at(keys);
+    let (others, keys): (Vec<_>, Vec<_>) =
+        columns.into_iter().enumerate().partition(|(index, column)| *index >= keys || column.rank > KEY);
+    let only = |columns: Vec<(usize, Column)>| columns.into_iter().map(|(_, column)| column).collect::<Vec<Column>>();
+    let (keys, others) = (only(keys), only(others));
     let mut tables: Vec<Vec<Column>> = Vec::new();
     for column in others {
         match tables.last_mut() {
-            Some(table) if total(table) + GAP + column.width() <= width => table.push(column.clone()),
-            _ => tables.push([keys, std::slice::from_ref(column)].concat()),
+            Some(table) if total(table) + GAP + column.width() <= width => table.push(column),
+            _ => tables.push([keys.as_slice(), &[column]].concat()),
         }
     }
-    if tables.is_empty() { vec![keys.to_vec()] } else { tables }
+    if tables.is_empty() { vec![keys] } else { tables }
+}
+
+/// True if the table is not wider than that.
+pub(crate) fn fits(columns: &[Column], width: Option<usize>) -> bool {
+    width.is_none_or(|width| total(columns) <= width)
 }
 
 fn total(columns: &[Column]) -> usize {
@@ -211,6 +221,19 @@ mod tests {
         assert_eq!(heads(&split(columns(), None)), ["case time extra note"]);
         // Too narrow for anything: one column a table.
         assert_eq!(heads(&split(columns(), Some(3))).len(), 2);
+    }
+
+    #[test]
+    fn each_part_of_a_wide_table_has_the_columns_that_name_the_row_and_no_more() {
+        let mut wide = columns();
+        wide.insert(1, Column::new("other axis", true, 9, vec!["7".into(), "8".into()]));
+        wide.insert(1, Column::new("axis", true, KEY, vec!["3".into(), "4".into()]));
+        let tables = split(wide, Some(30));
+        for table in &tables {
+            assert!(fits(table, Some(30)));
+            assert_eq!(table.iter().take(3).map(|c| c.head.as_str()).collect::<Vec<_>>(), ["case", "axis", "time"]);
+        }
+        assert_eq!(tables[0][3].head, "other axis");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use ellwand_core::record::Basis;
 
 use super::readings;
 use crate::diagnose::Limit;
-use crate::grid::{Column, Tone};
+use crate::grid::{Column, KEY, Tone};
 use crate::model::{MetricInfo, MetricValue, ONLY, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 
@@ -23,6 +23,8 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
     }
 }
 
+/// Rank of an axis that varies together with another.
+const FOLLOWING: u8 = 10;
 /// Ratio to the time from which the elapsed time is a second number worth a column.
 const DIFFERS: f64 = 1.1;
 
@@ -41,7 +43,8 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
             let same_case = index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
             if same_case && !repeat { String::new() } else { value(row) }
         });
-        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
+        let rank = if section.leading.contains(&axis.name) { KEY } else { FOLLOWING };
+        columns.push(Column::new(axis.name.clone(), axis.numeric, rank, cells));
     }
     columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     if rows.iter().any(|row| row.device != rows[0].device) {

@@ -16,10 +16,18 @@ const LINES: usize = 36;
 const WORKLOADS: usize = 5;
 /// Most implementations with a column in it.
 const IMPLEMENTATIONS: usize = 6;
-/// Ranks of columns that a narrow terminal hides first: implementations of one workload among several, limits, intervals.
-const RARE: u8 = 12;
-const LIMIT: u8 = 11;
-const INTERVAL: u8 = 10;
+/// Ranks of columns that a narrow terminal hides first: axes that distinguish no cases of a workload, implementations of one
+/// workload among several, limits, intervals.
+const FOLLOWING: u8 = 14;
+const RARE: u8 = 13;
+const LIMIT: u8 = 12;
+const INTERVAL: u8 = 11;
+/// Ranks of those that it hides last: the time of what is fastest, the axes that name the case, the speed-up, another time or
+/// reading.
+const TIME: u8 = 1;
+const LEADING: u8 = 2;
+const SPEEDUP: u8 = 3;
+const ANOTHER: u8 = 4;
 
 /// A line of an overview.
 struct Line<'a> {
@@ -63,11 +71,12 @@ pub(super) struct Overview {
 pub(super) fn of_one(report: &Report, section: &Section) -> Overview {
     let lines: Vec<Line<'_>> = spread(&section.cases, CASES).into_iter().map(|case| Line { section, case }).collect();
     let mut columns = runs(report, &lines);
-    columns.extend(section.leading().map(|axis| axis_column(&axis.name, axis.numeric, &lines)));
+    columns.extend(section.leading().map(|axis| axis_column(&axis.name, axis.numeric, LEADING, &lines)));
     columns.extend(results(&lines, &ran(&[section])));
     let beside = readings::beside_time(report, section);
     let bests: Vec<Option<&Row>> = lines.iter().map(Line::first).collect();
-    columns.extend(readings::columns_of(&beside, &bests));
+    let beside = readings::columns_of(&beside, &bests);
+    columns.extend(beside.into_iter().map(|column| Column { rank: ANOTHER, ..column }));
     columns.push(limits(&lines));
     columns.retain(filled);
     Overview { columns, left_out: section.cases.len() - lines.len(), fixed: Vec::new() }
@@ -93,7 +102,11 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
         let values: BTreeSet<String> = lines.iter().filter_map(|line| value(line, &axis.name)).collect();
         match values.first() {
             Some(only) if values.len() == 1 => fixed.push(format!("{} {only}", axis.name)),
-            _ => columns.push(axis_column(&axis.name, axis.numeric, &lines)),
+            _ => {
+                let leads = sections.iter().any(|section| section.leading.contains(&axis.name));
+                let rank = if leads { LEADING } else { FOLLOWING };
+                columns.push(axis_column(&axis.name, axis.numeric, rank, &lines));
+            }
         }
     }
     columns.extend(results(&lines, &names));
@@ -124,8 +137,8 @@ fn value(line: &Line<'_>, axis: &str) -> Option<String> {
     line.rows().next().and_then(|row| row.param(axis))
 }
 
-fn axis_column(name: &str, numeric: bool, lines: &[Line<'_>]) -> Column {
-    Column::new(name, numeric, 0, lines.iter().map(|line| value(line, name).unwrap_or("–".into())))
+fn axis_column(name: &str, numeric: bool, rank: u8, lines: &[Line<'_>]) -> Column {
+    Column::new(name, numeric, rank, lines.iter().map(|line| value(line, name).unwrap_or("–".into())))
 }
 
 /// The times of each implementation, the fastest, and its speed-up.
@@ -145,18 +158,18 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
     let fastest = names.iter().max_by_key(wins);
     let rank = |index: usize, name: &String| {
         if fastest.is_some_and(|fastest| *fastest == name) {
-            return 1;
+            return TIME;
         }
         let has = |line: &&Line<'_>| line.section.implementations.contains(name);
         let of: BTreeSet<&str> = lines.iter().filter(has).map(|line| line.section.workload.as_str()).collect();
-        if sections.len() > 1 && of.len() == 1 { RARE } else { INTERVAL.saturating_sub(index as u8 + 1).max(2) }
+        if sections.len() > 1 && of.len() == 1 { RARE } else { INTERVAL.saturating_sub(index as u8 + 1).max(ANOTHER) }
     };
     let times = names.iter().enumerate().map(|(index, name)| column(name, true, rank(index, name), &of(name)));
     let mut columns: Vec<Column> = times.collect();
     let speed = |line: &Line<'_>| line.first().and_then(|row| row.speedup.text()).unwrap_or_default();
     let interval = |line: &Line<'_>| line.first().map_or_else(String::new, super::columns::interval);
     columns.push(column("fastest", false, 0, &|line: &Line<'_>| line.fastest()));
-    columns.push(column("speed-up", true, 1, &speed));
+    columns.push(column("speed-up", true, SPEEDUP, &speed));
     columns.push(column("95 % interval", true, INTERVAL, &interval));
     columns
 }

@@ -189,7 +189,10 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
         notes.push(format!("speed-up over {}", section.baselines.join(", ")));
     }
     if !full {
-        grid::fit(&mut columns, width);
+        let hidden = grid::fit(&mut columns, width);
+        // `--full` has the other columns; without an axis, lines read alike.
+        let axes: Vec<String> = hidden.into_iter().filter(|head| section.leading.contains(head)).collect();
+        notes.extend(grid::hidden(&axes));
     }
     for (index, part) in grid::split(columns, width).iter().enumerate() {
         if index > 0 {

@@ -1,0 +1,73 @@
+//! One line a case: what a narrow terminal keeps.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::{Case, Measurement, Work};
+use ellwand_report::{Options, Report, format};
+
+fn table(measurements: &[Measurement], width: usize, full: bool) -> String {
+    let record = common::through_text(&common::run(), measurements);
+    let options = Options { width: Some(width), full, ..Options::default() };
+    let report = Report::from_records(&[record], &options).unwrap();
+    let mut out = Vec::new();
+    (format("table").unwrap().write)(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Workloads whose sizes differ on many axes, with two cases each that `skip` alone distinguishes.
+fn workloads(count: i64) -> Vec<Measurement> {
+    let mut all = Vec::new();
+    for workload in 0..count {
+        for skip in ["on", "off"] {
+            let mut params = vec![("skip".to_string(), skip.into())];
+            let axes = ["samples", "electrodes", "enc-spikes", "features", "dec-spikes", "smoothing", "neighbours"];
+            params.extend(axes.map(|axis| (axis.to_string(), (100 + workload).into())));
+            let case = Case::new(&format!("kernel-{workload}"), params);
+            for (name, seconds) in [("reference", 9e-3), ("scalar", 4e-3), ("simd", 1e-3)] {
+                all.push(common::measured(&case, name, seconds, Work::items("points", 100)));
+            }
+        }
+    }
+    all
+}
+
+/// The heading of the first table with this column.
+fn heading<'a>(text: &'a str, column: &str) -> &'a str {
+    text.lines().find(|line| line.split("  ").any(|head| head.trim() == column)).unwrap_or_else(|| panic!("{text}"))
+}
+
+#[test]
+fn time_and_speed_up_stay_and_axes_that_distinguish_no_cases_go_first() {
+    let text = table(&workloads(5), 80, false);
+    let head = heading(&text, "fastest");
+    for kept in ["workload", "skip", "simd", "speed-up"] {
+        assert!(head.contains(kept), "{kept}: {text}");
+    }
+    assert!(!head.contains("neighbours"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("hidden at this width: neighbours, smoothing, dec-spikes"), "{words}");
+    for width in [60, 80, 120] {
+        for text in [table(&workloads(5), width, false), table(&workloads(1), width, true)] {
+            assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_table_of_one_workload_that_hides_an_axis_names_it() {
+    let names = ["a-long-name-of-an-axis", "another-long-name", "the-third-long-name"];
+    let case = |value: i64| {
+        // Each case differs from the others on an axis of its own.
+        let params =
+            names.iter().enumerate().map(|(at, name)| (name.to_string(), i64::from(at as i64 == value).into()));
+        Case::new("kernel", params.collect())
+    };
+    let rows: Vec<Measurement> =
+        (0..3).map(|value| common::measured(&case(value), "simd", 1e-3, Work::items("points", 100))).collect();
+    let text = table(&rows, 60, false);
+    assert!(heading(&text, "implementation").contains("time"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("hidden at this width: the-third-long-name"), "{text}");
+    assert_eq!(text.lines().find(|line| line.chars().count() > 60), None, "{text}");
+}
