@@ -124,3 +124,15 @@ fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
         assert!(table.lines().all(|line| line.chars().count() <= 48), "{table}");
     }
 }
+
+#[test]
+fn what_is_too_wide_for_a_table_is_a_list() {
+    let about = "rate at the largest batch at least 80 % of the peak";
+    let record = record(vec![target(about, Measure::Hold, 0.8)]);
+    let text = at_width(&record, "table", Some(60));
+    let list = &text[text.find("targets of scripts").unwrap()..];
+    let list = &list[..list.find("\n\n").unwrap_or(list.len())];
+    assert!(list.lines().all(|line| line.chars().count() <= 60), "{list}");
+    let words = list.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("- {about}: 100 %, met (parallel, batch 10000)")), "{words}");
+}

@@ -167,7 +167,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let mut all = columns(&lines);
         let hidden = grid::fit(&mut all, width);
         if !hidden.iter().any(|head| head == WORKLOAD) {
-            table(&title, &all, &hidden, report, out)?;
+            table(&title, &lines, (&all, &hidden), report, out)?;
             continue;
         }
         // Targets of several workloads may read the same, so without room for the column each workload has a table.
@@ -176,15 +176,31 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             let mut columns = columns(&mine);
             columns.retain(|column| column.head != WORKLOAD);
             let hidden = grid::fit(&mut columns, width);
-            table(&format!("{title} · {}", clean(name)), &columns, &hidden, report, out)?;
+            table(&format!("{title} · {}", clean(name)), &mine, (&columns, &hidden), report, out)?;
         }
     }
     Ok(())
 }
 
-fn table(title: &str, columns: &[Column], hidden: &[String], report: &Report, out: &mut dyn Write) -> io::Result<()> {
+/// A table, or a list where its narrowest form is too wide.
+fn table(
+    title: &str,
+    lines: &[Line<'_>],
+    (columns, hidden): (&[Column], &[String]),
+    report: &Report,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
     writeln!(out, "\n{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    if !grid::fits(columns, width) {
+        for line in lines {
+            let (about, of, place) =
+                (clean(&line.target.about), &line.row.implementation, line.section.place(line.row));
+            let text = format!("- {about}: {}, {} ({of}, {place})", line.measured(), line.verdict());
+            writeln!(out, "{}", wrap(&text, width, 2))?;
+        }
+        return Ok(());
+    }
     grid::write(columns, color, |_| Tone::Plain, out)?;
     if let Some(note) = grid::hidden(hidden) {
         writeln!(out, "{}", paint(&wrap(&note, width, 2), Tone::Faint, color))?;
