@@ -80,6 +80,21 @@ fn the_table_on_a_terminal_says_the_same() {
 }
 
 #[test]
+fn the_full_table_hides_no_recommendation() {
+    for width in [80, 120] {
+        let options = Options { width: Some(width), full: true, ..Options::default() };
+        let report = Report::from_records(&[record(&PARTS)], &options).unwrap();
+        let mut out = Vec::new();
+        (format("table").unwrap().write)(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let part = section(&text, "attention by component", "\nfindings");
+        assert!(!part.contains("hidden at this width"), "{part}");
+        assert!(part.contains("\n- softmax: ") && part.contains("of bandwidth"), "{part}");
+        assert_eq!(part.lines().find(|line| line.chars().count() > width), None, "{part}");
+    }
+}
+
+#[test]
 fn what_was_not_measured_is_said_and_one_part_alone_is_no_table() {
     let text = written(record(&PARTS[1..3]), "markdown");
     let want = "Missing from this record and from the total: QKV projection, weighted sum, output projection";

@@ -13,6 +13,9 @@ use crate::grid::{self, Column, Tone, markdown, paint, wrap};
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, clean, human};
 
+/// Heading of the column that says what would change most.
+const ADVICE: &str = "recommendation";
+
 /// The parts of one run, case, implementation and device.
 struct Group<'a> {
     view: &'a Parts,
@@ -110,7 +113,7 @@ impl<'a> Group<'a> {
         let mut given = advice.iter().filter(|text| !text.is_empty());
         let first = given.next();
         if given.any(|text| Some(text) != first) {
-            columns.push(Column::new("recommendation", false, 2, advice));
+            columns.push(Column::new(ADVICE, false, 2, advice));
         }
         columns
     }
@@ -246,16 +249,28 @@ pub(super) fn shows(report: &Report, section: &Section) -> bool {
 
 /// For a terminal.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Options { width, color, .. } = report.options;
+    let Options { width, color, full, .. } = report.options;
     for (title, groups) in tables(report) {
         for group in groups {
             let title = wrap(&format!("{title} · {}", group.title()), width, 2);
             writeln!(out, "\n{}", paint(&title, Tone::Strong, color))?;
             let mut columns = group.columns();
-            let hidden = grid::fit(&mut columns, width);
-            grid::write(&columns, color, |_| Tone::Plain, out)?;
+            // With --full nothing is hidden: what is too wide for the table follows below it.
+            let below =
+                if full && !grid::fits(&columns, width) { columns.pop_if(|last| last.head == ADVICE) } else { None };
+            let hidden = if full { Vec::new() } else { grid::fit(&mut columns, width) };
+            for (index, table) in grid::split(columns, width).iter().enumerate() {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                grid::write(table, color, |_| Tone::Plain, out)?;
+            }
             let notes: Vec<String> = [group.verdict()].into_iter().chain(grid::hidden(&hidden)).collect();
             writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+            let advice = below.iter().flat_map(|column| &column.cells);
+            for (part, advice) in group.parts.iter().zip(advice).filter(|(_, advice)| !advice.is_empty()) {
+                writeln!(out, "{}", wrap(&format!("- {}: {advice}", clean(part.title)), width, 2))?;
+            }
         }
     }
     Ok(())
