@@ -1,9 +1,9 @@
-//! One line a case: what a narrow terminal keeps.
+//! One line a case: what a narrow terminal keeps, and why a line names no fastest implementation.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use ellwand_core::{Case, Measurement, Work};
+use ellwand_core::{Case, Measurement, Outcome, Parallelism, Work};
 use ellwand_report::{Options, Report, format};
 
 fn table(measurements: &[Measurement], width: usize, full: bool) -> String {
@@ -70,4 +70,36 @@ fn a_table_of_one_workload_that_hides_an_axis_names_it() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("hidden at this width: the-third-long-name"), "{text}");
     assert_eq!(text.lines().find(|line| line.chars().count() > 60), None, "{text}");
+}
+
+#[test]
+fn a_line_without_a_fastest_implementation_has_its_reason_below() {
+    let mut rows = workloads(5);
+    // Other programs took three quarters of the processors from `parallel`, which may be faster without them.
+    let mut parallel = Measurement { implementation: "parallel".into(), ..rows[2].clone() };
+    parallel.parallelism = Parallelism::Many;
+    for sample in &mut parallel.samples {
+        sample.cpu_ns = Some(sample.wall_ns / 2);
+        sample.switches = Some(sample.wall_ns / 1_000_000 + 50);
+    }
+    rows.push(parallel);
+    let text = table(&rows, 120, false);
+    let why = "! fastest –: other programs held up parallel, which may be faster without them (1 case)";
+    assert!(text.contains(why), "{text}");
+    assert!(!table(&workloads(5), 120, false).contains("fastest –"));
+}
+
+#[test]
+fn where_nothing_was_measured_reasons_stand_instead_of_a_table() {
+    let absent = |m: Measurement| {
+        let outcome = Outcome::Unsupported { why: "no CUDA device".into() };
+        common::other(Measurement { implementation: "cuda".into(), ..m }, outcome)
+    };
+    let rows: Vec<Measurement> = (1..=20)
+        .map(|batch| common::measured(&common::lattice_case("gelu", batch), "simd", 1e-3, Work::items("rows", 1)))
+        .map(absent)
+        .collect();
+    let text = table(&rows, 120, false);
+    assert!(text.contains("! cuda unsupported: no CUDA device (20 cases)"), "{text}");
+    assert!(!text.contains("fastest") && !text.contains("speed-up"), "{text}");
 }

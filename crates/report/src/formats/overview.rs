@@ -47,6 +47,12 @@ impl<'a> Line<'a> {
         best.row.or(best.tied.first().copied()).map(|index| &self.section.rows[index])
     }
 
+    /// Why no fastest row is named.
+    fn unnamed(&self) -> Option<&'a str> {
+        let best = &self.case.best;
+        best.unavailable.as_deref().filter(|_| best.row.is_none() && best.tied.is_empty())
+    }
+
     fn fastest(&self) -> String {
         let name = |index: &usize| self.section.rows[*index].implementation.as_str();
         match (&self.case.best.row, self.case.best.tied.as_slice()) {
@@ -65,6 +71,8 @@ pub(super) struct Overview {
     pub(super) left_out: usize,
     /// Axes with the same value in all lines that have them (`batch 8`).
     pub(super) fixed: Vec<String>,
+    /// Why lines name no fastest row, each with the number of these lines.
+    pub(super) unnamed: Vec<(String, usize)>,
 }
 
 /// The overview of one workload.
@@ -79,7 +87,7 @@ pub(super) fn of_one(report: &Report, section: &Section) -> Overview {
     columns.extend(beside.into_iter().map(|column| Column { rank: ANOTHER, ..column }));
     columns.push(limits(&lines));
     columns.retain(filled);
-    Overview { columns, left_out: section.cases.len() - lines.len(), fixed: Vec::new() }
+    Overview { columns, left_out: section.cases.len() - lines.len(), fixed: Vec::new(), unnamed: unnamed(&lines) }
 }
 
 /// The overview of several workloads in one table; `None` if they have too little in common for one.
@@ -113,7 +121,15 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
     columns.push(limits(&lines));
     columns.retain(filled);
     let cases: usize = sections.iter().map(|section| section.cases.len()).sum();
-    Some(Overview { columns, left_out: cases - lines.len(), fixed })
+    Some(Overview { columns, left_out: cases - lines.len(), fixed, unnamed: unnamed(&lines) })
+}
+
+/// Why lines whose rows were measured name no fastest one. The reasons for rows that were not are told elsewhere.
+fn unnamed(lines: &[Line<'_>]) -> Vec<(String, usize)> {
+    let measured = |line: &&Line<'_>| line.rows().any(Row::measured);
+    let all: Vec<&str> = lines.iter().filter(measured).filter_map(Line::unnamed).collect();
+    let count = |why: &str| all.iter().filter(|other| **other == why).count();
+    distinct(all.iter().copied()).into_iter().map(|why| (why.to_string(), count(why))).collect()
 }
 
 fn filled(column: &Column) -> bool {

@@ -8,7 +8,7 @@ use super::readings::{self, Block};
 use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
-use crate::model::{Report, Section, distinct};
+use crate::model::{Report, Row, Section, distinct};
 use crate::{Options, ReportError};
 
 /// Most findings listed under the tables, unless all are asked for.
@@ -227,12 +227,18 @@ fn overview_block(
 ) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
     writeln!(out, "{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    let rows = || sections.iter().flat_map(|section| &section.rows);
+    if !rows().any(Row::measured) {
+        // A table would hold nothing.
+        return reasons_of(sections, report, out);
+    }
     let mut columns = overview.columns;
     let hidden = grid::fit(&mut columns, width);
     grid::write(&columns, color, |_| Tone::Plain, out)?;
     let baselines = distinct(sections.iter().flat_map(|section| &section.baselines).map(String::as_str));
-    notes.push(format!("speed-up of the fastest over {}", baselines.join(", ")));
-    let rows = || sections.iter().flat_map(|section| &section.rows);
+    if columns.iter().any(|column| column.head == "speed-up") || hidden.iter().any(|head| head == "speed-up") {
+        notes.push(format!("speed-up of the fastest over {}", baselines.join(", ")));
+    }
     let measured = || rows().filter(|row| row.median("time").is_some());
     let on_cpu = measured().filter(|row| row.basis.is_some_and(Basis::is_cpu)).count();
     if on_cpu > 0 {
@@ -242,7 +248,13 @@ fn overview_block(
         notes.push(format!("{} more cases", overview.left_out));
     }
     notes.extend(grid::hidden(&hidden));
-    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    if !notes.is_empty() {
+        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    }
+    for (why, cases) in &overview.unnamed {
+        let cases = if *cases == 1 { "1 case".to_string() } else { format!("{cases} cases") };
+        writeln!(out, "{}", wrap(&format!("! fastest –: {why} ({cases})"), width, 2))?;
+    }
     reasons_of(sections, report, out)
 }
 
