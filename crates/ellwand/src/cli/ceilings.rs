@@ -11,6 +11,7 @@ use ellwand_core::{Caches, DeviceKind, InputError, Registry};
 use ellwand_report::units;
 use serde::{Deserialize, Serialize};
 
+use super::eta::Terms;
 use super::progress::Progress;
 use super::{output, signals};
 
@@ -73,7 +74,7 @@ fn of_cells(
         resolutions: Default::default(),
     };
     let budget = Duration::from_nanos(instrument.settings.case_budget_ns);
-    let mut progress = Progress::of_cells(limits.iter().chain(around), budget);
+    let mut progress = Progress::of_cells(limits.iter().chain(around), budget, Terms::default());
     let measured = machine::measure(&instrument, environment, limits, around, &mut |index, _, cell: &Cell| {
         progress.cell(index, &cell.case.id())
     });

@@ -1,6 +1,7 @@
 //! How long a sweep will still take. Cells differ by orders of magnitude, so what is left is predicted from what each cell
-//! must do, not from their number: time = a (implementations) + b (inputs, reference and runs), with a and b learnt from
-//! the cells that are done. Before anything is done, the settings and the usual speed of a reference stand in.
+//! must do, not from their number: time = a (implementations) + b (passes of each process over inputs, reference and runs),
+//! with a and b learnt from the cells that are done. Before anything is done, the settings and usual speeds stand in. A cell
+//! whose time is limited takes no longer than that, but one process of each implementation.
 
 /// What the cost of a cell depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,16 +10,17 @@ pub(super) struct Load {
     pub(super) workload: usize,
     /// Implementations to measure.
     pub(super) implementations: f64,
-    /// Seconds that one pass over inputs and reference would take at the usual speeds; only ratios matter.
+    /// Seconds that one process of each implementation takes for its passes at the usual speeds.
     pub(super) pass_s: f64,
 }
 
 impl Load {
-    /// Of a case that needs `bytes` of memory and `flops` operations: random inputs are made at some 10^8 bytes/s, and a
-    /// reference in f64 computes some 10^9 operations a second.
+    /// Of a case that needs `bytes` of memory and `flops` operations. A process goes over its arrays many times: it makes or
+    /// reads the inputs, runs a first time, settles, fills slots and checks the answer twice. An implementation averages some
+    /// 4 * 10^7 bytes/s and 2 * 10^9 operations a second for all of that, because the reference in f64 counts most.
     pub(super) fn new(workload: usize, implementations: usize, bytes: u64, flops: f64) -> Self {
         let n = implementations as f64;
-        Self { workload, implementations: n, pass_s: n * (bytes as f64 / 2e8 + flops.max(0.0) / 1e9) }
+        Self { workload, implementations: n, pass_s: n * (bytes as f64 / 4e7 + flops.max(0.0) / 2e9) }
     }
 }
 
@@ -30,6 +32,30 @@ pub(super) struct Eta {
     took: Vec<Option<f64>>,
     /// Seconds an implementation, expected from the settings.
     each: f64,
+    terms: Terms,
+}
+
+/// What the settings say about each cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// Processes of each implementation.
+    pub(super) processes: u32,
+    /// Seconds after which no further process starts.
+    pub(super) limit_s: f64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { processes: 1, limit_s: f64::INFINITY }
+    }
+}
+
+impl Terms {
+    fn predict(self, load: &Load, (a, b): (f64, f64)) -> f64 {
+        let processes = f64::from(self.processes.max(1));
+        let all = a * load.implementations + b * load.pass_s * processes;
+        all.min(self.limit_s.max(all / processes))
+    }
 }
 
 /// How strongly the expectation holds against measured cells: as much as this many of them.
@@ -38,7 +64,12 @@ const PRIOR: f64 = 0.05;
 impl Eta {
     /// For these cells; `each` is what one implementation is expected to take besides its passes, in seconds.
     pub(super) fn new(loads: Vec<Load>, each: f64) -> Self {
-        Self { took: vec![None; loads.len()], loads, each: each.max(1e-3) }
+        Self { took: vec![None; loads.len()], loads, each: each.max(1e-3), terms: Terms::default() }
+    }
+
+    /// On these terms.
+    pub(super) fn on(self, terms: Terms) -> Self {
+        Self { terms, ..self }
     }
 
     /// Cell `index` took this many seconds.
@@ -69,7 +100,7 @@ impl Eta {
                     speed
                 }
             };
-            left += predict(load, speed);
+            left += self.terms.predict(load, speed);
         }
         left
     }
@@ -95,7 +126,8 @@ impl Eta {
         // The newest cells are the most like those to come; a few hundred say as much as all.
         let done = &done[done.len().saturating_sub(300)..];
         let cost = |a: f64, b: f64| {
-            let error: f64 = done.iter().map(|(load, took)| (predict(load, (a, b)) / took).ln().powi(2)).sum();
+            let error: f64 =
+                done.iter().map(|(load, took)| (self.terms.predict(load, (a, b)) / took).ln().powi(2)).sum();
             error + PRIOR * ((a / expected.0).ln().powi(2) + (b / expected.1).ln().powi(2))
         };
         let (mut a, mut b) = expected;
@@ -111,10 +143,6 @@ impl Eta {
         }
         (a, b)
     }
-}
-
-fn predict(load: &Load, (a, b): (f64, f64)) -> f64 {
-    a * load.implementations + b * load.pass_s
 }
 
 #[cfg(test)]
@@ -166,6 +194,29 @@ mod tests {
         let left: f64 = cells.iter().skip(4).map(|(_, took)| took).sum();
         let off = eta.left(4) / left;
         assert!((0.7..1.3).contains(&off), "{off} of {total} s");
+    }
+
+    #[test]
+    fn every_process_counts_and_a_limit_leaves_one_of_each_implementation() {
+        let load = Load::new(0, 4, 40_000_000, 0.0);
+        let expected = |processes, limit_s| Eta::new(vec![load], 0.5).on(Terms { processes, limit_s }).left(0);
+        assert!((expected(1, f64::INFINITY) - 6.0).abs() < 1e-9);
+        assert!((expected(4, f64::INFINITY) - 18.0).abs() < 1e-9);
+        assert!((expected(4, 10.0) - 10.0).abs() < 1e-9);
+        assert!((expected(4, 1.0) - 4.5).abs() < 1e-9);
+    }
+
+    /// `run gelu --batch 4,8`, two minutes: each batch with two sequences, three dimensions and two forms.
+    #[test]
+    fn the_first_forecast_of_a_sweep_is_about_right() {
+        let mut loads = Vec::new();
+        for values in [4_u64, 8].into_iter().flat_map(|batch| [256, 512].map(|sequence| batch * sequence)) {
+            for elements in [64, 256, 768].map(|dimension| values * dimension) {
+                loads.extend([Load::new(0, 4, 8 * elements, 10.0 * elements as f64); 2]);
+            }
+        }
+        let eta = Eta::new(loads, 0.41).on(Terms { processes: 4, limit_s: 60.0 });
+        assert!((80.0..180.0).contains(&eta.left(0)), "{}", eta.left(0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ellwand_core::stats::median;
 use ellwand_report::units;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::eta::{Eta, Load};
+use super::eta::{Eta, Load, Terms};
 
 /// Progress over a number of cells, in the time that they are expected to take.
 pub(super) struct Progress {
@@ -40,9 +40,9 @@ impl Progress {
     }
 
     /// A bar for `cells`, of which an implementation takes about `each` besides its passes over the inputs.
-    pub(super) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell> + Clone, each: Duration) -> Self {
+    pub(super) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell> + Clone, each: Duration, terms: Terms) -> Self {
         let names: Vec<String> = cells.clone().map(|cell| cell.case.id()).collect();
-        Self { labels: labels(&names), ..Self::with(Eta::new(loads(cells), each.as_secs_f64())) }
+        Self { labels: labels(&names), ..Self::with(Eta::new(loads(cells), each.as_secs_f64()).on(terms)) }
     }
 
     /// A bar for cells with these names.

@@ -15,6 +15,7 @@ use ellwand_report::PlotNames;
 
 use super::args::{FailOn, Measuring, RunArgs, RunFormat};
 use super::budgets::{self, Budgets, Verdict};
+use super::eta::Terms;
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::recording::{Recording, first_line};
@@ -187,7 +188,10 @@ pub(super) fn measure(
     // Starting a worker process takes some hundredths of a second.
     let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
     let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
-    let mut progress = Progress::of_cells(plan.cells.iter(), each);
+    let terms = workers
+        .as_ref()
+        .map_or_else(Terms::default, |workers| Terms { processes: workers.blocks, limit_s: workers.budget_s });
+    let mut progress = Progress::of_cells(plan.cells.iter(), each, terms);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
         if !record.leave_out(instrument, &mut cell) {
