@@ -20,7 +20,7 @@ pub struct Detail {
     pub cause: u32,
 }
 
-/// Allocations of a thread during a span.
+/// Allocations of a thread during a span, without those of the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {
     /// Calls that allocated or resized a block.
@@ -106,8 +106,9 @@ pub struct Total {
     pub open: u64,
     /// Nanoseconds inside, children included.
     pub total_ns: f64,
-    /// Nanoseconds inside but not in a nested node, which covers what it lasted until the end of this one. Negative only if spans of this path were kept one by one and only nested
-    /// ones aggregated; added to the self time of the kept ones, it gives that of all.
+    /// Nanoseconds inside but not in a nested node; a span that outlives this one covers what it lasted until then.
+    /// Negative only if spans of this path were kept one by one and only nested ones aggregated; added to the self time of
+    /// the kept ones, it gives that of all.
     pub self_ns: f64,
     /// Shortest span in nanoseconds.
     pub min_ns: f64,

@@ -78,7 +78,7 @@ impl Case {
         Self {
             class: m.case.id.clone(),
             name: m.implementation.clone(),
-            seconds: m.samples.iter().map(|sample| sample.wall_ns as f64 * 1e-9).sum(),
+            seconds: m.samples.iter().map(|sample| sample.wall_ns as f64 * 1e-9).fold(0.0, |sum, one| sum + one),
             grade: match m.outcome.word() {
                 "measured" => Grade::Good,
                 "unsupported" => Grade::Open,
