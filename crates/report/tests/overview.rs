@@ -58,7 +58,7 @@ fn time_and_speed_up_stay_and_axes_that_distinguish_no_cases_go_first() {
 fn a_table_of_one_workload_that_hides_an_axis_names_it() {
     let names = ["a-long-name-of-an-axis", "another-long-name", "the-third-long-name"];
     let case = |value: i64| {
-        // Each case differs from the others on an axis of its own.
+        // Each case differs from the others on a separate axis.
         let params =
             names.iter().enumerate().map(|(at, name)| (name.to_string(), i64::from(at as i64 == value).into()));
         Case::new("kernel", params.collect())

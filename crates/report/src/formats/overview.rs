@@ -124,7 +124,7 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
     Some(Overview { columns, left_out: cases - lines.len(), fixed, unnamed: unnamed(&lines) })
 }
 
-/// Why lines whose rows were measured name no fastest one. The reasons for rows that were not are told elsewhere.
+/// Why lines whose rows were measured name no fastest one. The reasons for rows that were not are printed elsewhere.
 fn unnamed(lines: &[Line<'_>]) -> Vec<(String, usize)> {
     let measured = |line: &&Line<'_>| line.rows().any(Row::measured);
     let all: Vec<&str> = lines.iter().filter(measured).filter_map(Line::unnamed).collect();
