@@ -28,7 +28,7 @@ fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
     assert_eq!(again.stdout, ran.stdout, "the table of the record is the table of the run");
     let based = here.sweep(&["-o", "based", "--baseline", "reference"]);
     let again = here.ok(&["report", "based"]);
-    assert!(again.stdout.contains("over reference") && again.stdout == based.stdout, "{}", again.stdout);
+    assert!(again.stdout.contains("speed-up over reference") && again.stdout == based.stdout, "{}", again.stdout);
 }
 
 #[test]

@@ -208,9 +208,17 @@ fn a_reference_judges_the_baseline_too() {
 
 #[test]
 fn slips_are_told_by_the_commands() {
+    let axis = || Axis::int("n", "numbers", 0, 10_000, 50);
+    let twofold =
+        suite("sort").axis(axis()).axis(axis()).input(|_, _| vec![0_u32]).implementation_mut("std", |v| v.sort());
+    let mut twice = Registry::from(numbers());
+    numbers().register(&mut twice);
+    let error = twice.find("sort").unwrap().check(&case()).unwrap_err().to_string();
+    assert!(error.contains("of this name is registered twice"), "{error}");
     for (suite, message) in [
         (numbers().baseline("sdt"), "baseline 'sdt' is not implemented; expected one of std"),
         (numbers().implementation_mut("std", |v| v.sort_unstable()), "'std' is implemented twice"),
+        (twofold, "two axes 'n'"),
     ] {
         let registry = Registry::from(suite);
         let error = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();

@@ -58,6 +58,16 @@ fn contended() {
     waited.samples.iter_mut().for_each(|sample| sample.wall_ns *= 2);
     let finding = speaks("contended", std::slice::from_ref(&waited));
     assert!((finding.evidence[0].value - 2.0).abs() < 0.05, "{finding:?}");
+    // What no other program switched out waits for something else.
+    let cases = [
+        (0, "no program here took its processor", "what it waits for"),
+        (1, "other programs held it up", "stop other work"),
+    ];
+    for (switches, title, next) in cases {
+        waited.samples.iter_mut().for_each(|sample| sample.switches = Some(switches));
+        let finding = speaks("contended", std::slice::from_ref(&waited));
+        assert!(finding.title.contains(title) && finding.next_experiment.contains(next), "{finding:?}");
+    }
     // Switches that cost no time are not contention.
     let mut switched = sized(1000, "simd", 5e-3);
     switched.samples.iter_mut().for_each(|sample| sample.switches = Some(1));

@@ -55,10 +55,11 @@ impl Gaps {
             "only in the totals of their operations, because the memory for spans was full: calls and times contain them",
         );
         add(self.details, ["span", "spans"], "lost their details: declared work, CPU time and allocations lack them");
-        let all = self.outermost.saturating_add(self.sampled_out);
-        let rate = match all.checked_div(self.outermost) {
-            Some(_) => format!(" (1 in {:.0} recorded)", all as f64 / self.outermost as f64),
-            None => String::new(),
+        let rate = if self.outermost > 0 {
+            let all = self.outermost.saturating_add(self.sampled_out);
+            format!(" (1 in {:.0} recorded)", all as f64 / self.outermost as f64)
+        } else {
+            String::new()
         };
         add(
             self.sampled_out,

@@ -105,10 +105,13 @@ mod tests {
 
     #[test]
     fn what_is_no_file_names_records_too() {
-        let error = page("nosuch".as_ref(), None).unwrap_err().message().unwrap();
+        let error = |path: &str| page(path.as_ref(), None).unwrap_err().message().unwrap();
+        let missing = error("nosuch");
         assert!(
-            error.contains("nosuch: cannot be read") && error.contains("expected a record, Ellwand's JSON"),
-            "{error}"
+            missing.contains("nosuch: cannot be read") && missing.contains("the name of an existing file"),
+            "{missing}"
         );
+        let other = error(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        assert!(other.contains("expected a record, Ellwand's JSON"), "{other}");
     }
 }

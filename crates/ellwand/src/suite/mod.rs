@@ -272,7 +272,9 @@ where
     /// Adds the task and its implementations to a registry. A slip (a baseline that is no implementation, a name given
     /// twice) is reported by every command that uses the task.
     pub fn register(mut self, registry: &mut Registry) {
-        let slip = self.slip();
+        let name = self.sketch.description.name.to_string();
+        let twice = || InputError::new(&name, "a suite of this name is registered twice", "a name for each suite");
+        let slip = self.slip().or_else(|| registry.find(&name).map(|_| twice()));
         for entry in &mut self.ways {
             if let Way::Fill(_, make) = &mut entry.way {
                 make.clone_from(&self.output);
@@ -285,7 +287,6 @@ where
             .map(Way::Borrow)
             .or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
         let shared = Arc::new(Shared::new(self.make, reference, self.judge));
-        let name = self.sketch.description.name.to_string();
         for Entry { name: way_name, way, about, many } in self.ways {
             let (shared, work) = (Arc::clone(&shared), self.work.clone());
             let implementation = Implementation::cpu(&name, &way_name, &about, move |case, inputs, _| {
@@ -316,14 +317,16 @@ where
     fn slip(&self) -> Option<InputError> {
         let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
         let lacks_output = self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..)));
-        slip(&self.sketch.description.name, &names, self.baseline.as_deref(), self.early, lacks_output)
+        let Description { name, axes, .. } = &self.sketch.description;
+        let axes: Vec<&str> = axes.iter().map(|axis| axis.name).collect();
+        slip(name, (&names, &axes), self.baseline.as_deref(), self.early, lacks_output)
     }
 }
 
 /// Not generic, so that it is compiled once and not in every program.
 fn slip(
     suite: &str,
-    names: &[&str],
+    (names, axes): (&[&str], &[&str]),
     baseline: Option<&str>,
     early: Option<&str>,
     lacks_output: bool,
@@ -344,8 +347,14 @@ fn slip(
     if lacks_output {
         return mistake(NO_OUTPUT.into(), ".output(|input| ..)".into());
     }
-    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-    twice.and_then(|(_, name)| mistake(format!("'{name}' is implemented twice"), "a name for each".into()))
+    let twice = |all: &[&str]| {
+        let found = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name));
+        found.map(|(_, name)| (*name).to_string())
+    };
+    let expected = "a name for each";
+    let axis = twice(axes).map(|name| (format!("it has two axes '{name}'"), expected));
+    let (problem, expected) = twice(names).map(|name| (format!("'{name}' is implemented twice"), expected)).or(axis)?;
+    mistake(problem, expected.into())
 }
 
 impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {

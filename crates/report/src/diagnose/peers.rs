@@ -12,11 +12,12 @@ const BUSY: f64 = 0.6;
 /// case with the largest gap.
 pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Only for a baseline chosen by the user: warnings about the workload's default would appear in every report.
-    if report.options.baseline.is_none() {
-        return findings;
-    }
-    for group in groups(report) {
+    // Only for a baseline chosen by the user, here or for the run: warnings about the workload's default would appear in every
+    // report.
+    let is_chosen = |run: usize| {
+        report.options.baseline.is_some() || report.runs.get(run).is_some_and(|run| run.command.contains("--baseline"))
+    };
+    for group in groups(report).into_iter().filter(|group| is_chosen(group.run)) {
         let others = |row: &Row| rows_of_case(report, row, &group.section.workload).into_iter();
         let mut hits: Vec<(&Row, &Row, &Row, f64)> = Vec::new();
         let mut seen = 0;

@@ -46,8 +46,14 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         numbers.extend(
             report.runs.get(group.run)?.environment.load.map(|load| evidence("load average at the start", load, "")),
         );
+        // It gave the processor up, and nobody took it.
+        let waits = hit.row.held_up.is_none()
+            && hit.row.wall_over_cpu.is_some()
+            && hit.row.switched_share.is_some_and(|share| share < 0.1);
         Some(Finding {
-            title: if hit.row.held_up.is_some() {
+            title: if waits {
+                "it waits, and no program here took its processor: elapsed times include waiting".into()
+            } else if hit.row.held_up.is_some() {
                 "other programs held it up: its time is longer than on an idle machine".into()
             } else if hit.row.wall_over_cpu.is_some() {
                 "it shared the processor: elapsed times include waiting".into()
@@ -56,9 +62,13 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             },
             evidence: numbers,
             saving_upper_bound: None,
-            next_experiment:
+            next_experiment: if waits {
+                "find what it waits for: a timer, a lock, a file, another process; in a virtual machine also the host"
+                    .into()
+            } else {
                 "stop other work and run again; until then read the CPU time and the smallest times, which suffer least"
-                    .into(),
+                    .into()
+            },
             confidence: if hit.row.wall_over_cpu.is_some() { Confidence::High } else { Confidence::Low },
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })

@@ -10,7 +10,8 @@ use super::{Row, speedup};
 pub struct Best {
     /// Index into [`super::Section::rows`]; empty if none can be named.
     pub row: Option<usize>,
-    /// The rows that may be the fastest, if the samples do not separate them, and those with times between; fastest first.
+    /// The rows that may be the fastest, if the samples do not separate them; fastest first. A row with a time between theirs is
+    /// not among them if it is surely slower than the fastest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<usize>,
     /// Why none can be named.
@@ -83,10 +84,9 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     tied.insert(0, fastest);
     let names: Vec<&str> = tied.iter().map(|index| rows[*index].implementation.as_str()).collect();
     let why = format!("the times of {} do not differ by 5 % and by more than their 95 % interval", names.join(", "));
-    // A row is not ahead of one that is tied: what lies between them is tied too.
-    let slowest = timed.iter().filter(|(index, _)| tied.contains(index)).map(|(_, time)| *time).fold(time, f64::max);
-    let mut within: Vec<(usize, f64)> = timed.into_iter().filter(|(_, time)| *time <= slowest).collect();
-    within.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let tied = within.into_iter().map(|(index, _)| index).collect();
+    let mut timed = timed;
+    timed.retain(|(index, _)| tied.contains(index));
+    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let tied = timed.into_iter().map(|(index, _)| index).collect();
     Best { tied, unavailable: Some(why), ..Best::default() }
 }
