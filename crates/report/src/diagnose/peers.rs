@@ -14,9 +14,9 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
     let mut findings = Vec::new();
     // Only for a baseline chosen by the user, here or for the run: warnings about the workload's default would appear in every
     // report.
-    let is_chosen = |run: usize| {
-        report.options.baseline.is_some() || report.runs.get(run).is_some_and(|run| run.command.contains("--baseline"))
-    };
+    let is_option = |word: &str| word.starts_with('-') && word.trim_start_matches('-').starts_with("baseline");
+    let named = |run: usize| report.runs.get(run).is_some_and(|run| run.command.split(' ').any(is_option));
+    let is_chosen = |run: usize| report.options.baseline.is_some() || named(run);
     for group in groups(report).into_iter().filter(|group| is_chosen(group.run)) {
         let others = |row: &Row| rows_of_case(report, row, &group.section.workload).into_iter();
         let mut hits: Vec<(&Row, &Row, &Row, f64)> = Vec::new();
