@@ -8,6 +8,7 @@ use ellwand_core::record::Outcome;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::{Verdict, compare};
 use ellwand_core::{Case, HardSet};
+use serde::{Deserialize, Serialize};
 
 use crate::check::{self, SetupError, Task};
 use crate::measure::Instrument;
@@ -17,7 +18,7 @@ use crate::plan::Cell;
 pub struct Hard(Vec<(HardSet, Tensors)>);
 
 /// How an implementation did on the hard sets.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardResult {
     /// Sets on which it is right, for every case of the set that it supports.
     pub right: usize,

@@ -18,7 +18,7 @@ use common::{AddOne, settings};
 use ellwand_bench::block::{Block, Known, Spec};
 use ellwand_bench::measure::{Event, Instrument, Interrupted};
 use ellwand_bench::plan::{Cell, Plan, Selection};
-use ellwand_bench::worker::{Asked, Host, Launch, Limits, Open, serve};
+use ellwand_bench::worker::{Asked, Checker, Host, Launch, Limits, Open, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
 use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
@@ -33,6 +33,7 @@ const TESTS: &[Test] = &[
     ("whatever_a_worker_does_becomes_a_row", whatever_a_worker_does_becomes_a_row),
     ("a_failure_in_a_later_process_says_in_which", a_failure_in_a_later_process_says_in_which),
     ("a_program_that_is_not_ours_is_a_row", a_program_that_is_not_ours_is_a_row),
+    ("a_check_survives_whatever_it_checks", a_check_survives_whatever_it_checks),
     ("an_interrupt_ends_a_hanging_worker", an_interrupt_ends_a_hanging_worker),
     ("each_block_has_fresh_processes", each_block_has_fresh_processes),
     ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
@@ -70,6 +71,8 @@ fn act(name: &str, runs: u64) -> f64 {
         std::thread::sleep(Duration::from_micros(30));
     }
     match name {
+        "gone" => std::process::exit(0),
+        "stuck" => std::thread::sleep(Duration::from_secs(1000)),
         "wrong" => return 0.5,
         "rotting" if runs > 5 => return 0.5,
         "panics" if late => panic!("out of luck\u{1b}[2J"),
@@ -123,9 +126,9 @@ impl Prepared for Toy {
     }
 }
 
-const TOYS: [&str; 13] = [
+const TOYS: [&str; 15] = [
     "steady", "other", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods",
-    "unsteady", "compiled",
+    "unsteady", "compiled", "gone", "stuck",
 ];
 
 /// Time that the toy `compiled` takes to start.
@@ -290,6 +293,35 @@ fn a_program_that_is_not_ours_is_a_row() {
         "{:?}",
         measured[0].outcome
     );
+}
+
+fn a_check_survives_whatever_it_checks() {
+    let registry = registry();
+    let mut checker = Checker::new(&registry, Duration::from_secs(3), 7, &NEVER);
+    let mut check = |cell: &Cell| -> Vec<String> {
+        let word = |row| match checker.check(cell, row).unwrap() {
+            Ok((verdict, _)) => format!("right: {}", verdict.detail),
+            Err(outcome) => format!("{}: {}", outcome.word(), outcome.reason().unwrap_or("")),
+        };
+        cell.implementations.iter().map(word).collect()
+    };
+    let said = check(&cell(&registry, &["steady", "wrong", "aborts", "gone", "stuck"]));
+    for (said, parts) in said.iter().zip([
+        &["right"][..],
+        &["wrong", "y"],
+        &["right"],
+        &["failed", "exited with code 0 instead of answering"],
+        &["failed", "did not answer within 3 s"],
+    ]) {
+        assert!(parts.iter().all(|part| said.contains(part)), "{said} {parts:?}");
+    }
+    let mut lost = cell(&registry, &["steady", "other"]);
+    lost.case.params = vec![("batch".into(), common::NO_REFERENCE.into())];
+    for said in check(&lost) {
+        assert!(said.starts_with("failed: no inputs, reference or hard sets: it exited with code 0"), "{said}");
+    }
+    let said = check(&cell(&registry, &["gone", "steady"]));
+    assert!(said.len() == 2 && said.iter().any(|said| said.starts_with("right")), "each has a new worker: {said:?}");
 }
 
 fn an_interrupt_ends_a_hanging_worker() {

@@ -1,7 +1,7 @@
 //! A user's own program on the facade has every command. Its device has a clock that moves only when an implementation
 //! says what it cost, so that verdicts and exit codes are exact although every arm runs in its own process.
 //!
-//! `worker`, `run`, `compare` and `report` make this program the command line; otherwise it runs the tests.
+//! `worker`, `run`, `check`, `compare` and `report` make this program the command line; otherwise it runs the tests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -58,7 +58,7 @@ const TESTS: &[Test] = &[
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let command = args.get(1).map_or("", String::as_str);
-    if ["worker", "run", "compare", "report"].contains(&command) {
+    if ["worker", "run", "check", "compare", "report"].contains(&command) {
         let registry = if std::env::var_os(EMPTY).is_some() { ellwand::devices() } else { registry() };
         std::process::exit(ellwand::run(args, &registry));
     }
@@ -247,6 +247,7 @@ fn registry() -> Registry {
         Err(PrepareError::Unsupported("the moon is not full".into()))
     }));
     registry.implementation(Implementation::cpu("double", "broken", "a toy", |_, _, _| panic!("no luck")));
+    registry.implementation(Implementation::cpu("double", "leaver", "a toy", |_, _, _| std::process::exit(0)));
     registry
 }
 

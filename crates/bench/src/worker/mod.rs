@@ -4,13 +4,16 @@
 //! vary by more than the differences of interest. A verdict therefore replicates processes. A worker is the program
 //! itself, started with a hidden subcommand: it prepares one implementation and takes slots on request.
 
+mod checker;
+mod examine;
 mod process;
 pub(crate) mod protocol;
 mod serve;
 pub(crate) mod shared;
 
+pub use checker::Checker;
 pub use process::{Launch, Limits, Lost, Worker};
-pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened};
+pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened, Pose};
 pub use serve::{Host, serve};
 
 /// Name of the hidden subcommand that turns a program into a worker.

@@ -219,6 +219,15 @@ impl Worker {
         }
     }
 
+    /// What it has written to stderr since the last call.
+    pub fn words(&mut self) -> Option<String> {
+        while self.errors_waiting() {
+            self.read_errors();
+        }
+        let text = plain(&std::mem::take(&mut self.last_words)).trim().to_string();
+        (!text.is_empty()).then_some(text)
+    }
+
     /// Asks the worker to end and waits; kills it if it does not.
     pub fn close(mut self) {
         let _ = self.put(&Ask::Close);

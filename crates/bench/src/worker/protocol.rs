@@ -9,6 +9,7 @@ use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample, SlotState};
 use ellwand_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
+use crate::hard::HardResult;
 use crate::sample::Slot;
 
 /// A question from the parent.
@@ -38,8 +39,29 @@ pub enum Ask {
     /// Check the answer again and read the last probes, after one more run on poisoned outputs unless the last slot was
     /// taken with `judged`. Answered by [`Answer::Judged`].
     Again,
+    /// Make inputs, reference and hard sets of a case, to judge answers alone; instead of [`Ask::Open`]. Answered by
+    /// [`Answer::Posed`].
+    Pose(Box<Pose>),
+    /// Run this implementation at the case last posed, and judge its answers. Answered by [`Answer::Checked`].
+    Check {
+        /// Name of the implementation.
+        implementation: String,
+        /// Id of its device, if there is one.
+        device: Option<String>,
+    },
     /// Exit. Not answered.
     Close,
+}
+
+/// A case at which implementations are judged and not timed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Pose {
+    /// The case; its implementation is empty.
+    pub asked: Asked,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// Tolerance of the check, if the user chose one; otherwise the workload's.
+    pub allowed: Option<Allowed>,
 }
 
 /// What a worker prepares, and how.
@@ -139,6 +161,13 @@ pub enum Answer {
     },
     /// The answer is still correct.
     Judged(Box<Judged>),
+    /// Inputs, reference and hard sets are there.
+    Posed,
+    /// What the implementation answered.
+    Checked {
+        /// The verdict on the inputs of the case and the result on the hard sets, or why there is none.
+        found: Result<(Verdict, HardResult), Outcome>,
+    },
     /// The implementation has ended; no further answer follows.
     Ended {
         /// Why it ended.
@@ -255,6 +284,8 @@ mod tests {
             Ask::Slot { judged: false },
             Ask::Slot { judged: true },
             Ask::Again,
+            Ask::Pose(Box::new(Pose { asked: Asked::new(&case, ""), seed: 7, allowed: None })),
+            Ask::Check { implementation: "simd".into(), device: Some("cpu".into()) },
             Ask::Close,
         ] {
             let line = serde_json::to_string(&ask).unwrap();
@@ -298,6 +329,10 @@ mod tests {
             warnings: vec!["w".into()],
             unsettled: true,
         })));
+        there_and_back(&Answer::Posed);
+        let hard = HardResult { right: 3, excepted: vec![("large".into(), "below 1e30".into())] };
+        there_and_back(&Answer::Checked { found: Ok((verdict.clone(), hard)) });
+        there_and_back(&Answer::Checked { found: Err(Outcome::Unsupported { why: "no GPU".into() }) });
         there_and_back(&Answer::Ended { outcome: Outcome::Wrong { verdict } });
         there_and_back(&Answer::Ended { outcome: Outcome::Failed { error: "line\nbreak".into() } });
     }

@@ -12,7 +12,8 @@ use ellwand_core::registry::Registry;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
 
-use super::protocol::{Answer, Ask, Open, Opened};
+use super::examine::Examiner;
+use super::protocol::{Answer, Ask, Asked, Open, Opened, Pose};
 use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
@@ -40,8 +41,12 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
     die_with_the_parent();
     let mut desk = Desk { answers };
     let mut lines = questions.lines();
-    let Some(open) = next(&mut lines)? else { return Ok(()) };
-    let Ask::Open(open) = open else { return desk.end(refused("it must be opened first")) };
+    let open = match next(&mut lines)? {
+        Some(Ask::Open(open)) => open,
+        Some(Ask::Pose(pose)) => return examine(host, pose, &mut lines, &mut desk),
+        Some(Ask::Close) | None => return Ok(()),
+        Some(_) => return desk.end(refused("it must be opened first")),
+    };
     // Never written: reserving it already shifts all later allocations, and every written page costs the system about 2
     // us.
     let padding = open.padding.map(|bytes| Vec::<u8>::with_capacity(usize::try_from(bytes.min(1 << 24)).unwrap_or(0)));
@@ -72,7 +77,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
                 arm.rejudge(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
             }
             Ask::Close => break,
-            Ask::Open(_) => Err(refused("it is open already")),
+            Ask::Open(_) | Ask::Pose(_) | Ask::Check { .. } => Err(refused("it is open already")),
         };
         match answered {
             Ok(answer) => desk.say(&answer)?,
@@ -81,6 +86,33 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
     }
     // Keep the padding alive beyond every slot.
     std::hint::black_box(&padding);
+    Ok(())
+}
+
+/// Judges implementations at one case after the other.
+fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &mut Desk) -> io::Result<()> {
+    let mut next_case = Some(first);
+    while let Some(pose) = next_case.take() {
+        let mut examiner = match Examiner::new(host, &pose) {
+            Ok(examiner) => examiner,
+            Err(outcome) => return desk.end(outcome),
+        };
+        desk.say(&Answer::Posed)?;
+        while let Some(ask) = next(lines)? {
+            match ask {
+                Ask::Check { implementation, device } => {
+                    let found = examiner.check(&implementation, device.as_deref());
+                    desk.say(&Answer::Checked { found })?;
+                }
+                Ask::Pose(pose) => {
+                    next_case = Some(pose);
+                    break;
+                }
+                Ask::Close => return Ok(()),
+                _ => return desk.end(refused("it judges and does not measure")),
+            }
+        }
+    }
     Ok(())
 }
 
@@ -94,7 +126,9 @@ fn die_with_the_parent() {
     }
 }
 
-fn next(lines: &mut io::Lines<&mut dyn BufRead>) -> io::Result<Option<Ask>> {
+type Lines<'a> = io::Lines<&'a mut dyn BufRead>;
+
+fn next(lines: &mut Lines) -> io::Result<Option<Ask>> {
     lines.next().map(|line| serde_json::from_str(&line?).map_err(io::Error::other)).transpose()
 }
 
@@ -129,7 +163,8 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(host: &Host<'a>, open: &Open) -> Result<Self, Outcome> {
-        let (workload, implementation) = find(host.registry, open)?;
+        let workload = workload(host.registry, &open.asked)?;
+        let implementation = implementation(host.registry, workload.name(), &open.asked.implementation)?;
         let mut registry = host.registry.clone();
         registry.look_for(implementation.needs);
         let named = |id: &String| registry.devices().iter().find(|device| device.id() == id);
@@ -168,16 +203,21 @@ impl<'a> Found<'a> {
     }
 }
 
-fn find<'a>(registry: &'a Registry, open: &Open) -> Result<(&'a Arc<dyn Workload>, &'a Implementation), Outcome> {
-    let missing = |what: &str, name: &str| Outcome::Failed { error: format!("this program has no {what} '{name}'") };
-    let asked = &open.asked;
-    let workload = registry.find(&asked.workload).ok_or_else(|| missing("workload", &asked.workload))?;
-    let implementation = registry
-        .implementations(&asked.workload)
-        .into_iter()
-        .find(|known| known.name == asked.implementation)
-        .ok_or_else(|| missing("implementation", &format!("{}:{}", asked.workload, asked.implementation)))?;
-    Ok((workload, implementation))
+fn missing(what: &str, name: &str) -> Outcome {
+    Outcome::Failed { error: format!("this program has no {what} '{name}'") }
+}
+
+pub(super) fn workload<'a>(registry: &'a Registry, asked: &Asked) -> Result<&'a Arc<dyn Workload>, Outcome> {
+    registry.find(&asked.workload).ok_or_else(|| missing("workload", &asked.workload))
+}
+
+pub(super) fn implementation<'a>(
+    registry: &'a Registry,
+    workload: &str,
+    name: &str,
+) -> Result<&'a Implementation, Outcome> {
+    let mut all = registry.implementations(workload).into_iter();
+    all.find(|known| known.name == name).ok_or_else(|| missing("implementation", &format!("{workload}:{name}")))
 }
 
 fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Tensors), InputError> {

@@ -55,6 +55,9 @@ impl Device for Fake {
     }
 }
 
+/// The batch whose reference ends its process.
+pub const NO_REFERENCE: i64 = 999;
+
 /// y = x + 1 for a batch of numbers.
 pub struct AddOne(Description);
 
@@ -85,7 +88,10 @@ impl Workload for AddOne {
         let x: Vec<f64> = (0..case.int("batch").unwrap()).map(|i| (seed % 1000) as f64 + i as f64).collect();
         Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
     }
-    fn reference(&self, _: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        if case.int("batch") == Some(NO_REFERENCE) {
+            std::process::exit(0);
+        }
         let y: Vec<f64> = inputs.get("x")?.f64()?.iter().map(|x| x + 1.0).collect();
         Ok(Tensors::new().with("y", Tensor::vector(&y[..])))
     }

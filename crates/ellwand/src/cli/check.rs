@@ -1,15 +1,17 @@
 //! `check`: correctness only; and `run --once`, one untimed run for external profilers.
 
 use std::io::Write;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use ellwand_bench::hard::HardResult;
-use ellwand_bench::{Cell, Instrument, Plan};
+use ellwand_bench::worker::Checker;
+use ellwand_bench::{Cell, Instrument, Interrupted, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
-use ellwand_core::{Caches, InputError, Registry};
+use ellwand_core::{Caches, Implementation, InputError, Registry};
 use serde_json::{Value as Json, json};
 
 use super::args::{CheckArgs, Form, RunArgs};
@@ -74,86 +76,64 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs) -> Outcome {
     let registry = &plan::preferring(registry, &args.chosen.cases.device);
     let plan = plan::expand(registry, &args.chosen.selection())?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
-    judge_all(registry, &plan, args.chosen.cases.seed(), Inputs::OrdinaryAndHard, args.format == Form::Json)
+    let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
+    let mut checker = Checker::new(registry, args.limit.limits().open, args.chosen.cases.seed(), interrupt);
+    judge_all(&plan, args.format == Form::Json, &mut |cell, row| {
+        let name = format!("{} {}", cell.case.id(), row.name);
+        let found = named_if_long(&name, || checker.check(cell, row))?;
+        let words = checker.words().map(|words| format!("{name} wrote: {words}"));
+        Ok((found.map(|(verdict, hard)| and_hard(verdict, &hard)), words))
+    })
 }
 
-/// Runs and judges each implementation once, as `check` does, and times nothing.
+/// Runs and judges each implementation once, in this process, and times nothing.
 pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Option<&Tensors>) -> Outcome {
     let Some(format) = args.format.of_rows() else {
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
     };
-    judge_all(registry, plan, args.how.chosen.cases.seed(), Inputs::Ordinary(given), format == Form::Json)
-}
-
-/// The inputs on which implementations are judged.
-#[derive(Clone, Copy)]
-enum Inputs<'a> {
-    /// Those of the case, or the user's.
-    Ordinary(Option<&'a Tensors>),
-    /// Those of the case, then the hard sets of the workload.
-    OrdinaryAndHard,
-}
-
-fn judge_all(registry: &Registry, plan: &Plan, seed: u64, inputs: Inputs<'_>, json: bool) -> Outcome {
-    let (given, hard) = match inputs {
-        Inputs::Ordinary(given) => (given, false),
-        Inputs::OrdinaryAndHard => (None, true),
-    };
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
-    let settings = ellwand_bench::Effort::Quick.settings();
+    let (settings, seed) = (ellwand_bench::Effort::Quick.settings(), args.how.chosen.cases.seed());
     let instrument =
         Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
+    let mut made = None;
+    judge_all(plan, format == Form::Json, &mut |cell, row| {
+        if made.as_ref().is_none_or(|(id, _)| *id != cell.case.id()) {
+            made = Some((cell.case.id(), instrument.inputs_and_reference(cell)));
+        }
+        let found = match &made {
+            Some((_, Ok(made))) => instrument.judged(cell, made, row),
+            Some((_, Err(error))) => Err(Fate::Failed { error: error.to_string() }),
+            None => return Err(Interrupted),
+        };
+        Ok((found, None))
+    })
+}
+
+/// What an implementation answered at a cell, and what it wrote meanwhile.
+type Judge<'a> = dyn FnMut(&Cell, &Implementation) -> Result<(Result<Verdict, Fate>, Option<String>), Interrupted> + 'a;
+
+fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
+    let stopped = || signals::flag().load(SeqCst);
     let mut progress = Progress::new(plan.cells.len());
     let mut printer = Printer::new(json, plan);
-    let stopped = || interrupt.load(std::sync::atomic::Ordering::SeqCst);
-    for (index, cell) in plan.cells.iter().enumerate() {
-        if stopped() {
-            break;
+    'all: for (index, cell) in plan.cells.iter().enumerate() {
+        let case = cell.case.id();
+        progress.cell(index, &case);
+        for row in &cell.implementations {
+            let judged = judge(cell, row);
+            // After Ctrl-C it has perhaps not seen all hard sets.
+            let Some((outcome, words)) = judged.ok().filter(|_| !stopped()) else { break 'all };
+            progress.aside(|| {
+                words.iter().for_each(|words| output::note(words));
+                printer.add(Line { case: case.clone(), implementation: row.name.clone(), outcome })
+            })?;
         }
-        progress.cell(index, &cell.case.id());
-        let mut print = |line| progress.aside(|| printer.add(line));
-        judge_cell(&instrument, cell, hard, &stopped, &mut print)?;
     }
     progress.finish();
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
     printer.end(planned)?;
     if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }
-}
-
-fn judge_cell(
-    instrument: &Instrument,
-    cell: &Cell,
-    hard: bool,
-    stopped: &dyn Fn() -> bool,
-    print: &mut dyn FnMut(Line) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let made = instrument.inputs_and_reference(cell);
-    let hard = if hard { instrument.hard(cell).map(Some) } else { Ok(None) };
-    for row in cell.implementations.iter().take_while(|_| !stopped()) {
-        let outcome = match &made {
-            Err(error) => Err(Fate::Failed { error: error.to_string() }),
-            Ok(made) => {
-                let what = format!("{} {}", cell.case.id(), row.name);
-                named_if_long(&what, || {
-                    let verdict = instrument.judged(cell, made, row)?;
-                    match &hard {
-                        Ok(None) => Ok(verdict),
-                        Ok(Some(hard)) => {
-                            instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
-                        }
-                        Err(error) => Err(Fate::Failed { error: error.to_string() }),
-                    }
-                })
-            }
-        };
-        // It has perhaps not seen all hard sets.
-        if stopped() {
-            break;
-        }
-        print(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
-    }
-    Ok(())
 }
 
 /// The verdict on ordinary inputs, with the result on the hard sets.
@@ -179,7 +159,7 @@ fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
         // Where no thread can be started, nothing is named.
         let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
-                output::note(&format!("{what} takes longer than {} s (Ctrl-C twice ends it)", LONG.as_secs()));
+                output::note(&format!("{what} takes longer than {} s (Ctrl-C ends it)", LONG.as_secs()));
             }
         });
         let result = run();

@@ -127,6 +127,8 @@ pub(crate) struct CheckArgs {
     /// Format of the result on stdout
     #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
     pub(crate) format: Form,
+    #[command(flatten)]
+    pub(crate) limit: TimeLimit,
 }
 
 #[derive(Args)]

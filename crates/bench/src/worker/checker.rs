@@ -1,0 +1,119 @@
+//! Judges implementations in a worker, so that one that exits, crashes or hangs is a row, and not the end of the check.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ellwand_core::implementation::Implementation;
+use ellwand_core::record::Outcome;
+use ellwand_core::registry::Registry;
+use ellwand_core::verdict::Verdict;
+
+use super::process::{Launch, Lost, Worker};
+use super::protocol::{Answer, Ask, Asked, Pose};
+use crate::hard::HardResult;
+use crate::measure::Interrupted;
+use crate::plan::Cell;
+
+/// Asks one worker after the other; each serves until it ends.
+pub struct Checker<'a> {
+    /// How workers are started.
+    pub launch: Launch,
+    /// Time for inputs, reference and hard sets of a case, and for each implementation.
+    pub limit: Duration,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// Registry in which devices are looked up.
+    pub registry: &'a Registry,
+    /// Set to end the worker.
+    pub interrupt: &'a AtomicBool,
+    worker: Option<Worker>,
+    /// The case that the worker was asked last, and why it has no inputs, reference or hard sets.
+    posed: Option<(String, Result<(), Outcome>)>,
+}
+
+impl<'a> Checker<'a> {
+    /// Starts no worker yet.
+    pub fn new(registry: &'a Registry, limit: Duration, seed: u64, interrupt: &'a AtomicBool) -> Self {
+        Self { launch: Launch::this_program(), limit, seed, registry, interrupt, worker: None, posed: None }
+    }
+
+    /// Runs an implementation once on the inputs of the cell and on each hard set of its workload, and judges its
+    /// answers: the verdict, and the result on the hard sets; or the first outcome that is not right.
+    ///
+    /// # Errors
+    /// If the user interrupts.
+    pub fn check(
+        &mut self,
+        cell: &Cell,
+        row: &Implementation,
+    ) -> Result<Result<(Verdict, HardResult), Outcome>, Interrupted> {
+        if let Err(outcome) = self.pose(cell)? {
+            return Ok(Err(outcome));
+        }
+        let device = self.registry.device_for(row).ok().map(|device| device.id().to_string());
+        Ok(match self.ask(&Ask::Check { implementation: row.name.clone(), device })? {
+            Ok(Answer::Checked { found }) => found,
+            other => Err(self.ended(other)),
+        })
+    }
+
+    /// What the worker has written to stderr since the last call.
+    pub fn words(&mut self) -> Option<String> {
+        self.worker.as_mut().and_then(Worker::words)
+    }
+
+    /// Has the case made, unless the worker holds it, or one has failed at it.
+    fn pose(&mut self, cell: &Cell) -> Result<Result<(), Outcome>, Interrupted> {
+        let id = cell.case.id();
+        if let Some((known, made)) = &self.posed
+            && *known == id
+            && (made.is_err() || self.worker.is_some())
+        {
+            return Ok(made.clone());
+        }
+        let pose = Pose { asked: Asked::new(&cell.case, ""), seed: self.seed, allowed: cell.allowed };
+        let made = match self.ask(&Ask::Pose(Box::new(pose)))? {
+            Ok(Answer::Posed) => Ok(()),
+            other => Err(match self.ended(other) {
+                Outcome::Failed { error } => {
+                    Outcome::Failed { error: format!("no inputs, reference or hard sets: {error}") }
+                }
+                other => other,
+            }),
+        };
+        self.posed = Some((id, made.clone()));
+        Ok(made)
+    }
+
+    /// Asks the worker, or a new one if there is none.
+    fn ask(&mut self, ask: &Ask) -> Result<Result<Answer, String>, Interrupted> {
+        let answered = match &mut self.worker {
+            Some(worker) => worker.put(ask).and_then(|()| worker.hear(self.limit, self.interrupt)),
+            none => Worker::spawn(&self.launch, 0).and_then(|worker| {
+                let worker = none.insert(worker);
+                worker.put(ask).and_then(|()| worker.hear(self.limit, self.interrupt))
+            }),
+        };
+        match answered {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(Lost::Interrupted) => Err(Interrupted),
+            Err(Lost::Broken(error)) => Ok(Err(error)),
+        }
+    }
+
+    /// The outcome of a worker that has ended or answers nonsense.
+    fn ended(&mut self, answered: Result<Answer, String>) -> Outcome {
+        self.worker = None;
+        match answered {
+            Ok(Answer::Ended { outcome }) => outcome,
+            Ok(_) => Outcome::Failed { error: "the worker answered another question than was asked".into() },
+            Err(error) => Outcome::Failed { error },
+        }
+    }
+}
+
+impl Drop for Checker<'_> {
+    fn drop(&mut self) {
+        self.worker.take().into_iter().for_each(Worker::close);
+    }
+}

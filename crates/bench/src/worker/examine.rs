@@ -1,0 +1,67 @@
+//! A worker that judges answers and times nothing: one process for all cases, until it ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ellwand_core::case::Case;
+use ellwand_core::record::Outcome;
+use ellwand_core::registry::Registry;
+use ellwand_core::tensor::Tensors;
+use ellwand_core::verdict::Verdict;
+
+use super::protocol::Pose;
+use super::serve::{Host, implementation, workload};
+use crate::check::failed;
+use crate::hard::{Hard, HardResult};
+use crate::measure::Instrument;
+use crate::plan::Cell;
+use crate::settings::Effort;
+
+/// The parent kills a worker instead of interrupting it.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// A case with its inputs, its reference and its hard sets.
+pub(super) struct Examiner {
+    registry: Registry,
+    seed: u64,
+    cell: Cell,
+    made: (Case, Tensors, Tensors),
+    hard: Hard,
+}
+
+impl Examiner {
+    /// # Errors
+    /// [`Outcome::Failed`] if inputs, reference or hard sets cannot be made.
+    pub(super) fn new(host: &Host, pose: &Pose) -> Result<Self, Outcome> {
+        let registry = host.registry.clone();
+        let cell = Cell {
+            workload: Arc::clone(workload(host.registry, &pose.asked)?),
+            case: pose.asked.case(),
+            implementations: Vec::new(),
+            allowed: pose.allowed,
+        };
+        let instrument = instrument(&registry, pose.seed);
+        let made = instrument.inputs_and_reference(&cell).map_err(failed)?;
+        let hard = instrument.hard(&cell).map_err(failed)?;
+        Ok(Self { seed: pose.seed, cell, made, hard, registry })
+    }
+
+    /// Runs an implementation once, on a device of its kind, on the inputs of the case and on each hard set, and judges its answers.
+    ///
+    /// # Errors
+    /// The first outcome that is not right.
+    pub(super) fn check(&mut self, name: &str, device: Option<&str>) -> Result<(Verdict, HardResult), Outcome> {
+        let row = implementation(&self.registry, self.cell.workload.name(), name)?.clone();
+        self.registry.look_for(row.needs);
+        device.into_iter().for_each(|id| _ = self.registry.prefer(id));
+        let instrument = instrument(&self.registry, self.seed);
+        let verdict = instrument.judged(&self.cell, &self.made, &row)?;
+        Ok((verdict, instrument.judged_on(&self.cell, &self.hard, &row)?))
+    }
+}
+
+fn instrument(registry: &Registry, seed: u64) -> Instrument<'_> {
+    let (settings, resolutions) = (Effort::Quick.settings(), BTreeMap::new());
+    Instrument { registry, settings, seed, probes: &[], interrupt: &NEVER, given: None, resolutions }
+}
