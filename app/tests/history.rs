@@ -98,6 +98,8 @@ fn what_is_no_history_or_no_record_is_refused() {
     here.write("old.jsonl", include_bytes!("../../testdata/records/v1.jsonl"));
     // One bad record among good ones: none is added.
     here.refused(&["history", "add", "old.jsonl", "page.jsonl"], &["page.jsonl"]);
+    here.write("compared.jsonl", include_bytes!("../../testdata/records/v1-comparisons.jsonl"));
+    here.refused(&["history", "add", "compared.jsonl"], &["compared.jsonl has no measurements", "a record of `run`"]);
     assert!(!here.path("ellwand-history").exists());
     let added = here.ok(&["history", "add", "old.jsonl"]);
     assert!(added.stderr.contains("no commit: it is listed by its own date"), "{}", added.stderr);

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Box, Ran, lines, ran};
+use common::{Box, Ran, lines, npy_f32, ran};
 use ellwand::internals::core::record::{Record, Run, line, parse, seal};
 use serde_json::Value;
 
@@ -84,6 +84,17 @@ fn a_plan_that_was_changed_after_submission_is_noticed_everywhere() {
     let task = ["sweep", "run", "plan.json", "--results", "new", "--hash", &hash, "--shard", "0"];
     here.refused(&task, &["changed after it was submitted", &format!("expected the plan {hash}")]);
     assert!(!here.path("new").exists());
+}
+
+#[test]
+fn arrays_that_changed_after_the_plan_are_named() {
+    let here = Box::default();
+    here.write("x.npy", &npy_f32("(4,)", &[1.0; 4]));
+    let plan = ["sweep", "plan", "gelu", "-i", "scalar", "--input", "x=x.npy", "--no-ceilings", "-o", "plan.json"];
+    here.ok(&plan);
+    here.write("x.npy", &npy_f32("(4,)", &[2.0; 4]));
+    let task = ["sweep", "run", "plan.json", "--shard", "0"];
+    here.refused(&task, &["shard 0 measures gelu", "x=x.npy hold other arrays now", "or a new plan"]);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
 //! counts, because delays only make a process slower, or all of them where that scatters less; CPU time counts if an
 //! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only on
-//! request, in separate runs before and after the timed ones. The time budget begins with the first run of all; a run that
+//! request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time budget begins with the first run of all; a run that
 //! lasts until its end is killed.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,27 +33,41 @@ const BLOCKS: f64 = 24.0;
 
 const NOTHING_PRINTED: &str = "it prints nothing to stdout, so there is no output to compare";
 
-/// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
+/// Two shell commands, baseline first.
+#[derive(Debug, Clone, Copy)]
+pub struct Commands<'a> {
+    /// What is timed.
+    pub timed: [&'a str; 2],
+    /// What runs before each run of them, untimed.
+    pub prepare: [Option<&'a str>; 2],
+    /// True if both must print the same non-empty text to stdout.
+    pub same_output: bool,
+}
+
+/// Compares two shell commands.
 ///
 /// # Errors
 /// See [`NoDecision`]. A command that fails or prints different output ends the comparison.
 pub fn compare(
-    commands: [&str; 2],
-    same_output: bool,
+    commands: Commands,
     terms: &Terms,
     interrupt: &AtomicBool,
     on_block: &mut dyn FnMut(f64, f64),
 ) -> Result<Decision, NoDecision> {
-    let arms = [commands[0], commands[1], commands[0]];
+    let Commands { timed: [baseline, candidate], same_output, .. } = commands;
+    let arms = [baseline, candidate, baseline];
     // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
-    let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt, begin: Instant::now() };
-    let run_s = runner.judged(commands, same_output, terms.budget_s)?;
+    let limit = terms.limits.open;
+    let runner = Runner { guard: &guard, commands, limit, interrupt, begin: Instant::now() };
+    let run_s = runner.judged(terms.budget_s)?;
+    let fewest = terms.rule.spending().looks().first().copied().unwrap_or(0);
+    let fewest_s = runner.gone_s() + (fewest * arms.len()) as f64 * run_s;
     // The outputs are compared once more after the timed runs.
     let last_s = if same_output { 2.0 * run_s } else { 0.0 };
     let terms = &terms.clone().within((terms.budget_s - last_s).max(0.0));
     let usual = ((terms.budget_s - runner.gone_s()) / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS).floor();
-    let decision = over_blocks(terms, on_block, &mut |coin, ask| {
+    let decided = over_blocks(terms, on_block, &mut |coin, ask| {
         let runs = match ask.rounds {
             Rounds::About(runs) => runs.max(1.0) as u32,
             Rounds::Usual | Rounds::Many => usual as u32,
@@ -70,10 +85,14 @@ pub fn compare(
         let rounds_s = start.elapsed().as_secs_f64();
         let spent = Spent { start_s: 0.0, rounds_s, gone_s: runner.gone_s(), usual };
         Ok(BlockSamples { samples, basis: Choice::ByRuns, spent })
+    });
+    let decision = decided.map_err(|end| match end {
+        NoDecision::OutOfTime(None) if fewest_s > terms.budget_s => NoDecision::OutOfTime(Some(fewest_s)),
+        other => other,
     })?;
     if same_output {
         // A decision is not thrown away because its last two runs are somewhat slower than the first two.
-        runner.judged(commands, same_output, (runner.gone_s() + 4.0 * last_s).max(terms.budget_s))?;
+        runner.judged((runner.gone_s() + 4.0 * last_s).max(terms.budget_s))?;
     }
     Ok(decision)
 }
@@ -81,6 +100,7 @@ pub fn compare(
 /// What all runs of a comparison share.
 struct Runner<'a> {
     guard: &'a Guard,
+    commands: Commands<'a>,
     /// Most time for a run, however much the budget has left.
     limit: Duration,
     interrupt: &'a AtomicBool,
@@ -96,11 +116,12 @@ impl Runner<'_> {
     /// Runs each command once outside the timed runs, until `end_s` at most: this loads its files into the page cache,
     /// reports a command that cannot work and, on request, compares the outputs. Returns the mean time of the two, in
     /// seconds.
-    fn judged(&self, commands: [&str; 2], same_output: bool, end_s: f64) -> Result<f64, NoDecision> {
+    fn judged(&self, end_s: f64) -> Result<f64, NoDecision> {
+        let Commands { timed, same_output, .. } = self.commands;
         let begin = Instant::now();
         let mut printed = [Vec::new(), Vec::new()];
         for (arm, printed) in printed.iter_mut().enumerate() {
-            *printed = self.warm_up(arm, commands[arm], end_s)?;
+            *printed = self.warm_up(arm, timed[arm], end_s)?;
             if same_output && arm == BASELINE && printed.is_empty() {
                 return Err(failed(arm, NOTHING_PRINTED.into()));
             }
@@ -116,20 +137,40 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs a command and returns its stdout.
+    /// Runs a command after its preparation and returns its stdout.
     fn warm_up(&self, arm: usize, command: &str, end_s: f64) -> Result<Vec<u8>, NoDecision> {
-        let output = self.run(arm, shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()), end_s)?;
-        if output.status.success() {
-            return Ok(output.stdout);
+        self.prepare(arm, end_s)?;
+        self.printed(arm, command, end_s)?.map_err(|end| failed(arm, end))
+    }
+
+    /// Runs the preparation of a command, if it has one.
+    fn prepare(&self, arm: usize, end_s: f64) -> Result<(), NoDecision> {
+        let Some(command) = self.commands.prepare[arm % 2] else { return Ok(()) };
+        let printed = self.printed(arm, command, end_s)?;
+        printed.map(drop).map_err(|end| failed(arm, format!("its preparation `{command}`: {end}")))
+    }
+
+    /// What a command prints to stdout, or how it ended if it did not succeed.
+    fn printed(&self, arm: usize, command: &str, end_s: f64) -> Result<Result<Vec<u8>, String>, NoDecision> {
+        let lost = |error: io::Error| failed(arm, format!("what it prints cannot be kept: {error}"));
+        let printed = self.commands.same_output.then(unnamed).transpose().map_err(lost)?;
+        let complaints = unnamed().map_err(lost)?;
+        let mut shell = shell(command);
+        shell.stdout(printed.as_ref().map_or(Ok(Stdio::null()), writes).map_err(lost)?);
+        shell.stderr(writes(&complaints).map_err(lost)?);
+        let status = self.run(arm, &mut shell, end_s)?.status;
+        if status.success() {
+            return Ok(Ok(printed.map_or(Ok(Vec::new()), written).map_err(lost)?));
         }
-        let text = plain(&output.stderr);
+        let text = plain(&written(complaints).map_err(lost)?);
         let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
-        let end = end(output.status);
-        Err(failed(arm, if words.is_empty() { end } else { format!("{end}; its last words: {words}") }))
+        let end = end(status);
+        Ok(Err(if words.is_empty() { end } else { format!("{end}; its last words: {words}") }))
     }
 
     /// Wall time of one process, with the CPU time of it and its children.
     fn timed(&self, arm: usize, command: &str, end_s: f64) -> Result<Sample, NoDecision> {
+        self.prepare(arm, end_s)?;
         let mut ended = Err(NoDecision::OutOfTime(None));
         let before = children_cpu_ns();
         let timing = Cpu::default().time(CpuScope::Process, &mut || {
@@ -138,7 +179,7 @@ impl Runner<'_> {
         let after = children_cpu_ns();
         let status = ended?.status;
         if !status.success() {
-            return Err(failed(arm, end(status)));
+            return Err(failed(arm, format!("{} in a timed run, whose output is not kept", end(status))));
         }
         let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
         Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
@@ -198,6 +239,29 @@ fn shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).stdin(Stdio::null());
     shell
+}
+
+/// A file without a name for what a command prints. A pipe would end with the last process that the command leaves
+/// running, and not with the command.
+fn unnamed() -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        Ok(File::from(memfd_create(c"ellwand-output", MFdFlags::MFD_CLOEXEC)?))
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn writes(file: &File) -> io::Result<Stdio> {
+    Ok(file.try_clone()?.into())
+}
+
+fn written(mut file: File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn end(status: ExitStatus) -> String {
@@ -287,7 +351,28 @@ mod tests {
 
     fn ended(commands: [&str; 2], same_output: bool, budget_s: f64) -> NoDecision {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(budget_s);
-        compare(commands, same_output, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err()
+        let commands = Commands { timed: commands, prepare: [None, None], same_output };
+        compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err()
+    }
+
+    #[test]
+    fn each_run_follows_a_preparation_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("fresh").display().to_string();
+        // Fails unless the file has been made since the last run.
+        let (once, make) = (format!("rm '{file}'"), format!("echo 1 > '{file}'"));
+        let terms = Terms::new(0.5, 0.01, None, Limits::default(), 1).unwrap().within(3.0);
+        let run = |prepare| {
+            let commands = Commands { timed: [&once, &once], prepare, same_output: false };
+            compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {})
+        };
+        let both = Some(make.as_str());
+        assert!(!matches!(run([both, both]), Err(NoDecision::Ended { .. })));
+        let Err(NoDecision::Ended { arm, .. }) = run([both, None]) else { panic!("the candidate cannot succeed") };
+        assert_eq!(arm, ARMS[1]);
+        let Err(NoDecision::Ended { outcome, .. }) = run([Some("echo no >&2; exit 3"), both]) else { panic!("no end") };
+        let why = "its preparation `echo no >&2; exit 3`: it exited with code 3; its last words: no";
+        assert_eq!(outcome.reason(), Some(why));
     }
 
     #[test]
@@ -304,14 +389,31 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ran").display().to_string();
         let later = format!("test -e '{file}' || {{ touch '{file}'; exit 0; }}; sleep 2; exit 7");
-        assert_eq!(ended(["true", &later], false, 0.5), NoDecision::OutOfTime(None));
+        let end = ended(["true", &later], false, 0.5);
+        assert!(matches!(end, NoDecision::OutOfTime(_)), "{end:?}");
+    }
+
+    #[test]
+    fn first_runs_say_what_time_is_needed() {
+        let NoDecision::OutOfTime(Some(needed_s)) = ended(["sleep 0.2", "sleep 0.2"], false, 0.7) else {
+            panic!("the time is not enough, and what is enough is known")
+        };
+        assert!(needed_s > 0.2 * 20.0, "{needed_s}");
+    }
+
+    #[test]
+    fn a_command_ends_before_what_it_leaves_running() {
+        let terms = Terms::new(0.5, 0.01, None, Limits::default(), 1).unwrap().within(5.0);
+        let commands = Commands { timed: ["sleep 60 & echo 1"; 2], prepare: [None, None], same_output: true };
+        assert!(compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}).is_ok());
     }
 
     #[test]
     fn its_own_limit_is_a_failure_and_no_lack_of_time() {
         let limits = Limits { open: Duration::from_millis(200), ..Limits::default() };
         let terms = Terms::new(0.01, 0.01, None, limits, 1).unwrap();
-        let said = compare(["sleep 2", "true"], false, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
+        let commands = Commands { timed: ["sleep 2", "true"], prepare: [None, None], same_output: false };
+        let said = compare(commands, &terms, &AtomicBool::new(false), &mut |_, _| {}).unwrap_err();
         assert_eq!(said, failed(0, "it did not end within 0.2 s and was killed".into()));
     }
 

@@ -82,6 +82,10 @@ impl Reading {
         Self::measured(Self::THREADS, "threads", "", Better::Neither, count as f64, about)
     }
 
+    /// A resident set changes by this many bytes with where the allocator, the stacks and the code happen to lie: less of
+    /// peak memory is not resolved.
+    pub const RESIDENT_STEP: f64 = 1_048_576.0;
+
     /// Key of [`Reading::threads`].
     pub const THREADS: &str = "threads";
 

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use ellwand_bench::commands::{self, Commands};
 use ellwand_bench::compare::{AGE_S, End, NoDecision};
-use ellwand_bench::{Effort, arms, commands, resolutions, reuse};
+use ellwand_bench::{Effort, arms, resolutions, reuse};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::{InputError, Registry};
 
@@ -126,10 +127,11 @@ fn measure(
 ) -> Result<Vec<Row>, Failure> {
     let interrupt = signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
+    let clock = Clock::start(args, cases.len());
+    // Before the bar: what is printed beside it leaves a copy of it behind.
+    output::note(&clock.sentence());
     let mut progress = Progress::named(&cases);
     let mut rows = Vec::new();
-    let clock = Clock::start(args, cases.len());
-    output::note(&clock.sentence());
     for (index, contest) in contests.into_iter().enumerate() {
         progress.cell(index, &contest.case);
         let name = progress.label(index);
@@ -141,7 +143,11 @@ fn measure(
         };
         let result = match &contest.what {
             What::Workers(sides) => arms::compare(sides, &terms, interrupt, &mut on_block),
-            What::Commands([a, b]) => commands::compare([a, b], args.same_output, &terms, interrupt, &mut on_block),
+            What::Commands([a, b]) => {
+                let prepare = [args.prepare.first(), args.prepare.last()].map(|one| one.map(String::as_str));
+                let commands = Commands { timed: [a, b], prepare, same_output: args.same_output };
+                commands::compare(commands, &terms, interrupt, &mut on_block)
+            }
         };
         let result = match result {
             Ok(decision) => Ok(decision),

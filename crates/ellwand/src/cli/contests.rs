@@ -98,6 +98,10 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
     if let Some(empty) = sides.iter().find(|command| command.trim().is_empty()) {
         return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
     }
+    if args.prepare.len() > 2 {
+        let problem = format!("it is given {} times", args.prepare.len());
+        return Err(InputError::new("--prepare", problem, "once for both commands, or once for each"));
+    }
     // What a command holds could move the cursor or start an escape sequence.
     let names = sides
         .map(|command| format!("'{}'", command.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")));

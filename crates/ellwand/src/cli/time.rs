@@ -141,7 +141,7 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
     let after = human(budget_s);
     let Some(needed_s) = needed_s else {
         return format!(
-            "out of time after {after}: the commands take too long: a first run had not ended by then, so the time that they need is unknown; try a longer one, such as --time {}, or give them less to do",
+            "out of time after {after}: the commands take too long: a run had not ended by then, so the time that they need is unknown; try a longer one, such as --time {}, or give them less to do",
             dense(1.2 * RUNS * budget_s)
         );
     };

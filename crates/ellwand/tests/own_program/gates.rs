@@ -194,6 +194,15 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     let line =
         "the candidate answers wrong: its output differs in line 1, byte 1: '2' (length 1), the baseline's is '1'";
     assert!(other.stdout.contains(line), "{}", other.stdout);
+    let removed = tempfile::NamedTempFile::new().unwrap().path().display().to_string();
+    let (make, once) = (format!("echo 1 > {removed}"), format!("rm {removed}"));
+    let prepared = compare(&once, &once, &["--prepare", &make, "--at-least", "50%"]);
+    assert_eq!(prepared.code, Some(0), "{}{}", prepared.stdout, prepared.stderr);
+    let unprepared = compare(&once, &once, &["--prepare", &make, "--prepare", "true"]);
+    assert_eq!(unprepared.code, Some(1), "{}{}", unprepared.stdout, unprepared.stderr);
+    assert!(unprepared.stdout.contains("the candidate failed: it exited with code 1"), "{}", unprepared.stdout);
+    let thrice = compare("true", "true", &["--prepare", "a", "--prepare", "b", "--prepare", "c"]);
+    assert!(thrice.code == Some(2) && thrice.stderr.contains("it is given 3 times"), "{}", thrice.stderr);
     // The first run, which is not timed, has its end as well.
     let endless = compare("true", "sleep 1000", &["--time-limit", "1"]);
     assert_eq!(endless.code, Some(1), "{}{}", endless.stdout, endless.stderr);
@@ -261,13 +270,17 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
 /// What turns wrong while it is timed, and what panics before: rows of `run`, without a time.
 pub(crate) fn bad_implementations_are_rows_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
-    let run = tell_in(dir.path(), &[&RUN[..], &["plain,fickle,broken", "-o", "out"]].concat());
+    let run = tell_in(dir.path(), &[&RUN[..], &["plain,fickle,broken,leaver", "-o", "out"]].concat());
     assert_eq!(run.code, Some(5), "{}", run.stderr);
     let record = std::fs::read_to_string(dir.path().join("out/record.jsonl")).unwrap();
     let rows: Vec<Value> = record.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |name: &str| rows.iter().find(|row| row["implementation"] == name).unwrap();
     assert_eq!(of("plain")["outcome"]["status"], "measured");
-    for (name, status, part) in [("fickle", "wrong", "y"), ("broken", "failed", "it panicked in prepare: no luck")] {
+    for (name, status, part) in [
+        ("fickle", "wrong", "y"),
+        ("broken", "failed", "it panicked in prepare: no luck"),
+        ("leaver", "failed", "it exited with code 0 instead of answering"),
+    ] {
         let row = of(name);
         assert_eq!(row["outcome"]["status"], status);
         assert!(row["outcome"].to_string().contains(part), "{row}");
@@ -276,4 +289,14 @@ pub(crate) fn bad_implementations_are_rows_of_a_run() {
     let ran = tell(&["compare", "double:plain", "double:fickle"]);
     assert_eq!(ran.code, Some(5), "{}", ran.stdout);
     assert!(ran.stdout.contains("no verdict: the candidate answers wrong"), "{}", ran.stdout);
+    let check = tell(&["check", "double", "-i", "plain,leaver,picky"]);
+    assert_eq!(check.code, Some(1), "{}", check.stderr);
+    for part in ["plain   right", "it exited with code 0 instead of answering", "the moon is not full", "1 failed"] {
+        assert!(check.stdout.contains(part), "no {part}: {}", check.stdout);
+    }
+    for here in ["--in-process", "--once"] {
+        let run = tell_in(dir.path(), &[&RUN[..], &["plain,leaver", here]].concat());
+        assert_eq!(run.code, Some(1), "exiting is not success: {}", run.stderr);
+        assert!(run.stderr.contains("called exit"), "{}", run.stderr);
+    }
 }

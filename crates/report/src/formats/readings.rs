@@ -7,10 +7,10 @@ use crate::grid::Column;
 use crate::model::{Report, Row, Section, distinct_by};
 use crate::units::{UNAVAILABLE, clean, human};
 
-/// Readings from the resident set of a process ..
+/// Readings from the resident set of a process.
 const METERED: [&str; 2] = ["peak-memory", "peak-working-memory"];
-/// .. which changes by this much with where the allocator, the stacks and the code happen to lie.
-pub(super) const METER_BYTES: f64 = 1_048_576.0;
+/// What they do not resolve.
+pub(super) const METER_BYTES: f64 = Reading::RESIDENT_STEP;
 
 /// Readings of one kind: a table of those that vary and a line of those that do not.
 #[derive(Default)]

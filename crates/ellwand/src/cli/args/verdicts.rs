@@ -26,6 +26,9 @@ pub(crate) struct CompareArgs {
     /// With --command: both must print the same to stdout, before and after the timed runs
     #[arg(long, requires = "command")]
     pub(crate) same_output: bool,
+    /// With --command: run this before each run, untimed; given twice, one for each command
+    #[arg(long, value_name = "COMMAND", requires = "command")]
+    pub(crate) prepare: Vec<String>,
     /// Compare this program with itself at a git revision, built and cached in target/ellwand-baseline
     #[arg(long, value_name = "REV", conflicts_with = "command")]
     pub(crate) baseline: Option<String>,

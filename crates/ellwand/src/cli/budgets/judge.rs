@@ -3,6 +3,7 @@
 use ellwand_core::reading::Reading;
 use ellwand_core::record::Sample;
 use ellwand_core::{Parallelism, Value};
+use ellwand_report::units::human;
 
 use super::quantity::Limit;
 use super::values::{bytes, open, reading, speedup, throughput, time};
@@ -172,6 +173,11 @@ fn peak_memory(limit: Limit, subject: &Subject) -> Judged {
     let what = "peak memory";
     let reading = subject.readings.iter().find(|reading| reading.id == "peak-memory");
     match reading.map(|reading| (reading.value, reading.about.as_str())) {
+        // Less than the meter resolves: the value may lie on either side of a limit that is less as well.
+        Some((Some(value), _)) if value.max(limit.value) < Reading::RESIDENT_STEP => {
+            let why = format!("less than {} is not resolved", human(Reading::RESIDENT_STEP, "B"));
+            open(what, limit, "B", Side::AtMost, &why)
+        }
         Some((Some(value), _)) => bytes(what, value, limit),
         Some((None, why)) => open(what, limit, "B", Side::AtMost, why),
         None => {

@@ -243,6 +243,13 @@ fn memory_that_was_not_read_is_neither_kept_nor_broken() {
     let none = Reading::unavailable("peak-memory", "peak memory", "B", Better::Lower, "no /proc here");
     let said = |readings: &[Reading]| verdicts(text, Ok(&[]), readings).remove(0);
     assert_eq!(said(&[read(64e6)]).0, State::Kept);
+    assert_eq!(said(&[read(0.0)]).0, State::Kept, "certainly less");
+    let small = text.replace("64 MB", "300 kB");
+    for value in [0.0, 323_600.0] {
+        let (state, line) = verdicts(&small, Ok(&[]), &[read(value)]).remove(0);
+        assert!(state == State::Open && line.contains("less than 1.00 MiB is not resolved"), "{line}");
+    }
+    assert_eq!(verdicts(&small, Ok(&[]), &[read(2e6)]).remove(0).0, State::Broken);
     let (state, line) = said(&[read(96e6)]);
     assert_eq!(state, State::Broken);
     assert!(line.contains("peak memory 96.00 MB, budget 64.00 MB: over by 50.0 %"), "{line}");

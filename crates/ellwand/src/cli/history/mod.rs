@@ -5,6 +5,7 @@ mod trend;
 
 use std::path::{Path, PathBuf};
 
+use ellwand_core::InputError;
 use ellwand_history::{Added, CellRow, RunRow, Store};
 use ellwand_report::units::{clean, human, range, utc};
 use serde_json::json;
@@ -62,7 +63,7 @@ fn connect(url: &str) -> Result<Store, Failure> {
 
 #[cfg(not(feature = "postgres"))]
 fn connect(_: &str) -> Result<Store, Failure> {
-    let error = ellwand_core::InputError::new("--store", "this program was built without PostgreSQL", "a folder");
+    let error = InputError::new("--store", "this program was built without PostgreSQL", "a folder");
     Err(error.help("build it with `cargo build --release --features postgres`").into())
 }
 
@@ -70,7 +71,13 @@ fn add(paths: &[PathBuf], store: Option<&str>) -> Outcome {
     let mut read = Vec::new();
     for path in paths {
         let path = if path.is_dir() { path.join(standing::RECORD) } else { path.clone() };
-        read.push((records::read("RECORD", &path)?, path));
+        let record = records::read("RECORD", &path)?;
+        if record.measurements.is_empty() {
+            let problem = format!("{} has no measurements", path.display());
+            let expected = "a record of `run`: a history holds times, neither verdicts nor spans";
+            return Err(InputError::new("RECORD", problem, expected).into());
+        }
+        read.push((record, path));
     }
     let mut store = open(store, true)?;
     for (record, path) in read {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
+use ellwand_core::stats::median;
 use ellwand_history::{ChangePoint, Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
 use ellwand_report::units::{clean, human, range, ratio};
 use serde_json::json;
@@ -181,8 +182,20 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
         None if ratios < FEWEST => {
             Some(format!("no change points: they need some {FEWEST} runs, and this has {ratios}"))
         }
-        None => Some(format!("no change of more than {} %", 100.0 * rope)),
+        None => {
+            let scatter = scatter(&line.points).map_or_else(String::new, |share| {
+                format!("; the ratios of two runs in a row differ by {} (median)", human(share, "1"))
+            });
+            Some(format!("no change of more than {} % was found{scatter}", 100.0 * rope))
+        }
     }
+}
+
+/// Median difference of the ratios of two runs in a row, as a share: what a change must stand out from.
+fn scatter(points: &[Point]) -> Option<f64> {
+    let ratios: Vec<f64> = points.iter().filter_map(|point| Some(point.ratio.as_ref()?.value.ln())).collect();
+    let steps: Vec<f64> = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs().exp_m1()).collect();
+    median(&steps)
 }
 
 fn percent(change: &ChangePoint) -> String {

@@ -91,12 +91,18 @@ pub(super) fn measured(
     let registry = registry_for(registry, planned);
     let (mut cells, given) = plan::of_any_machine(&registry, how, true)?;
     let wanted = &planned.plan.shards[number as usize];
-    cells.cells.retain(|cell| wanted.contains(&cell.case.id()));
     if let Some(lost) = wanted.iter().find(|case| cells.cells.iter().all(|cell| cell.case.id() != **case)) {
         let problem = format!("shard {number} measures {lost}, which this program does not have");
         let expected = format!("the program that made the plan (ellwand {})", planned.plan.ellwand);
+        // The id of a case ends with the digest of the user's arrays.
+        let without = |id: &str| id.split("input#").next().map(str::to_string);
+        if cells.cells.iter().any(|cell| without(&cell.case.id()) == without(lost)) {
+            let problem = format!("shard {number} measures {lost}, and {} hold other arrays now", how.input.join(", "));
+            return Err(InputError::new("PLAN", problem, "the arrays that the plan was made of, or a new plan").into());
+        }
         return Err(InputError::new("PLAN", problem, expected).into());
     }
+    cells.cells.retain(|cell| wanted.contains(&cell.case.id()));
     ceilings::check_memory(&cells.cells, how.blocks().is_some(), how.caches)?;
     let to = results::path(dir, class, number);
     // No probe as elsewhere: tasks on two hosts may have the same process id.
