@@ -246,6 +246,11 @@ fn registry() -> Registry {
     registry.implementation(Implementation::cpu("double", "picky", "a toy", |_, _, _| {
         Err(PrepareError::Unsupported("the moon is not full".into()))
     }));
+    registry.implementation(Implementation::cpu("double", "stuck", "a toy", |_, _, _| {
+        loop {
+            std::thread::park();
+        }
+    }));
     registry.implementation(Implementation::cpu("double", "broken", "a toy", |_, _, _| panic!("no luck")));
     registry.implementation(Implementation::cpu("double", "leaver", "a toy", |_, _, _| std::process::exit(0)));
     registry
@@ -318,6 +323,15 @@ fn verdicts_and_exit_codes() {
         ("wrong", &[], 5, &["no verdict: the candidate answers wrong"]),
         ("picky", &[], 6, &["no verdict: the candidate cannot run here: the moon is not full"]),
         ("broken", &[], 1, &["no verdict: the candidate failed: it panicked in prepare: no luck"]),
+        (
+            "stuck",
+            &["--time", "2s"],
+            1,
+            &[
+                "no verdict: the candidate failed: it did not answer within ",
+                " while getting ready (inputs, preparation,",
+            ],
+        ),
     ] {
         let ran = compare(candidate, more);
         assert_eq!(ran.code, Some(code), "{candidate} {more:?}: {}{}", ran.stdout, ran.stderr);

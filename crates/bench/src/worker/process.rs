@@ -123,6 +123,8 @@ pub struct Worker {
     /// Its process group; `None` once killed.
     group: Option<i32>,
     questions: Option<ChildStdin>,
+    /// What it does for the last question.
+    step: &'static str,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
     heard: Vec<u8>,
@@ -143,7 +145,8 @@ impl Worker {
             (questions @ Some(_), Some(answers), errors) => {
                 let group = i32::try_from(child.id()).ok();
                 group.into_iter().for_each(guard::watch);
-                Ok(Self { child, group, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
+                let (step, heard, last_words) = ("starting", Vec::new(), Vec::new());
+                Ok(Self { child, group, questions, step, answers, errors, heard, last_words })
             }
             _ => {
                 let _ = child.kill();
@@ -163,6 +166,7 @@ impl Worker {
     /// # Errors
     /// If the worker is gone.
     pub fn put(&mut self, ask: &Ask) -> Result<(), Lost> {
+        self.step = ask.step();
         let line = match serde_json::to_string(ask) {
             Ok(line) => line + "\n",
             Err(error) => return Err(Lost::Broken(format!("the question cannot be written: {error}"))),
@@ -193,8 +197,10 @@ impl Worker {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.kill();
-                let words = self.stderr_suffix();
-                return Err(Lost::Broken(format!("it did not answer within {} and was killed{words}", seconds(limit))));
+                let (step, limit, words) = (self.step, seconds(limit), self.stderr_suffix());
+                return Err(Lost::Broken(format!(
+                    "it did not answer within {limit} while {step} and was killed{words}"
+                )));
             }
             let readable = match self.wait_readable(left.min(GLANCE)) {
                 Ok(readable) => readable,

@@ -64,6 +64,21 @@ pub struct Pose {
     pub allowed: Option<Allowed>,
 }
 
+impl Ask {
+    /// What a worker does for the question, in words that follow "while".
+    pub(super) fn step(&self) -> &'static str {
+        match self {
+            Ask::Open(_) => "getting ready (inputs, preparation, first run, check, warm-up)",
+            Ask::Slot { .. } | Ask::Shape { .. } => "taking a slot",
+            Ask::Turn { .. } => "running untimed between slots",
+            Ask::Again => "checking its answer after the slots",
+            Ask::Pose(_) => "computing inputs, reference and hard sets",
+            Ask::Check { .. } => "running it and checking its answers",
+            Ask::Close => "ending",
+        }
+    }
+}
+
 /// What a worker prepares, and how.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Open {
