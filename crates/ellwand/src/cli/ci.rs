@@ -6,6 +6,7 @@ use ellwand_bench::compare::Call;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
+use super::args::FailOn;
 use super::budgets::{State, Verdict};
 use super::rows::{Row, Said, bounded};
 use super::verdict;
@@ -19,6 +20,17 @@ enum Grade {
     Broken,
     /// A budget that fits nothing.
     Idle,
+}
+
+impl Grade {
+    /// The grade that agrees with the exit code: `--fail-on` decides whether what is open or bad fails.
+    fn by(self, fail_on: FailOn) -> Self {
+        match (self, fail_on) {
+            (Grade::Open, FailOn::Undecided) => Grade::Bad,
+            (Grade::Bad, FailOn::Never) => Grade::Open,
+            (grade, _) => grade,
+        }
+    }
 }
 
 /// One thing that was judged.
@@ -91,8 +103,8 @@ impl Case {
         }
     }
 
-    /// As a workflow command of GitHub: `::error::` for what is bad or broke, `::warning::` where nothing is shown,
-    /// `::notice::` otherwise.
+    /// As a workflow command of GitHub: `::error::` for what fails the command, `::warning::` for what does not and is not
+    /// good either, `::notice::` otherwise.
     pub(super) fn annotate(&self, out: &mut dyn Write) -> io::Result<()> {
         let level = match self.grade {
             Grade::Good | Grade::Idle => "notice",
@@ -103,6 +115,12 @@ impl Case {
         let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
         let title = escape(&self.class).replace(':', "%3A").replace(',', "%2C");
         writeln!(out, "::{level} title={title}::{}", escape(&self.line))
+    }
+
+    /// The case as it is with `--fail-on`. Where nothing was measured at all, the command fails whatever that is.
+    fn by(self, fail_on: FailOn, nothing: bool) -> Self {
+        let grade = if nothing && self.grade == Grade::Open { Grade::Broken } else { self.grade.by(fail_on) };
+        Self { grade, ..self }
     }
 
     fn is_good(&self) -> bool {
@@ -137,18 +155,21 @@ pub(super) fn of_interrupted(compared: usize, planned: usize) -> Option<Case> {
 }
 
 /// Comparisons, then budgets.
-pub(super) fn of_rows(rows: &[Row], budgets: &[Verdict], rope: f64) -> Vec<Case> {
+pub(super) fn of_rows(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn) -> Vec<Case> {
+    let nothing = rows.iter().all(|row| row.result.is_err());
     let rows = rows.iter().map(|row| Case::of_row(row, rope));
-    rows.chain(budgets.iter().map(Case::of_budget)).collect()
+    rows.chain(budgets.iter().map(Case::of_budget)).map(|case| case.by(fail_on, nothing)).collect()
 }
 
 /// What `run` measured, then budgets.
-fn of_run(measurements: &[Measurement], budgets: &[Verdict]) -> Vec<Case> {
+fn of_run(measurements: &[Measurement], budgets: &[Verdict], fail_on: FailOn) -> Vec<Case> {
+    let nothing = !measurements.iter().any(|one| one.outcome.is_measured());
     let measured = measurements.iter().map(Case::of_measurement);
-    measured.chain(budgets.iter().map(Case::of_budget)).collect()
+    measured.chain(budgets.iter().map(Case::of_budget)).map(|case| case.by(fail_on, nothing)).collect()
 }
 
-/// One test case each: a failure for what is bad, skipped where nothing is shown, an error for what broke.
+/// One test case each: a failure for what fails the command, skipped for what does not and is not good either, an error
+/// for what broke.
 pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io::Result<()> {
     let count = |grade: Grade| cases.iter().filter(|case| case.grade == grade).count();
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
@@ -184,11 +205,11 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
 pub(super) fn write_github(
     rows: &[Row],
     budgets: &[Verdict],
-    rope: f64,
+    (rope, fail_on): (f64, FailOn),
     planned: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let cases = of_rows(rows, budgets, rope);
+    let cases = of_rows(rows, budgets, rope, fail_on);
     let shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
     shown.map(|(_, case)| case).chain(&of_interrupted(rows.len(), planned)).try_for_each(|case| case.annotate(out))
 }
@@ -197,10 +218,11 @@ pub(super) fn write_github(
 pub(super) fn write_run_junit(
     all: &[Measurement],
     budgets: &[Verdict],
+    fail_on: FailOn,
     cut: Option<[usize; 2]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut cases = of_run(all, budgets);
+    let mut cases = of_run(all, budgets, fail_on);
     cases.extend(cut.map(of_interrupted_run));
     write_suite("ellwand run", &cases, out)
 }
@@ -210,10 +232,11 @@ pub(super) fn write_run_junit(
 pub(super) fn write_run_github(
     all: &[Measurement],
     budgets: &[Verdict],
+    fail_on: FailOn,
     cut: Option<[usize; 2]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let cases = of_run(all, budgets);
+    let cases = of_run(all, budgets, fail_on);
     let good = cases.iter().filter(|case| case.is_good()).count();
     let judged = cases.iter().filter(|case| case.grade != Grade::Idle).count();
     let so_far = if cut.is_some() { " so far" } else { "" };
@@ -265,22 +288,58 @@ mod tests {
 
     #[test]
     fn hostile_text_stays_inside_its_place() {
-        let text =
-            written(|rows, out| write_suite("x", &of_rows(rows, &[], 0.01), out), broken("<b> & \"q\"\nnext\u{1b}[0m"));
+        let text = written(
+            |rows, out| write_suite("x", &of_rows(rows, &[], 0.01, FailOn::Slower), out),
+            broken("<b> & \"q\"\nnext\u{1b}[0m"),
+        );
         assert!(text.contains("&lt;b&gt; &amp; &quot;q&quot;&#10;next[0m"), "{text}");
         assert!(text.contains(r#"tests="1" failures="0" errors="1" skipped="0""#), "{text}");
-        let text = written(|rows, out| write_github(rows, &[], 0.01, 1, out), broken("50 %\n::warning::fake"));
+        let text = written(
+            |rows, out| write_github(rows, &[], (0.01, FailOn::Slower), 1, out),
+            broken("50 %\n::warning::fake"),
+        );
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.starts_with("::error title=w/n=1%2Cm=2::") && text.contains("50 %25%0A::warning"), "{text}");
     }
 
     #[test]
+    fn what_is_written_fails_where_the_exit_code_does() {
+        use crate::cli::exit::Exit;
+        use crate::cli::rows::{exit, samples::row};
+        let unsupported = || Row {
+            result: Err(("the candidate", Outcome::Unsupported { why: "no such device".into() })),
+            ..broken("")
+        };
+        let slower = || row(Call::As(Difference::Slower), 500.0);
+        let undecided = || row(Call::As(Difference::Undecided { blocks_needed: None }), 0.0);
+        let same = || row(Call::As(Difference::Same), 0.0);
+        for fail_on in [FailOn::Slower, FailOn::Undecided, FailOn::Never] {
+            for rows in [
+                vec![same(), slower()],
+                vec![same(), undecided()],
+                vec![same(), unsupported()],
+                vec![unsupported()],
+                vec![same(), broken("x")],
+                vec![same()],
+            ] {
+                let fails = exit(&rows, &[], 0.01, fail_on) != Exit::Ok;
+                let [mut junit, mut github] = [Vec::new(), Vec::new()];
+                write_suite("x", &of_rows(&rows, &[], 0.01, fail_on), &mut junit).unwrap();
+                write_github(&rows, &[], (0.01, fail_on), rows.len(), &mut github).unwrap();
+                let [junit, github] = [junit, github].map(|text| String::from_utf8(text).unwrap());
+                let red = junit.contains("<failure ") || junit.contains("<error ");
+                assert_eq!((red, github.contains("::error ")), (fails, fails), "{junit}{github}");
+            }
+        }
+    }
+
+    #[test]
     fn what_was_interrupted_is_an_error() {
-        let text = written(|rows, out| write_github(rows, &[], 0.01, 3, out), broken("x"));
+        let text = written(|rows, out| write_github(rows, &[], (0.01, FailOn::Slower), 3, out), broken("x"));
         assert!(text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared\n"), "{text}");
         let mut out = Vec::new();
-        write_run_junit(&[], &[], Some([12, 64]), &mut out).unwrap();
-        write_run_github(&[], &[], Some([12, 64]), &mut out).unwrap();
+        write_run_junit(&[], &[], FailOn::Budget, Some([12, 64]), &mut out).unwrap();
+        write_run_github(&[], &[], FailOn::Budget, Some([12, 64]), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.contains(r#"tests="1" failures="0" errors="1""#)

@@ -262,11 +262,11 @@ fn print(
     output::result(|out| match args.format {
         Form::Json => verdict::write_json(rows, judged, rope, out),
         Form::Junit => {
-            let mut cases = ci::of_rows(rows, &gated, rope);
+            let mut cases = ci::of_rows(rows, &gated, rope, args.fail_on);
             cases.extend(ci::of_interrupted(rows.len(), planned));
             ci::write_suite("ellwand compare", &cases, out)
         }
-        Form::Github => ci::write_github(rows, &gated, rope, planned, out),
+        Form::Github => ci::write_github(rows, &gated, (rope, args.fail_on), planned, out),
         Form::Table => output::prose(out, |out| verdict::write_budgets(judged, out)),
     })
 }

@@ -253,8 +253,12 @@ fn finish(
     let options = report::options(&args.reports);
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     let print = |record: &Record| match args.format {
-        RunFormat::Junit => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, cut, out)),
-        RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, cut, out)),
+        RunFormat::Junit => {
+            output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, args.fail_on, cut, out))
+        }
+        RunFormat::Github => {
+            output::result(|out| ci::write_run_github(&record.measurements, &verdicts, args.fail_on, cut, out))
+        }
         RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(record), file_of(args)),
     };
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
