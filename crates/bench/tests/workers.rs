@@ -258,7 +258,7 @@ fn whatever_a_worker_does_becomes_a_row() {
         ("aborts", "failed", &["signal 6 (SIGABRT)"]),
         ("exits", "failed", &["exited with code 3", "its last words: I have had enough"]),
         ("killed", "failed", &["signal 9", "out of memory"]),
-        ("hangs", "failed", &["did not answer within", "while taking a slot", "was killed"]),
+        ("hangs", "failed", &["did not answer within", "while running untimed", "was killed"]),
         ("prints", "failed", &["hello from the kernel", "must not print"]),
         ("floods", "failed", &["SIGABRT", "complaint 99999"]),
     ] {
