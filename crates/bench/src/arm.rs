@@ -2,8 +2,8 @@
 //! spans.
 //!
 //! This module alone upholds two invariants. Nothing is timed before its answer has been checked, and the answer is
-//! checked again afterwards, with the outputs poisoned in between. Only `run` and `sync` lie between two clock readings
-//! ([`sample::slot`]).
+//! checked again afterwards, with the outputs poisoned in between. Only `run_times` and `sync` lie between two clock
+//! readings ([`sample::slot`]).
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -186,7 +186,7 @@ impl<'a> Arm<'a> {
         let head = self.slot.lead.min(self.prepared.most_iterations().saturating_sub(1));
         let _ = guarded("run", || {
             self.prepared.load(head + 1);
-            (0..head).for_each(|_| self.prepared.run());
+            self.prepared.run_times(head);
             self.prepared.sync()
         });
         let _ = check::cooled(self.device, self.slot.caches());

@@ -22,8 +22,8 @@ pub struct SlotTiming {
     pub parts_ns: Vec<u64>,
 }
 
-/// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run` and `sync` lie
-/// between the clock readings.
+/// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run_times` and
+/// `sync` lie between the clock readings.
 ///
 /// # Errors
 /// If the work fails on its device.
@@ -39,7 +39,7 @@ pub fn slot(
     while head > most.saturating_sub(shape.iterations) {
         let now = head.min(most);
         prepared.load(now);
-        (0..now).for_each(|_| prepared.run());
+        prepared.run_times(now);
         prepared.sync()?;
         head -= now;
     }
@@ -49,7 +49,7 @@ pub fn slot(
     let each = shape.iterations / shape.parts.max(1);
     let mut synced = Ok(());
     let mut part = |part: Part| {
-        (0..if part == Part::Head { head } else { each }).for_each(|_| prepared.run());
+        prepared.run_times(if part == Part::Head { head } else { each });
         let done = if part == Part::Head && head == 0 { Ok(()) } else { prepared.sync() };
         if synced.is_ok() {
             synced = done;
@@ -199,15 +199,11 @@ impl Slot {
 }
 
 /// An implementation that does nothing, to measure the overhead of the instrument.
-#[derive(Debug, Default)]
-struct Nothing {
-    calls: u64,
-}
+#[derive(Debug)]
+struct Nothing;
 
 impl Prepared for Nothing {
-    fn run(&mut self) {
-        self.calls = std::hint::black_box(self.calls.wrapping_add(1));
-    }
+    fn run(&mut self) {}
     fn poison(&mut self, _: ellwand_core::Poison) {}
     fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
         Ok(ellwand_core::Tensors::new())
@@ -219,7 +215,7 @@ impl Prepared for Nothing {
 /// # Errors
 /// If the device fails.
 pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, DeviceError> {
-    let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
+    let mut nothing: Box<dyn Prepared> = Box::new(Nothing);
     let effort = SlotNeeds { warm_up_ns: 0, ..SlotNeeds::of(settings) };
     let found = calibrate::shape(device, Parallelism::Single, nothing.as_mut(), effort)?;
     let mut costs = Vec::new();
@@ -271,6 +267,34 @@ mod tests {
             let taken = slot(&crate::Cpu::default(), CpuScope::Thread, &mut counted, shape).unwrap();
             assert_eq!((counted.loaded, counted.left, taken.parts_ns.len()), (loaded, 0, 4), "{most}");
         }
+    }
+
+    /// Refuses a call for each iteration, and logs how many were asked for at once.
+    struct Repeated(Vec<u64>);
+
+    impl Prepared for Repeated {
+        fn run(&mut self) {
+            panic!("a slot pays a dynamic call for each iteration");
+        }
+        fn run_times(&mut self, times: u64) {
+            self.0.push(times);
+        }
+        fn poison(&mut self, _: ellwand_core::Poison) {}
+        fn output(&mut self) -> Result<ellwand_core::Tensors, DeviceError> {
+            Ok(ellwand_core::Tensors::new())
+        }
+    }
+
+    #[test]
+    fn a_part_is_one_call_of_the_implementation() {
+        let shape = Slot { lead: 7, ..Slot::whole(20, 2000).cut(Some(500)) };
+        let mut repeated = Repeated(Vec::new());
+        slot(&crate::Cpu::default(), CpuScope::Thread, &mut repeated, shape).unwrap();
+        assert_eq!(repeated.0, [7, 5, 5, 5, 5]);
+        repeated.0.clear();
+        let steps = crate::settle::Steps { iterations: 3, count: 4 };
+        crate::settle::turn(&crate::Cpu::default(), CpuScope::Thread, &mut repeated, steps).unwrap();
+        assert_eq!(repeated.0, [3; 4]);
     }
 
     #[test]

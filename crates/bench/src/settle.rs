@@ -104,7 +104,7 @@ pub(crate) fn turn(
             if part == Part::Head {
                 return;
             }
-            (0..steps.iterations).for_each(|_| prepared.run());
+            prepared.run_times(steps.iterations);
             let done = prepared.sync();
             if synced.is_ok() {
                 synced = done;

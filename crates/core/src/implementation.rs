@@ -1,6 +1,7 @@
 //! Implementations: one way of computing a workload, stored as a row of a table.
 
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -120,8 +121,16 @@ pub trait Prepared {
         u64::MAX
     }
 
-    /// Computes the outputs once; may enqueue work on a device. Only this and `sync` are timed.
+    /// Computes the outputs once; may enqueue work on a device. Only this, `run_times` and `sync` are timed.
     fn run(&mut self);
+
+    /// Computes the outputs `times` times, so that one dynamic call times many iterations. The optimiser must not merge
+    /// them: it sees the outputs read and the inputs changed between two runs.
+    fn run_times(&mut self, times: u64) {
+        for _ in 0..times {
+            black_box(&mut *self).run();
+        }
+    }
 
     /// Waits until all enqueued work has finished.
     ///

@@ -150,6 +150,42 @@ fn every_iteration_gets_the_input_unspoiled() {
 }
 
 #[test]
+fn every_iteration_of_a_slot_calls_the_function_and_the_last_answer_is_judged() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = || {
+        let calls = Arc::clone(&calls);
+        move || calls.fetch_add(1, SeqCst) + 1
+    };
+    let (borrow, own, fill) = (counted(), counted(), counted());
+    let mut registry = ellwand::devices();
+    suite("sort")
+        .axis(Axis::int("n", "", 0, 100, 50))
+        .input(|_, _| ())
+        .implementation("borrow", move |()| borrow())
+        .implementation_owned("own", move |()| own())
+        .implementation_into("fill", move |(), last| *last = fill())
+        .output(|()| 0)
+        .register(&mut registry);
+    let inputs = registry.find("sort").unwrap().inputs(&case(), 7).unwrap();
+    for implementation in registry.implementations("sort") {
+        calls.store(0, SeqCst);
+        let mut made = (implementation.prepare)(&case(), &inputs, registry.devices()[0].as_ref()).unwrap();
+        made.load(12);
+        for times in [7, 0, 5] {
+            made.run_times(times);
+        }
+        assert_eq!(calls.load(SeqCst), 12, "{}", implementation.name);
+        let once = made.output().unwrap().digest();
+        calls.store(11, SeqCst);
+        made.run();
+        assert_eq!(made.output().unwrap().digest(), once, "{}", implementation.name);
+        calls.store(1, SeqCst);
+        made.run();
+        assert_ne!(made.output().unwrap().digest(), once, "{}", implementation.name);
+    }
+}
+
+#[test]
 fn copies_are_made_outside_the_timed_runs() {
     struct Counted(Arc<AtomicU64>);
     impl Clone for Counted {

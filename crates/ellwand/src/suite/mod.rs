@@ -18,8 +18,10 @@ mod ready;
 mod task;
 
 use std::fmt::Debug;
+use std::hint::black_box;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::vec::Drain;
 
 use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
 use rand_chacha::ChaCha8Rng;
@@ -29,9 +31,15 @@ use task::{Shared, Task};
 
 /// What an input is made of: a parameter point and the random numbers of its seed.
 type Make<I> = dyn Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync;
-type Borrow<I, O> = dyn Fn(&I) -> O + Send + Sync;
-type Own<I, O> = dyn Fn(I) -> O + Send + Sync;
-type Fill<I, O> = dyn Fn(&I, &mut O) + Send + Sync;
+/// The buffer that a [`Fill`] writes into, for an input.
+type Buffer<I, O> = dyn Fn(&I) -> O + Send + Sync;
+// The three kinds of implementations hold the loop over their iterations, so that it knows the user's function by its type.
+/// Runs as often as asked and returns the last answer.
+type Borrow<I, O> = dyn Fn(&I, u64) -> Option<O> + Send + Sync;
+/// Uses all inputs up and adds an answer for each.
+type Own<I, O> = dyn Fn(Drain<'_, I>, &mut Vec<O>) + Send + Sync;
+/// Writes into the same buffer as often as asked.
+type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
@@ -126,18 +134,48 @@ enum Way<I, O> {
     Borrow(Arc<Borrow<I, O>>),
     Own(Arc<Own<I, O>>),
     /// Into an output that the second closure makes.
-    Fill(Arc<Fill<I, O>>, Option<Arc<Borrow<I, O>>>),
+    Fill(Arc<Fill<I, O>>, Option<Arc<Buffer<I, O>>>),
 }
 
 impl<I: Clone, O> Way<I, O> {
+    fn borrow(run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
+        Way::Borrow(Arc::new(move |input, times| {
+            let mut last = None;
+            for _ in 0..times {
+                last = Some(black_box(run(black_box(input))));
+            }
+            last
+        }))
+    }
+
+    fn own(run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
+        Way::Own(Arc::new(move |inputs, answers| {
+            answers.extend(inputs.map(|input| black_box(run(black_box(input)))));
+        }))
+    }
+
+    /// The buffer is known when the suite is complete.
+    fn fill(run: impl Fn(&I, &mut O) + Send + Sync + 'static) -> Self {
+        let run = move |input: &I, buffer: &mut O, times| {
+            for _ in 0..times {
+                run(black_box(input), black_box(&mut *buffer));
+            }
+        };
+        Way::Fill(Arc::new(run), None)
+    }
+
     /// The output of one run.
     fn once(&self, input: &I) -> Option<O> {
         match self {
-            Way::Borrow(run) => Some(run(input)),
-            Way::Own(run) => Some(run(input.clone())),
+            Way::Borrow(run) => run(input, 1),
+            Way::Own(run) => {
+                let mut answers = Vec::new();
+                run(vec![input.clone()].drain(..), &mut answers);
+                answers.pop()
+            }
             Way::Fill(run, make) => {
                 let mut output = make.as_ref()?(input);
-                run(input, &mut output);
+                run(input, &mut output, 1);
                 Some(output)
             }
         }
@@ -174,10 +212,10 @@ pub struct Suite<I, O> {
     /// Said of an implementation before there was one.
     early: Option<&'static str>,
     baseline: Option<String>,
-    reference: Option<Arc<Borrow<I, O>>>,
+    reference: Option<Way<I, O>>,
     judge: Option<Arc<Judge<O>>>,
     work: Option<Arc<Required>>,
-    output: Option<Arc<Borrow<I, O>>>,
+    output: Option<Arc<Buffer<I, O>>>,
 }
 
 impl<I, O> Suite<I, O>
@@ -189,21 +227,21 @@ where
     /// before belongs to its time.
     #[must_use]
     pub fn implementation(self, name: &str, run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
-        self.add(name, Way::Borrow(Arc::new(run)))
+        self.add(name, Way::borrow(run))
     }
 
     /// An implementation that uses its input up. Each iteration gets a copy made before the clock starts, and what it
     /// returns is dropped after the clock has stopped.
     #[must_use]
     pub fn implementation_owned(self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
-        self.add(name, Way::Own(Arc::new(run)))
+        self.add(name, Way::own(run))
     }
 
     /// An implementation that writes into the caller's buffer, which [`Suite::output`] makes once, before the clock starts.
     /// The buffer keeps what the iteration before wrote, as a caller's would.
     #[must_use]
     pub fn implementation_into(self, name: &str, run: impl Fn(&I, &mut O) + Send + Sync + 'static) -> Self {
-        self.add(name, Way::Fill(Arc::new(run), None))
+        self.add(name, Way::fill(run))
     }
 
     /// The buffer that [`Suite::implementation_into`] writes into, for an input.
@@ -249,7 +287,7 @@ where
     /// The answer that counts, computed in an obvious way; the baseline's answer unless given.
     #[must_use]
     pub fn reference(mut self, reference: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
-        self.reference = Some(Arc::new(reference));
+        self.reference = Some(Way::borrow(reference));
         self
     }
 
@@ -282,10 +320,8 @@ where
         }
         let baseline =
             self.baseline.clone().or_else(|| self.ways.first().map(|first| first.name.clone())).unwrap_or_default();
-        let reference = self
-            .reference
-            .map(Way::Borrow)
-            .or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
+        let reference =
+            self.reference.or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
         let shared = Arc::new(Shared::new(self.make, reference, self.judge));
         for Entry { name: way_name, way, about, many } in self.ways {
             let (shared, work) = (Arc::clone(&shared), self.work.clone());

@@ -1,13 +1,12 @@
 //! Closures made ready for one case.
 
 use std::fmt::Debug;
-use std::hint::black_box;
 use std::sync::Arc;
 
 use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
 use super::task::Shared;
-use super::{Borrow, Fill, Own};
+use super::{Borrow, Buffer, Fill, Own};
 
 /// The answer of the last run, or what stands for it once the judge has it.
 enum Last<O> {
@@ -46,7 +45,12 @@ impl<I, O> Borrowing<I, O> {
 
 impl<I: Clone, O: PartialEq + Debug> Prepared for Borrowing<I, O> {
     fn run(&mut self) {
-        self.last = Last::Answer(black_box((self.run)(black_box(&self.input))));
+        self.run_times(1);
+    }
+    fn run_times(&mut self, times: u64) {
+        if let Some(answer) = (self.run)(&self.input, times) {
+            self.last = Last::Answer(answer);
+        }
     }
     fn poison(&mut self, _: Poison) {
         self.last = Last::Nothing;
@@ -60,7 +64,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Borrowing<I, O> {
 pub(super) struct Filling<I, O> {
     shared: Arc<Shared<I, O>>,
     run: Arc<Fill<I, O>>,
-    make: Arc<Borrow<I, O>>,
+    make: Arc<Buffer<I, O>>,
     input: I,
     buffer: O,
     /// Whether the buffer holds an answer that nobody has asked for yet.
@@ -69,7 +73,7 @@ pub(super) struct Filling<I, O> {
 }
 
 impl<I, O> Filling<I, O> {
-    pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Fill<I, O>>, make: Arc<Borrow<I, O>>, input: I) -> Self {
+    pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Fill<I, O>>, make: Arc<Buffer<I, O>>, input: I) -> Self {
         let buffer = make(&input);
         Self { shared, run, make, input, buffer, written: false, last: Last::Nothing }
     }
@@ -77,8 +81,11 @@ impl<I, O> Filling<I, O> {
 
 impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
     fn run(&mut self) {
-        (self.run)(black_box(&self.input), black_box(&mut self.buffer));
-        self.written = true;
+        self.run_times(1);
+    }
+    fn run_times(&mut self, times: u64) {
+        (self.run)(&self.input, &mut self.buffer, times);
+        self.written |= times > 0;
     }
     fn poison(&mut self, _: Poison) {
         self.buffer = (self.make)(&self.input);
@@ -123,9 +130,15 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
         self.most
     }
     fn run(&mut self) {
-        // Runs outside a slot (first, rousing) are not loaded for; only they can find the store empty.
-        let input = self.fresh.pop().unwrap_or_else(|| self.input.clone());
-        self.answers.push(black_box((self.run)(black_box(input))));
+        self.run_times(1);
+    }
+    fn run_times(&mut self, times: u64) {
+        let times = usize::try_from(times).unwrap_or(usize::MAX);
+        // Runs outside a slot (first, rousing) are not loaded for; only they can find too few.
+        while self.fresh.len() < times {
+            self.fresh.push(self.input.clone());
+        }
+        (self.run)(self.fresh.drain(self.fresh.len() - times..), &mut self.answers);
     }
     fn poison(&mut self, _: Poison) {
         self.answers.clear();
