@@ -30,7 +30,7 @@ mod settling;
 mod shard;
 mod spans;
 
-pub use basis::{Basis, LONG_RUN_S};
+pub use basis::{Basis, LONG_RUN_S, LONG_S};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Centre, Comparison, Ended, Spending, Stakes};
 pub use read::{Record, RecordError, line, parse};

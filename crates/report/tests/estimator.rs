@@ -188,6 +188,30 @@ fn times_of_a_busy_machine_are_bounds() {
 }
 
 #[test]
+fn a_speed_up_of_two_clocks_says_what_it_is_on_one() {
+    let warned = |share: f64, seconds: f64, basis| {
+        // The baseline got this share of a processor.
+        let mut base = beside_others(timed("reference", 20e-3), share);
+        base.basis = Some(Basis::Cpu);
+        let mut own = timed("simd", seconds);
+        own.basis = Some(basis);
+        let report = report_of(&[base, own]);
+        let simd = row(&report, "simd");
+        let said: Vec<String> = simd.warnings.iter().filter(|text| text.contains("CPU time of")).cloned().collect();
+        (simd.speedup.ratio.unwrap(), said)
+    };
+    let (ratio, said) = warned(0.5, 5e-3, Basis::Fastest);
+    assert!((ratio / 2.0 - 1.0).abs() < 0.1, "{ratio}: of the printed times");
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("CPU time of reference and the elapsed time of simd"), "{said:?}");
+    let elapsed: f64 = said[0].rsplit(' ').next().unwrap().trim_end_matches('x').parse().unwrap();
+    assert!((elapsed / 4.0 - 1.0).abs() < 0.1, "{said:?}");
+    assert!(warned(0.99, 5e-3, Basis::Fastest).1.is_empty(), "no program lengthened the time");
+    assert!(warned(0.5, 5e-3, Basis::Cpu).1.is_empty(), "one clock");
+    assert!(warned(0.5, 5e-6, Basis::Fastest).1.is_empty(), "parts of a short slot miss other programs");
+}
+
+#[test]
 fn exponents_leave_out_what_other_programs_disturbed() {
     let of = |disturbed: bool| {
         let all: Vec<Measurement> = [100_i64, 1000, 10_000, 100_000]

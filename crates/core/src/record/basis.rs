@@ -8,7 +8,7 @@ use crate::stats::{mean_interval, median};
 
 /// Seconds per iteration from which nearly every slot meets a context switch. From here on CPU time is steadier than
 /// elapsed time, if it accounts for the time that passed.
-const LONG_S: f64 = 1e-3;
+pub const LONG_S: f64 = 1e-3;
 /// Seconds per iteration from which a block has few slots, so that its shortest one is steadier than their median.
 pub const LONG_RUN_S: f64 = 5e-3;
 /// Share of the elapsed time that may pass without explanation before CPU time is no longer used.

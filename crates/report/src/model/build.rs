@@ -258,6 +258,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
             .iter()
             .map(|warning| crate::units::clean(warning))
             .chain(speedup::remark(&speedup, m, peers))
+            .chain(speedup::two_clocks(&speedup, m, peers))
             .chain(partly_compared(m))
             .collect(),
         speedup,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ellwand_core::record::Sample;
+use ellwand_core::record::{Basis, LONG_S, Sample};
 use ellwand_core::stats::{mean_interval, median, median_interval};
 use ellwand_core::{Environment, Measurement};
 use serde::Serialize;
@@ -88,10 +88,7 @@ impl Speedup {
 /// The speed-up of `own` over the implementation `baseline` among `peers`, the measurements of the same case in the
 /// same run.
 pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str, environment: &Environment) -> Speedup {
-    let named = || peers.iter().filter(|peer| peer.implementation == baseline);
-    // If the baseline ran on several devices, prefer the device of the row.
-    let base = named().find(|peer| peer.device == own.device).or_else(|| named().next());
-    let Some(base) = base else {
+    let Some(base) = base_of(own, peers, baseline) else {
         return Speedup::without(baseline, format!("{baseline} was not measured at this case"));
     };
     if !own.outcome.is_measured() {
@@ -100,7 +97,7 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str,
     if !base.outcome.is_measured() {
         return Speedup::without(baseline, format!("{baseline} is {} at this case", base.outcome.word()));
     }
-    for (measurement, name) in [(own, own.implementation.as_str()), (*base, baseline)] {
+    for (measurement, name) in [(own, own.implementation.as_str()), (base, baseline)] {
         if measurement.below_resolution() {
             return Speedup::without(baseline, format!("the time of {name} is below timer resolution"));
         }
@@ -128,6 +125,12 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str,
             }
         }
     }
+}
+
+/// The measurement of the baseline; if it ran on several devices, preferably that on the device of the row.
+fn base_of<'a>(own: &Measurement, peers: &[&'a Measurement], baseline: &str) -> Option<&'a Measurement> {
+    let named = || peers.iter().copied().filter(|peer| peer.implementation == baseline);
+    named().find(|peer| peer.device == own.device).or_else(|| named().next())
 }
 
 /// A 95 % interval of the ratio of times, base over own. With several processes it is Student's interval for the mean
@@ -165,6 +168,30 @@ pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement
     let why = speedup.unavailable.as_ref()?;
     let separate = peers.iter().any(|peer| separate_commands(own, peer).is_some_and(|reason| reason == *why));
     separate.then(|| format!("no speed-up: {why}; measure both with one command"))
+}
+
+/// Difference from which the ratio of the elapsed times is printed next to that of the reported times.
+const OTHER: f64 = 1.05;
+
+/// The speed-up in the time that both rows have, if one row reports CPU time and the other elapsed time and that makes a
+/// difference. The fastest parts of short slots miss what other programs do, as CPU time does.
+pub(super) fn two_clocks(speedup: &Speedup, own: &Measurement, peers: &[&Measurement]) -> Option<String> {
+    let ratio = speedup.ratio?;
+    let base = base_of(own, peers, &speedup.baseline)?;
+    let is_cpu = |m: &Measurement| m.basis.is_some_and(Basis::is_cpu);
+    let elapsed = |m: &Measurement| median(&m.samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
+    let (base_s, own_s) = (elapsed(base)?, elapsed(own)?);
+    let differ = (base_s / own_s).max(ratio) >= OTHER * (base_s / own_s).min(ratio);
+    let long = if is_cpu(own) { base_s } else { own_s } >= LONG_S;
+    (is_cpu(base) != is_cpu(own) && long && differ).then(|| {
+        let (other, row) = (crate::units::clean(&base.implementation), crate::units::clean(&own.implementation));
+        let (on_cpu, waits) = if is_cpu(own) { (&row, &other) } else { (&other, &row) };
+        format!(
+            "its speed-up is of the CPU time of {on_cpu} and the elapsed time of {waits}; in elapsed time of both, which \
+             other programs lengthened, it is {}",
+            crate::units::ratio(base_s / own_s)
+        )
+    })
 }
 
 /// Ratios of times, base over own, of the rounds that both were sampled in.
