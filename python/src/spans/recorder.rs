@@ -119,7 +119,7 @@ pub(super) fn forked() {
 }
 
 /// File and line of the Python code that calls.
-fn caller(py: Python<'_>) -> PyResult<(String, u32)> {
+pub(super) fn caller(py: Python<'_>) -> PyResult<(String, u32)> {
     let frame = py.import("sys")?.call_method0("_getframe")?;
     let file = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
     Ok((file, frame.getattr("f_lineno")?.extract().unwrap_or(0)))
@@ -192,9 +192,20 @@ impl Recorder {
         args: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        if let Some(device) = device
-            && device.to_cow()? != "cpu"
-        {
+        let device = match device {
+            Some(device) if device.to_cow()? != "cpu" => Some(device),
+            _ => None,
+        };
+        if !this.shared.is_enabled() && (device.is_some() || args.is_some()) {
+            let args = args.map_or_else(|| Ok(PyDict::new(py)), |args| args.copy())?;
+            if let Some(device) = device {
+                args.set_item("device", device)?;
+                args.set_item("backend", "")?;
+            }
+            let region = Region::off(this.shared.clone(), operation.clone().unbind(), args.unbind());
+            return Ok(Bound::new(py, region)?.into_any());
+        }
+        if let Some(device) = device {
             let args = args.cloned().unwrap_or_else(|| PyDict::new(py));
             return slf.call_method1("_on_device", (operation, device, args));
         }
@@ -285,7 +296,7 @@ impl Recorder {
         extra: Option<Extra>,
     ) -> PyResult<Bound<'py, Region>> {
         let site = host::site(&operation.to_cow()?, &file, line);
-        Bound::new(operation.py(), Region::new(self.shared.clone(), site, extra))
+        Bound::new(operation.py(), Region::new(operation.py(), self.shared.clone(), site, extra))
     }
 }
 

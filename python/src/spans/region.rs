@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use ellwand::profile::{Counters, Guard, Site, Value, host};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 use super::open;
-use super::recorder::Shared;
+use super::recorder::{Shared, caller};
 use super::tasks::Cause;
 
 /// Work and arguments that every span of a region carries.
@@ -66,13 +67,36 @@ pub(super) fn failed(guard: &Guard, kind: &Bound<'_, PyAny>) {
 #[pyclass(frozen, weakref, module = "ellwand._native")]
 pub(crate) struct Region {
     shared: Arc<Shared>,
+    known: PyOnceLock<Known>,
+    /// Name and arguments of a region that was made while its profiler was off: their text is made by the first span.
+    later: Option<(Py<PyString>, Py<PyDict>)>,
+}
+
+/// Where a region is, and what its spans carry.
+struct Known {
     site: &'static Site,
     extra: Option<Extra>,
 }
 
 impl Region {
-    pub(super) fn new(shared: Arc<Shared>, site: &'static Site, extra: Option<Extra>) -> Self {
-        Self { shared, site, extra }
+    pub(super) fn new(py: Python<'_>, shared: Arc<Shared>, site: &'static Site, extra: Option<Extra>) -> Self {
+        let known = PyOnceLock::new();
+        let _is_first = known.set(py, Known { site, extra });
+        Self { shared, known, later: None }
+    }
+
+    pub(super) fn off(shared: Arc<Shared>, operation: Py<PyString>, args: Py<PyDict>) -> Self {
+        Self { shared, known: PyOnceLock::new(), later: Some((operation, args)) }
+    }
+
+    fn known(&self, py: Python<'_>) -> PyResult<Option<&Known>> {
+        let Some((operation, args)) = &self.later else { return Ok(self.known.get(py)) };
+        let make = || {
+            let (file, line) = caller(py)?;
+            let site = host::site(&operation.bind(py).to_cow()?, &file, line);
+            Ok::<_, PyErr>(Known { site, extra: Some(Extra::of(args.bind(py))?) })
+        };
+        self.known.get_or_try_init(py, make).map(Some)
     }
 }
 
@@ -82,33 +106,37 @@ fn key(region: &Bound<'_, Region>) -> usize {
 
 #[pymethods]
 impl Region {
-    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
-        let this = slf.get();
-        if this.shared.is_enabled() {
-            let (shared, site) = (&this.shared, this.site);
-            match &this.extra {
-                None => open::begin(slf.py(), shared, site, key(slf), None),
-                Some(extra) => open::begin(slf.py(), shared, site, key(slf), Some(&|guard| extra.add_to(guard))),
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.shared.is_enabled()
+            && let Some(Known { site, extra }) = this.known(py)?
+        {
+            match extra {
+                None => open::begin(py, &this.shared, site, key(slf), None),
+                Some(extra) => open::begin(py, &this.shared, site, key(slf), Some(&|guard| extra.add_to(guard))),
             }
         }
-        slf.clone()
+        Ok(slf.clone())
     }
 
     fn __exit__(slf: &Bound<'_, Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyAny>, _trace: &Bound<'_, PyAny>) {
-        let this = slf.get();
+        let (py, this) = (slf.py(), slf.get());
+        let Some(Known { site, .. }) = this.known.get(py) else { return };
         match kind.is_none() {
-            true => open::end(slf.py(), &this.shared, this.site, key(slf), None),
-            false => open::end(slf.py(), &this.shared, this.site, key(slf), Some(&|guard| failed(guard, kind))),
+            true => open::end(py, &this.shared, site, key(slf), None),
+            false => open::end(py, &this.shared, site, key(slf), Some(&|guard| failed(guard, kind))),
         }
     }
 
     /// Adds arguments to the open span; the numbers ``bytes``, ``flops`` and ``items`` add to its work.
     #[pyo3(signature = (**args))]
     fn add(slf: &Bound<'_, Self>, args: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        if let Some(args) = args {
+        let (py, this) = (slf.py(), slf.get());
+        if let Some(args) = args.filter(|_| this.shared.is_enabled())
+            && let Some(Known { site, .. }) = this.known.get(py)
+        {
             let extra = Extra::of(args)?;
-            let this = slf.get();
-            open::with_open(slf.py(), &this.shared, this.site, key(slf), |guard| extra.add_to(guard));
+            open::with_open(py, &this.shared, site, key(slf), |guard| extra.add_to(guard));
         }
         Ok(())
     }
@@ -116,9 +144,11 @@ impl Region {
     /// Marks the open span as the cause of work elsewhere.
     fn _link(slf: &Bound<'_, Self>) -> Option<Cause> {
         let (this, mut cause) = (slf.get(), None);
-        open::with_open(slf.py(), &this.shared, this.site, key(slf), |guard| {
-            cause = guard.is_kept().then(|| Cause(guard.link()));
-        });
+        if let Some(Known { site, .. }) = this.known.get(slf.py()) {
+            open::with_open(slf.py(), &this.shared, site, key(slf), |guard| {
+                cause = guard.is_kept().then(|| Cause(guard.link()));
+            });
+        }
         cause
     }
 }
