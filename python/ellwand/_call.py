@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import _arguments, _arrays, _compile, _fresh, _load, _registry
+from . import _arguments, _arrays, _compile, _fresh, _load, _native, _registry
 from ._case import Case
 from ._errors import EllwandError
+from ._memory import give_back
 from ._prepared import Ready, readings_of
 
 __all__ = ["NAME", "Call", "register", "register_file"]
@@ -154,6 +155,8 @@ class _Function(_registry.Implementation):
 
         keep = list(_arguments.arrays(given))
         rows = readings_of(None, watch)
+        give_back()
+        _native.restart_peak()
         return Ready(run, True, _arrays.waiter, _fresh.spoiler(keep), output, rows, "")
 
 

@@ -33,6 +33,7 @@ def measure(
     effort: str,
     seed: int,
 ) -> None: ...
+def restart_peak() -> None: ...
 def layer(
     name: str,
     x: Array,

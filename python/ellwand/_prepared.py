@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _arrays, _compile
+from . import _arrays, _compile, _native
 from ._case import Case
 from ._errors import EllwandError
 
@@ -54,6 +54,8 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     before = {name: _digest(array) for name, array in inputs.items()}
     _compile.save(*case.id.split("/"), row.name)
     watch = _compile.Watch()
+    # The copies in `inputs` are not the implementation's.
+    _native.restart_peak()
     made = row.function(case, inputs)
 
     def output(result: Any) -> dict[str, Any]:

@@ -6,9 +6,7 @@ calling process, one after the other.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import gc
 import importlib.util
 import math
 import sys
@@ -18,6 +16,7 @@ from typing import Any
 
 from . import _arrays
 from ._errors import EllwandError
+from ._memory import give_back
 
 __all__ = [
     "AttentionProfile",
@@ -302,7 +301,7 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     usage = _of_jax(sorted(devices, key=str), run) if devices else None
     if usage is not None:
         return usage
-    _give_back()
+    give_back()
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
             refs.write("5")
@@ -319,14 +318,6 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
 
     run(seen)
     return _usage(before, peaks[-1], "the resident set of the process")
-
-
-def _give_back() -> None:
-    """Returns freed memory to the system: a call that is served from it would show no growth."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
 
 
 def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:

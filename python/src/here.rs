@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ellwand::internals::bench::probe::PROBES;
+use ellwand::internals::bench::probe::{self, PROBES};
 use ellwand::internals::bench::{Effort, Event, Instrument, Plan, Selection, Writer, environment, resolutions};
 use ellwand::internals::core::Run;
 use ellwand::internals::core::record::VERSION;
@@ -17,11 +17,18 @@ use crate::errors::{self, INTERRUPTED};
 use crate::host;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(measure, module)?)
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
+    module.add_function(wrap_pyfunction!(restart_peak, module)?)
 }
 
 /// Two measurements at once would disturb each other.
 static ONE: Mutex<()> = Mutex::new(());
+
+/// Counts peak memory from what is resident now: copies of arguments that Ellwand has made are not the function's.
+#[pyfunction]
+fn restart_peak() {
+    let _unavailable_here = probe::restart_peak();
+}
 
 /// Measures a workload on this thread and writes the record to `path`.
 #[pyfunction]

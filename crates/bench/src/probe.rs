@@ -1,5 +1,7 @@
 //! Probes: values read before and after a run, outside the timed part. Each is a row of [`PROBES`].
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use ellwand_core::reading::{Better, Reading};
 use ellwand_core::tensor::Tensors;
 use ellwand_profile::alloc;
@@ -46,11 +48,8 @@ pub const PROBES: &[Probe] = &[
         unit: "B",
         span: Span::Cold,
         about: "largest resident set during preparation and first run, above what was resident before (inputs excluded)",
-        begin: || {
-            reset_peak()?;
-            resident("VmRSS:")
-        },
-        end: || resident("VmHWM:"),
+        begin: || restart_peak().map(|()| 0),
+        end: || Some(resident("VmHWM:")?.saturating_sub(RESIDENT_BEFORE.load(Relaxed))),
         without: || NO_PROC.into(),
     },
     Probe {
@@ -174,9 +173,16 @@ pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
     readings.push(reading);
 }
 
-/// Resets the kernel's peak resident set size (proc(5), clear_refs, value 5).
-fn reset_peak() -> Option<()> {
-    std::fs::write("/proc/self/clear_refs", "5").ok()
+/// Resident bytes above which the peak counts.
+static RESIDENT_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Resets the kernel's peak resident set size (proc(5), clear_refs, value 5), and counts the peak from what is resident
+/// now. A host calls this in a preparation after it has made its own copies of the inputs: they are not the
+/// implementation's. `None` if this system does not show them.
+pub fn restart_peak() -> Option<()> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    RESIDENT_BEFORE.store(resident("VmRSS:")?, Relaxed);
+    Some(())
 }
 
 /// The value of a line in /proc/self/status, in bytes.
@@ -201,6 +207,15 @@ mod tests {
         let small = measure(1 << 20).expect("it could be read a moment ago");
         assert!(large >= (60 << 20) as f64, "{large}");
         assert!(small < (32 << 20) as f64, "the peak of the first block was not forgotten: {small}");
+    }
+
+    #[test]
+    fn copies_of_the_host_are_no_part_of_the_peak() {
+        let running = begin(PROBES, Span::Cold);
+        let copy = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let Some(()) = restart_peak() else { return eprintln_skip() };
+        let peak = running.end()[0].value.expect("it could be restarted");
+        assert!(peak < (32 << 20) as f64, "{peak} with {} bytes of the host", copy.len());
     }
 
     #[allow(clippy::print_stderr)]
