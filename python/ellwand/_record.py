@@ -101,22 +101,38 @@ def _frame(library: str, rows: list[dict[str, Any]]) -> Any:
     return module.DataFrame(rows)
 
 
-def _samples(lines: list[dict[str, Any]], case: str, implementation: str, device: str) -> np.ndarray[Any, Any] | None:
+#: The clocks that a time may be of, by the basis that the report names.
+_CLOCKS = {"cpu": "CPU time", "shortest-cpu": "CPU time"}
+
+
+def _samples(lines: list[dict[str, Any]], row: dict[str, Any]) -> tuple[np.ndarray[Any, Any] | None, str]:
+    """The samples of a row, on the clock of its median; and the clock."""
     import numpy as np
 
+    key = row["case"], row["implementation"], row["device"]
     for line in lines:
-        if line.get("kind") != "measurement" or line["case"]["id"] != case:
+        if line.get("kind") != "measurement" or not line["samples"]:
             continue
-        if (line["implementation"], line["device"]) == (implementation, device) and line["samples"]:
-            samples = line["samples"]
-            wall: np.ndarray[Any, Any] = np.asarray(samples["wall_ns"], float) * 1e-9
-            each: np.ndarray[Any, Any] = wall / np.asarray(samples["iterations"], float)
-            return each
-    return None
+        if (line["case"]["id"], line["implementation"], line["device"]) == key:
+            samples, basis = line["samples"], row.get("basis")
+
+            def column(name: str) -> np.ndarray[Any, Any]:
+                return np.asarray(samples.get(name) or [None] * len(samples["wall_ns"]), float)
+
+            iterations = np.maximum(column("iterations"), 1)
+            on_device = column("device_ns")
+            elapsed = np.where(np.isnan(on_device), column("wall_ns"), on_device) / iterations
+            parts = {"fastest": column("fastest_ns") / (iterations / column("parts")), "cpu": column("cpu_ns") / iterations}
+            judged = parts.get(str(basis), elapsed)
+            seconds: np.ndarray[Any, Any] = np.where(np.isnan(judged), elapsed, judged) * 1e-9
+            clock = "elapsed time" if np.isnan(on_device).all() else "device time"
+            return seconds, _CLOCKS.get(str(basis), clock)
+    return None, ""
 
 
 def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measurement:
     time = row["metrics"].get("time") or {}
+    samples, clock = _samples(lines, row)
     median = {name: value["median"] for name, value in row["metrics"].items() if "median" in value}
     return Measurement(
         workload=row["case"].split("/")[0],
@@ -134,7 +150,8 @@ def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measuremen
         metrics=median,
         readings={reading["id"]: reading["value"] for reading in row.get("readings", [])},
         warnings=tuple(row.get("warnings", ())),
-        samples=_samples(lines, row["case"], row["implementation"], row["device"]),
+        samples=samples,
+        clock=clock,
     )
 
 

@@ -55,8 +55,11 @@ class Measurement:
     metrics: Mapping[str, float]
     readings: Mapping[str, float | None]
     warnings: tuple[str, ...] = ()
-    #: Seconds an iteration, one value a sample.
+    #: Seconds an iteration, one value a sample, on the same clock as ``seconds``.
     samples: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
+    #: What ``seconds``, ``low``, ``high`` and ``samples`` are: elapsed time, CPU time (from 1 ms on, if it accounts for the elapsed
+    #: time) or device time.
+    clock: str = ""
 
     @property
     def ok(self) -> bool:
@@ -72,8 +75,8 @@ class Measurement:
         if self.seconds is None:
             return f"{self.status}: {self.reason}"
         if self.low is None:
-            return f"{human(self.seconds)} (too few samples for an interval)"
-        return f"{human(self.seconds)} (95 % interval {human(self.low)} to {human(self.high)})"
+            return f"{human(self.seconds)} {self.clock} (too few samples for an interval)"
+        return f"{human(self.seconds)} {self.clock} (95 % interval {human(self.low)} to {human(self.high)})"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  {warning}" for warning in self.warnings)

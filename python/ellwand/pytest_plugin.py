@@ -29,7 +29,8 @@ class Budget:
         self._memory = memory_mb
 
     def takes_at_most(self, seconds: float) -> Budget:
-        """Fails only if the whole interval lies above the limit: noise alone does not fail a test."""
+        """Fails only if the whole interval lies above the limit: noise alone does not fail a test. The time is that of
+        ``measurement.clock``: elapsed time, or from 1 ms on CPU time if it accounts for the elapsed time."""
         low, samples = self.measurement.low, self.measurement.samples
         if low is None and samples is not None:
             # Too few samples for an interval: the fastest one must be above the limit.

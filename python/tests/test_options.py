@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 import ellwand
+from ellwand import _record
+
+X = np.random.default_rng(0).random(20_000)
+
+
+def once(x):
+    return np.sqrt(x)
 
 
 def first(x):
@@ -22,3 +29,31 @@ def test_peak_memory_is_without_the_copies_of_the_arguments(isolated):
     x = np.ones(4_000_000)
     peaks = [ellwand.bench(each, x, isolated=isolated).readings["peak-memory"] for each in (first, doubled)]
     assert peaks[0] < 16e6 and 24e6 < peaks[1] < 48e6, peaks
+
+
+def line(**samples):
+    return {
+        "kind": "measurement", "case": {"id": "c"}, "implementation": "f", "device": "cpu",
+        "samples": {"iterations": [4, 4], "wall_ns": [8, 12], **samples},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("basis", "columns", "ns", "clock"),
+    [
+        ("wall", {}, [2, 3], "elapsed time"),
+        (None, {"device_ns": [4, None]}, [1, 3], "device time"),
+        ("cpu", {"cpu_ns": [4, None]}, [1, 3], "CPU time"),
+        ("fastest", {"parts": [2, 2], "fastest_ns": [3, 5]}, [1.5, 2.5], "elapsed time"),
+        ("fastest", {}, [2, 3], "elapsed time"),
+    ],
+)
+def test_samples_are_on_the_clock_of_the_median(basis, columns, ns, clock):
+    row = {"case": "c", "implementation": "f", "device": "cpu", "basis": basis}
+    samples, name = _record._samples([line(**columns)], row)
+    assert (samples * 1e9).tolist() == pytest.approx(ns) and name == clock
+
+
+def test_a_measurement_names_its_clock():
+    found = ellwand.bench(once, X)
+    assert found.clock in repr(found) and found.clock in ("elapsed time", "CPU time")
