@@ -55,10 +55,19 @@ class Verdict:
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
 
-    def is_not_slower(self) -> Verdict:
-        """Fails if the candidate was shown to be slower. An undecided comparison passes."""
-        if self.comparison.slower:
-            pytest.fail(repr(self.comparison), pytrace=False)
+    def is_not_slower(self, by: float = 0.1) -> Verdict:
+        """Fails if the candidate was shown to be slower. An undecided comparison passes if it excludes a slow-down by more than the
+        share ``by``; a comparison without a verdict fails."""
+        found = self.comparison
+        if found.slower:
+            pytest.fail(repr(found), pytrace=False)
+        if found.faster or found.same:
+            return self
+        if found.verdict != "undecided" or found.high is None:
+            pytest.fail(f"not shown to be no slower: {found!r}", pytrace=False)
+        if found.high > 1 + by:
+            how = "give it more time or blocks, or allow more with is_not_slower(by=..)"
+            pytest.fail(f"a slow-down by more than {by:.3g} is not excluded; {how}: {found!r}", pytrace=False)
         return self
 
     def is_faster(self) -> Verdict:

@@ -7,6 +7,7 @@ import pytest
 
 import ellwand
 from ellwand import _record
+from ellwand.pytest_plugin import Verdict
 
 X = np.random.default_rng(0).random(20_000)
 
@@ -57,3 +58,22 @@ def test_samples_are_on_the_clock_of_the_median(basis, columns, ns, clock):
 def test_a_measurement_names_its_clock():
     found = ellwand.bench(once, X)
     assert found.clock in repr(found) and found.clock in ("elapsed time", "CPU time")
+
+
+def comparison(verdict, low, high):
+    return Verdict(ellwand.Comparison("a", "b", verdict, 1.0, low, high, 0.01, (1.0, 1.0), 2, 1.0))
+
+
+def test_a_comparison_that_excludes_no_slow_down_fails_a_test():
+    for verdict, high in (("faster", 0.9), ("same", 1.005), ("undecided", 1.05)):
+        assert comparison(verdict, 0.8, high).is_not_slower()
+    comparison("undecided", 0.1, 1.4).is_not_slower(by=0.5)
+    for verdict, high, why in [
+        ("undecided", 20.0, "a slow-down by more than 0.1 is not excluded"),
+        ("undecided", None, "not shown"),
+        ("suggests", 1.0, "not shown"),
+        ("withheld", 1.0, "not shown"),
+        ("slower", 1.3, "slower: b takes"),
+    ]:
+        with pytest.raises(pytest.fail.Exception, match=why):
+            comparison(verdict, 0.1, high).is_not_slower()
