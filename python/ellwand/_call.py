@@ -8,7 +8,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from . import _arguments, _arrays, _compile, _fresh, _load, _native, _registry
@@ -17,7 +17,7 @@ from ._errors import EllwandError
 from ._memory import give_back
 from ._prepared import Ready, readings_of
 
-__all__ = ["NAME", "Call", "register", "register_file"]
+__all__ = ["NAME", "Call", "Content", "register", "register_file"]
 
 NAME = "call"
 
@@ -29,7 +29,11 @@ UNFINISHED = (
 )
 
 
-Content = tuple[list[Callable[..., Any]], tuple[Any, ...], dict[str, Any]]
+#: Functions, positional arguments, keyword arguments, and what makes the arguments of each call from these.
+Content = tuple[list[Callable[..., Any]], tuple[Any, ...], dict[str, Any], "Callable[..., Any] | None"]
+#: Bytes of arguments that are made before a slot, and the most calls that they are made for.
+LOADED_BYTES, MOST_LOADED = 256 << 20, 1 << 16
+NOT_CHECKED = "not checked: results were not compared"
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Call:
     """Functions with their arguments, and how their results are compared."""
 
     names: list[str]
-    #: Pickled (functions, positional arguments, keyword arguments): each process, and each arm, gets its own.
+    #: Pickled content: each process, and each arm, gets its own.
     blob: bytes
     threads: int
     tolerance: tuple[float, float]
@@ -50,6 +54,8 @@ class Call:
     argv: list[str]
     earlier: list[tuple[_load.Key, Any]]
     key: _load.Key = ()
+    #: Whether results are compared, unless ``inplace``.
+    check: bool = True
     #: Whether another process can find what the blob names.
     travels: bool = False
     #: Why the content cannot be pickled.
@@ -61,15 +67,19 @@ class Call:
         """Functions with arguments that nobody else has, if that is possible."""
         if self.content is None:
             return cast(Content, pickle.loads(self.blob))
-        functions, args, kwargs = self.content
+        functions, args, kwargs, setup = self.content
         try:
-            return functions, *copy.deepcopy((args, kwargs))
+            return functions, *copy.deepcopy((args, kwargs)), setup
         except Exception:
             return self.content
 
     def outputs(self, result: Any) -> dict[str, Any]:
         """A result for the judge. What depends on earlier calls cannot be compared."""
-        return flat(None if self.inplace else result)
+        return flat(result if self.check and not self.inplace else None)
+
+    def notes(self) -> tuple[str, ...]:
+        """What every output says of the measurement."""
+        return () if self.check and not self.inplace else (NOT_CHECKED,)
 
 
 def register_file(path: str) -> None:
@@ -113,12 +123,13 @@ class _Task:
         return {}
 
     def reference(self, _case: Case, _inputs: dict[str, Any]) -> dict[str, Any]:
-        functions, args, kwargs = self.call.fresh()
-        result = finished(functions[0](*args, **kwargs), self.call.names[0])
+        functions, args, kwargs, setup = self.call.fresh()
+        given, kwargs = (args, kwargs) if setup is None else (made(setup, args, kwargs), {})
+        result = finished(functions[0](*given, **kwargs), self.call.names[0])
         wait = _arrays.waiter(result)
         if wait is not None:
             wait(result)
-        return self.call.outputs(result)
+        return self.call.outputs(_left(given) if setup is not None and result is None else result)
 
     def work(self, _case: Case) -> tuple[str, int, float, int, int]:
         return ("calls", 1, 0.0, 0, 0)
@@ -135,11 +146,12 @@ class _Function(_registry.Implementation):
     def prepare(self, case: Case, inputs: dict[str, Any], stream: tuple[int, int] | None) -> Ready:
         call = self.call
         assert call is not None
-        functions, args, kwargs = call.fresh()
+        functions, args, kwargs, setup = call.fresh()
         _compile.save(NAME, self.name)
         watch = _compile.Watch()
         function: Callable[..., Any] = functions[self.index]
-        run = functools.partial(function, *args, **kwargs) if args or kwargs else function
+        loaded = None if setup is None else _Loaded(function, functools.partial(made, setup, args, kwargs))
+        run = loaded or (functools.partial(function, *args, **kwargs) if args or kwargs else function)
         given = {**{str(i): value for i, value in enumerate(args)}, **kwargs}
         before = {} if call.inplace else {name: _arguments.frozen(value) for name, value in given.items()}
 
@@ -149,15 +161,51 @@ class _Function(_registry.Implementation):
                 if _arguments.frozen(given[name]) != content:
                     raise EllwandError(
                         f"{self.name} changed its argument {name}, so that every iteration computes something else; "
-                        "copy what you write to, or pass inplace=True"
+                        "copy what you write to, make the arguments of each call with setup=.., or pass inplace=True"
                     )
-            return call.outputs(result)
+            return call.outputs(_left(loaded.used[-1]) if loaded and result is None else result)
 
         keep = list(_arguments.arrays(given))
         rows = readings_of(None, watch)
         give_back()
         _native.restart_peak()
-        return Ready(run, True, _arrays.waiter, _fresh.spoiler(keep), output, rows, "")
+        what_ran = ", ".join(call.notes())
+        ready = Ready(run, True, _arrays.waiter, _fresh.spoiler(keep), output, rows, what_ran)
+        return replace(ready, load=loaded.load, most=loaded.most) if loaded else ready
+
+
+def made(setup: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call."""
+    given = setup(*args, **kwargs)
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _left(given: tuple[Any, ...]) -> Any:
+    """What a function that returns nothing left in its arguments."""
+    return given[0] if len(given) == 1 else given
+
+
+class _Loaded:
+    """A function with arguments that are made for each call before it is timed."""
+
+    def __init__(self, function: Callable[..., Any], make: Callable[[], tuple[Any, ...]]) -> None:
+        self.function, self.make = function, make
+        self.fresh: list[tuple[Any, ...]] = [make()]
+        #: Kept until the next slot is loaded, so that no call pays for freeing them.
+        self.used: list[tuple[Any, ...]] = []
+        size = sum(map(sys.getsizeof, self.fresh[0])) + sum(array.nbytes for array in _arguments.arrays(self.fresh[0]))
+        self.most = max(1, min(MOST_LOADED, LOADED_BYTES // (size or 1)))
+
+    def load(self, calls: int) -> None:
+        """Makes the arguments of calls, and of one more, which a probe reads around."""
+        self.used.clear()
+        self.fresh.extend(self.make() for _ in range(calls + 1 - len(self.fresh)))
+
+    def __call__(self) -> Any:
+        # Only a call outside of slots finds none.
+        given = self.fresh.pop() if self.fresh else self.make()
+        self.used.append(given)
+        return self.function(*given)
 
 
 def finished(result: Any, name: str) -> Any:

@@ -19,9 +19,10 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from . import _call, _load, _native, _registry, _travel
-from ._call import Call
+from ._call import Call, Content
 from ._errors import EllwandError, InProcessWarning, describe
-from ._options import MOST_S, WrongType, WrongValue, check
+from ._options import MOST_S, WrongType, WrongValue
+from ._options import check as check_options
 from ._record import read
 from ._results import Comparison, Measurement
 
@@ -71,8 +72,11 @@ def bench(
     /,
     *args: Any,
     effort: str = "quick",
+    time: float | None = None,
     threads: int | None = None,
+    setup: Callable[..., Any] | None = None,
     tolerance: tuple[float, float] = (1e-8, 1e-5),
+    check: bool = True,
     inplace: bool = False,
     isolated: bool | None = None,
     **kwargs: Any,
@@ -80,23 +84,35 @@ def bench(
     """Measures ``function(*args, **kwargs)``: the median time of a call with its 95 % interval.
 
     The function runs in fresh worker processes if another process can find it by name; otherwise in this one, with a warning.
-    ``isolated`` demands the one or the other. ``inplace`` allows the function to change its arguments; its results are then not
-    compared. A function that raises raises EllwandError here.
+    A function that raises raises EllwandError here. Every option but ``effort`` is one of ``compare`` too:
+
+    - ``effort``: ``"quick"``, ``"normal"`` or ``"thorough"``: how many samples are taken.
+    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times.
+    - ``threads``: how many threads the function uses; all cores if PyTorch or JAX is imported, else 1.
+    - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of them. For
+      functions that change or use up what they are given: ``bench(list.sort, data, setup=list.copy)``. The result of a
+      function that returns None is then what it left in its arguments.
+    - ``tolerance``: how far the results of two calls may differ, ``(absolute, relative)``.
+    - ``check=False`` compares no results, for functions whose results differ by design (random numbers, objects without equality).
+      The measurement then says *not checked*.
+    - ``inplace=True`` lets calls change their arguments for later calls. Results are not checked.
+    - ``isolated``: True demands fresh processes, False this one.
     """
     if effort not in EFFORTS:
         raise WrongValue(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
-    check(threads=threads, tolerance=tolerance, inplace=inplace, isolated=isolated)
-    call = _call_of([function], args, kwargs, threads, tolerance, inplace)
+    check_options(
+        time=time, threads=threads, setup=setup, tolerance=tolerance, check=check, inplace=inplace, isolated=isolated
+    )
+    call = _call_of([function], args, kwargs, threads, tolerance, inplace, check, setup)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
         if _in_workers(call, isolated, "its interval does not cover the differences between processes"):
             run = ["run", _call.NAME, "--effort", effort, "--no-ceilings", "--no-plot", "-o", f"{folder}/out"]
-            _command(call, folder, run)
+            _command(call, folder, [*run, *_most(time)])
         else:
-            _here(call, f"{folder}/out", [function], args, kwargs, effort)
+            _here(call, f"{folder}/out", ([function], args, kwargs, setup), effort, time)
         measurement: Measurement = read(f"{folder}/out")[0]
-    if not measurement.ok:
-        raise EllwandError(f"{measurement.implementation}: {measurement.status}: {measurement.reason}")
-    return replace(measurement, workload="call")
+    _raise_unless_measured(measurement)
+    return replace(measurement, workload="call", warnings=(*call.notes(), *measurement.warnings))
 
 
 @_kept
@@ -109,7 +125,9 @@ def compare(
     blocks: int | None = None,
     time: float | None = None,
     threads: int | None = None,
+    setup: Callable[..., Any] | None = None,
     tolerance: tuple[float, float] = (1e-8, 1e-5),
+    check: bool = True,
     inplace: bool = False,
     isolated: bool | None = None,
     **kwargs: Any,
@@ -118,18 +136,17 @@ def compare(
 
     Each block runs the baseline, the candidate and the baseline again in fresh processes, in turns; results must agree within
     ``tolerance`` (absolute, relative). ``time`` is the most that this may take, in seconds; 20 unless given. Functions that no
-    other process can find are measured in this one, with a warning: their ratio is a hint and no verdict.
+    other process can find are measured in this one, with a warning: their ratio is a hint and no verdict. ``threads``, ``setup``,
+    ``check``, ``inplace`` and ``isolated`` are those of ``bench``.
     """
-    check(
-        rope=rope, blocks=blocks, time=time, threads=threads, tolerance=tolerance, inplace=inplace, isolated=isolated
-    )
-    call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace)
+    check_options(rope=rope, blocks=blocks, time=time, threads=threads, setup=setup)
+    check_options(tolerance=tolerance, check=check, inplace=inplace, isolated=isolated)
+    call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace, check, setup)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
         if not _in_workers(call, isolated, "the ratio suggests, and decides nothing"):
-            return _compare_here(call, f"{folder}/out", [baseline, candidate], args, kwargs, rope)
+            return _compare_here(call, f"{folder}/out", ([baseline, candidate], args, kwargs, setup), rope, time)
         sides = [f"{_call.NAME}:{name}" for name in call.names]
-        most = [] if blocks is None else ["--blocks", str(blocks)]
-        most += [] if time is None else ["--time", f"{float(time)}s"]
+        most = [*([] if blocks is None else ["--blocks", str(blocks)]), *_most(time)]
         out = _command(call, folder, ["compare", *sides, "--rope", f"{100 * float(rope):g}", *most, "--format", "json"])
     try:
         row = json.loads(out)[0]
@@ -138,8 +155,21 @@ def compare(
     if row["verdict"] == "none":
         # The command names its own option.
         why = re.sub(r"--time ([0-9.]+)s\b", r"time=\1", str(row.get("reason")))
-        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}")
+        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{_advice(row.get('outcome'))}")
     return _comparison(row, call, blocks)
+
+
+def _most(time: float | None) -> list[str]:
+    return [] if time is None else ["--time", f"{float(time)}s"]
+
+
+def _advice(outcome: str | None) -> str:
+    return "; if results differ by design, pass check=False" if outcome == "wrong" else ""
+
+
+def _raise_unless_measured(side: Measurement) -> None:
+    if not side.ok:
+        raise EllwandError(f"{side.implementation}: {side.status}: {side.reason}{_advice(side.status)}")
 
 
 def _needed(row: dict[str, Any], planned: int | None) -> str:
@@ -157,7 +187,7 @@ def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparis
     if row.get("unsettled"):
         reason = f"the fastest times are the same, and the {row['unsettled']} of the slots is not settled"
     disturbed = row.get("disturbed") or 0.0
-    notes = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
+    contended = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
     return Comparison(
         call.names[0],
         call.names[1],
@@ -170,7 +200,7 @@ def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparis
         len(row["blocks"]),
         row["elapsed_s"],
         reason,
-        notes,
+        (*call.notes(), *contended),
     )
 
 
@@ -186,6 +216,8 @@ def _call_of(
     threads: int | None,
     tolerance: tuple[float, float],
     inplace: bool,
+    check: bool,
+    setup: Callable[..., Any] | None,
 ) -> Call:
     for function in functions:
         if not callable(function):
@@ -200,8 +232,9 @@ def _call_of(
     main = _travel.main_file()
     absolute, relative = map(float, tolerance)
     call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [], _key.get())
+    call = replace(call, check=check)
     try:
-        blob, travels = _travel.pickled((functions, args, kwargs))
+        blob, travels = _travel.pickled((functions, args, kwargs, setup))
         # Only a script that runs again needs them.
         return replace(call, blob=blob, travels=travels, earlier=list(_outcomes) if main and b"__main__" in blob else [])
     except Exception as error:
@@ -258,22 +291,17 @@ def _wrote(folder: str, out: str) -> bool:
     return os.path.exists(f"{folder}/out/record.jsonl") or bool(out.strip())
 
 
-def _here(
-    call: Call, path: str, functions: list[Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any], effort: str
-) -> None:
+def _here(call: Call, path: str, content: Content, effort: str, time: float | None) -> None:
     os.makedirs(path)
-    rows = _call.rows(replace(call, content=(functions, args, kwargs)))
-    _native.measure(f"{path}/record.jsonl", _call.NAME, *rows, effort, 42)
+    rows = _call.rows(replace(call, content=content))
+    _native.measure(f"{path}/record.jsonl", _call.NAME, *rows, effort, 42, time)
 
 
-def _compare_here(
-    call: Call, path: str, functions: list[Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any], rope: float
-) -> Comparison:
-    _here(call, path, functions, args, kwargs, "normal")
+def _compare_here(call: Call, path: str, content: Content, rope: float, time: float | None) -> Comparison:
+    _here(call, path, content, "normal", time)
     sides = list(read(path))
-    ended = next((side for side in sides if not side.ok), None)
-    if ended is not None:
-        raise EllwandError(f"{ended.implementation}: {ended.status}: {ended.reason}")
+    for side in sides:
+        _raise_unless_measured(side)
     a, b = (side.seconds or float("nan") for side in sides)
     names = call.names
-    return Comparison(names[0], names[1], "suggests", b / a, b / a, b / a, rope, (a, b), 0, 0.0)
+    return Comparison(names[0], names[1], "suggests", b / a, b / a, b / a, rope, (a, b), 0, 0.0, notes=call.notes())

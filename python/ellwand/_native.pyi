@@ -32,6 +32,7 @@ def measure(
     implementations: Sequence[Implementation],
     effort: str,
     seed: int,
+    time_s: float | None,
 ) -> None: ...
 def restart_peak() -> None: ...
 def layer(

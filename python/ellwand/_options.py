@@ -81,9 +81,14 @@ def _tolerance(name: str, value: Any) -> None:
         raise WrongValue(f"{name}: {value!r} cannot be one; expected {expected}")
 
 
-def _inplace(name: str, value: Any) -> None:
+def _switch(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise WrongType(f"{name}: {value!r} is neither True nor False")
+
+
+def _setup(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise WrongType(f"{name}: {value!r} is no function; expected one that returns the arguments of a call, or None")
 
 
 def _isolated(name: str, value: Any) -> None:
@@ -97,6 +102,8 @@ _CHECKS = {
     "rope": _rope,
     "time": _time,
     "tolerance": _tolerance,
-    "inplace": _inplace,
+    "setup": _setup,
+    "check": _switch,
+    "inplace": _switch,
     "isolated": _isolated,
 }

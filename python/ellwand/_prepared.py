@@ -37,6 +37,9 @@ class Ready:
     launches: int = LAUNCHES
     #: Whether it has a way to wait that is part of its work.
     syncs: bool = False
+    #: Makes what the given number of runs uses up; and the most runs that it can be made for.
+    load: Callable[[int], object] | None = None
+    most: int = (1 << 64) - 1
 
 
 def _changed(before: dict[str, bytes], inputs: dict[str, Any]) -> str | None:

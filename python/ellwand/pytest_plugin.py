@@ -81,6 +81,7 @@ class Measure:
     """Calls of the fixture."""
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Budget:
+        from ._call import made
         from ._measure import bench
         from .lab import measure_memory_usage
 
@@ -88,8 +89,15 @@ class Measure:
         # Memory is measured on the same call: what is no option of `bench` is a keyword of the function.
         parameters = inspect.signature(bench).parameters.values()
         known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-        call = functools.partial(function, **{name: value for name, value in options.items() if name not in known})
-        return Budget(measurement, lambda: float(measure_memory_usage(call, args)))
+        kwargs = {name: value for name, value in options.items() if name not in known}
+        setup = options.get("setup")
+
+        def memory() -> float:
+            if setup is not None:
+                return float(measure_memory_usage(function, made(setup, args, kwargs)))
+            return float(measure_memory_usage(functools.partial(function, **kwargs), args))
+
+        return Budget(measurement, memory)
 
     def compare(self, baseline: Callable[..., Any], candidate: Callable[..., Any], /, *args: Any, **options: Any) -> Verdict:
         """As ``ellwand.compare``."""

@@ -30,8 +30,9 @@ fn restart_peak() {
     let _unavailable_here = probe::restart_peak();
 }
 
-/// Measures a workload on this thread and writes the record to `path`.
+/// Measures a workload on this thread and writes the record to `path`, in at most `time_s` seconds of slots.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 fn measure(
     py: Python<'_>,
     path: PathBuf,
@@ -40,13 +41,17 @@ fn measure(
     implementations: Vec<Bound<'_, PyAny>>,
     effort: &str,
     seed: u64,
+    time_s: Option<f64>,
 ) -> PyResult<()> {
     let Ok(_alone) = ONE.try_lock() else {
         return Err(errors::raise(py, "another measurement is under way in this process; wait until it ends"));
     };
     let registry = host::registry(&workloads, &implementations)?;
     let effort = Effort::NAMES.iter().find(|(name, _)| *name == effort).map_or(Effort::Normal, |(_, effort)| *effort);
-    let settings = effort.settings();
+    let mut settings = effort.settings();
+    if let Some(seconds) = time_s {
+        settings.case_budget_ns = settings.case_budget_ns.min((seconds * 1e9) as u64);
+    }
     INTERRUPTED.store(false, Relaxed);
     let interrupt = &INTERRUPTED;
     let mut raised = None;

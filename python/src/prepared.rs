@@ -27,6 +27,10 @@ struct Ready {
     launches: u64,
     /// Whether it has a way to wait that is part of its work.
     syncs: bool,
+    /// Makes what the given number of runs use up.
+    load: Option<Py<PyAny>>,
+    /// Most runs that it can be made for.
+    most: u64,
 }
 
 /// A value as Python states it: id, title, unit, better, value (or none), about.
@@ -127,8 +131,17 @@ impl PyPrepared {
 }
 
 impl Prepared for PyPrepared {
+    fn load(&mut self, iterations: u64) {
+        Python::attach(|py| {
+            if let Some(load) = self.ready.load.as_ref().filter(|_| self.error.is_none()) {
+                let called = load.call1(py, (iterations,));
+                self.call(py, "setup", called);
+            }
+        });
+    }
+
     fn most_iterations(&self) -> u64 {
-        self.stream.as_ref().map_or(u64::MAX, Stream::most_iterations)
+        self.stream.as_ref().map_or(u64::MAX, Stream::most_iterations).min(self.ready.most)
     }
 
     fn run(&mut self) {
@@ -174,6 +187,8 @@ impl Prepared for PyPrepared {
             self.error.get_or_insert(problem.to_string());
         }
         self.stale = true;
+        // For a run outside of a slot, whose time is reported too.
+        self.load(0);
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {

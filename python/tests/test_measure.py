@@ -94,6 +94,8 @@ def test_the_time_of_a_comparison_is_checked():
         ({"time": "20s"}, ValueError, "seconds from 0.1"),
         ({"isolated": "x"}, TypeError, "True, False or None"),
         ({"inplace": 1}, TypeError, "True nor False"),
+        ({"check": 0}, TypeError, "True nor False"),
+        ({"setup": 3}, TypeError, "returns the arguments"),
     ],
 )
 def test_a_wrong_option_is_refused_by_its_name(option, kind, expected):
@@ -101,7 +103,7 @@ def test_a_wrong_option_is_refused_by_its_name(option, kind, expected):
     with pytest.raises(kind, match=f"^{name}: .*{expected}") as caught:
         ellwand.compare(once, once, X, **option)
     assert isinstance(caught.value, ellwand.EllwandError)
-    if name in ("threads", "tolerance", "isolated", "inplace"):
+    if name not in ("rope", "blocks"):
         with pytest.raises(kind, match=f"^{name}: "):
             ellwand.bench(once, X, **option)
 

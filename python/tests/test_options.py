@@ -1,6 +1,7 @@
 """Options of ``ellwand.bench`` and ``ellwand.compare``, what their results say, and the verdicts of the pytest fixture."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -16,12 +17,93 @@ def once(x):
     return np.sqrt(x)
 
 
+def raises(x):
+    raise ValueError("no luck")
+
+
+def changes(x):
+    x += 1
+    return x
+
+
+def sorts_once(x):
+    assert x[0] == X[0], "sorted already"
+    x.sort()
+
+
+def halves(x):
+    x /= 2
+
+
+def numbers(n):
+    return iter(range(n)), n - 1
+
+
+def uses_up(numbers, last):
+    next(numbers)
+    assert list(numbers)[-1] == last
+
+
+def once_more(x):
+    return x
+
+
+def draws():
+    return np.random.default_rng().random(10)
+
+
+def naps():
+    time.sleep(0.1)
+
+
 def first(x):
     return float(x[0])
 
 
 def doubled(x):
     return 2 * x
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_setup_makes_the_arguments_of_each_call(isolated):
+    assert ellwand.bench(sorts_once, X, setup=np.copy, isolated=isolated).ok
+    assert ellwand.bench(uses_up, n=1000, setup=numbers, isolated=isolated).ok
+    with pytest.raises(ellwand.EllwandError, match="uses_up: failed.*StopIteration"):
+        ellwand.bench(uses_up, iter(range(1000)), 999, isolated=False)
+
+
+def test_what_a_function_left_in_its_arguments_is_its_result():
+    assert ellwand.compare(np.sort, sorts_once, X, setup=np.copy, blocks=2).verdict != "none"
+    with pytest.raises(ellwand.EllwandError, match="wrong"):
+        ellwand.compare(np.sort, halves, X, setup=np.copy, blocks=2)
+
+
+def test_a_setup_that_makes_nothing_new_or_raises_is_an_error():
+    with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
+        ellwand.bench(changes, X, setup=once_more)
+    with pytest.raises(ellwand.EllwandError, match="ValueError: no luck"):
+        ellwand.bench(changes, X, setup=raises)
+
+
+def test_results_that_differ_by_design_are_not_checked_and_every_output_says_so():
+    with pytest.raises(ellwand.EllwandError, match="wrong.*check=False"):
+        ellwand.bench(draws)
+    with pytest.raises(ellwand.EllwandError, match="wrong.*check=False"):
+        ellwand.compare(draws, draws, blocks=2)
+    found = ellwand.bench(draws, check=False)
+    for text in (repr(found), found._repr_html_(), found.what_ran, repr(ellwand.bench(changes, X, inplace=True))):
+        assert "not checked" in text
+    both = ellwand.compare(draws, draws, check=False, blocks=2)
+    assert "not checked" in repr(both) and "not checked" in both._repr_html_()
+    assert "not checked" not in repr(ellwand.bench(once, X))
+    with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
+        ellwand.bench(changes, X, check=False)
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_time_bounds_how_often_a_slow_function_is_called(isolated):
+    few, usual = (ellwand.bench(naps, isolated=isolated, time=most).samples for most in (0.4, None))
+    assert len(few) <= len(usual)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system does not show peak memory")

@@ -180,6 +180,9 @@ def test_keywords_reach_the_function_and_options_do_not(measure):
 def test_keywords_count_for_memory(measure):
     measure(work.big, megabytes=40, inplace=True).needs_at_most(20)
 
+def test_setup_makes_the_arguments_for_memory_too(measure):
+    measure(len, 3, setup=range).needs_at_most(1000)
+
 def test_faster(measure):
     measure.compare(work.long, work.quick).is_not_slower().is_faster()
 
@@ -194,7 +197,7 @@ def test_slower(measure):
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
         env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
-    assert "4 failed, 3 passed" in done.stdout, done.stdout
+    assert "4 failed, 4 passed" in done.stdout, done.stdout
     assert "takes longer than" in done.stdout and done.stdout.count("above the limit of 20 MB") == 2, done.stdout
     # Beside other programs copies of the baseline may differ; the verdict then says that.
     assert re.search("^slower(-beside)?: long takes ", done.stdout, re.MULTILINE), done.stdout
