@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from . import _arguments, _arrays, _compile, _fresh, _load, _native, _registry
+from . import _arguments, _arrays, _compile, _fresh, _load, _native, _registry, _threads
 from ._case import Case
 from ._errors import EllwandError
 from ._memory import give_back
@@ -54,6 +54,8 @@ class Call:
     argv: list[str]
     earlier: list[tuple[_load.Key, Any]]
     key: _load.Key = ()
+    #: Threads of the pools of NumPy and others in a worker, which runs on one processor if the functions use one thread.
+    pools: int | None = None
     #: Whether results are compared, unless ``inplace``.
     check: bool = True
     #: Whether another process can find what the blob names.
@@ -89,6 +91,8 @@ def register_file(path: str) -> None:
     sys.path[:], sys.argv[:] = call.path, call.argv
     if call.main and b"__main__" in call.blob:
         _load.main_module(call.main, call.package, call.earlier, call.key)
+    if call.pools is not None:
+        _threads.limit(call.pools)
     register(call)
 
 

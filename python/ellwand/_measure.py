@@ -88,7 +88,8 @@ def bench(
 
     - ``effort``: ``"quick"``, ``"normal"`` or ``"thorough"``: how many samples are taken.
     - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times.
-    - ``threads``: how many threads the function uses; all cores if PyTorch or JAX is imported, else 1.
+    - ``threads``: how many threads the function uses, and the pools of NumPy, PyTorch and others have in a worker; what these
+      choose if PyTorch or JAX is imported, else 1. ``threads=os.cpu_count()`` measures a product of NumPy on all cores.
     - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of them. For
       functions that change or use up what they are given: ``bench(list.sort, data, setup=list.copy)``. The result of a
       function that returns None is then what it left in its arguments.
@@ -225,14 +226,15 @@ def _call_of(
     names = [_name(function) for function in functions]
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
+    pools = threads
     if threads is None:
-        # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
-        threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
+        # These libraries choose all cores, or all that are no hyperthreads.
+        threads, pools = (_registry.CORES, None) if {"torch", "jax"} & set(sys.modules) else (1, 1)
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     main = _travel.main_file()
     absolute, relative = map(float, tolerance)
     call = Call(names, b"", int(threads), (absolute, relative), inplace, list(sys.path), main, package, list(sys.argv), [], _key.get())
-    call = replace(call, check=check)
+    call = replace(call, pools=None if pools is None else int(pools), check=check)
     try:
         blob, travels = _travel.pickled((functions, args, kwargs, setup))
         # Only a script that runs again needs them.

@@ -56,6 +56,10 @@ def naps():
     time.sleep(0.1)
 
 
+def has_threads(expected):
+    assert [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "OPENBLAS")] == [expected] * 2
+
+
 def first(x):
     return float(x[0])
 
@@ -98,6 +102,11 @@ def test_results_that_differ_by_design_are_not_checked_and_every_output_says_so(
     assert "not checked" not in repr(ellwand.bench(once, X))
     with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
         ellwand.bench(changes, X, check=False)
+
+
+def test_the_pools_of_a_worker_have_the_threads_of_the_function():
+    assert ellwand.bench(has_threads, "1").ok and ellwand.bench(has_threads, "3", threads=3).ok
+    assert ellwand.compare(has_threads, has_threads, "1", blocks=2).verdict != "none"
 
 
 @pytest.mark.parametrize("isolated", [True, False])
