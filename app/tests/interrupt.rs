@@ -158,12 +158,35 @@ fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
     // What was decided is printed, and the record holds exactly that.
     let kept = lines(&record).len() - 1;
     assert!((1..20).contains(&kept), "{kept}");
-    assert!(stderr.contains(&format!("{kept} of 20 cases were compared")), "{stderr}");
+    // The case that was under way says what its blocks exclude.
+    let cut = stdout.matches("it was interrupted").count();
+    assert!(cut <= 1 && stderr.contains(&format!("{} of 20 cases were compared", kept - cut)), "{stdout}{stderr}");
     let ran = stdout.lines().filter(|line| line.contains(" blocks, ")).count();
     assert_eq!(ran, kept, "{stdout}");
     let report = here.run(&["report", "out", "--format", "json"]);
     let model: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(model["comparisons"].as_array().unwrap().len(), kept);
+}
+
+#[test]
+fn ctrl_c_in_a_long_comparison_keeps_the_blocks_so_far() {
+    let here = Box::default();
+    let args = ["compare", "--command", "sleep 0.01", "sleep 0.01", "--rope", "0.001", "--time", "10m", "-o", "out"];
+    let count = "echo run >> runs; sleep 0.01";
+    let args: Vec<&str> = args.iter().map(|arg| if *arg == "sleep 0.01" { count } else { arg }).collect();
+    let child = here.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A block has 15 runs at most.
+    let runs = || std::fs::read_to_string(here.path("runs")).unwrap_or_default().lines().count();
+    while runs() < 80 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130));
+    assert!(stdout.contains("it was interrupted") && stdout.contains("at 99 %"), "{stdout}");
+    let record = here.path("out/record.jsonl");
+    assert!(lines(&record).iter().any(|line| line.contains("\"wall_ns\"")), "{:?}", lines(&record));
 }
 
 /// Whether a process is still there and still the one that slept.

@@ -157,6 +157,8 @@ pub enum End {
     Budget,
     /// The forecast was that the time would not be enough.
     Hopeless,
+    /// The user interrupted.
+    Interrupted,
 }
 
 /// The overall answer of a comparison.
@@ -221,7 +223,7 @@ pub struct Decision {
 /// Why a comparison has no decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoDecision {
-    /// The user interrupted.
+    /// The user interrupted before two blocks were taken.
     Interrupted,
     /// An arm gave a wrong answer, failed or is unsupported.
     Ended {

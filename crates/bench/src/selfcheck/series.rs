@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::{Row, Trial, row, sides};
 use crate::arms::compare;
-use crate::compare::{Decision, NoDecision, Terms};
+use crate::compare::{self, Decision, NoDecision, Terms};
 use crate::cpu::{children_cpu_ns, own_cpu_ns};
 use crate::worker::Launch;
 
@@ -61,6 +61,11 @@ pub fn series(
         let decided = compare(&sides(&trials[trial], launch, terms.coin), &terms, interrupt, &mut |_, _| {});
         let sofar = &mut sofar[trial];
         match decided {
+            // Nobody waited for its answer.
+            Ok(Decision { end: compare::End::Interrupted, .. }) | Err(NoDecision::Interrupted) => {
+                end = End::Interrupted;
+                break;
+            }
             Ok(mut decision) => {
                 let spent = spent_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
                 sofar.cpu_s.extend(spent.map(|ns| ns as f64 * 1e-9));
@@ -72,10 +77,6 @@ pub fn series(
             Err(NoDecision::Ended { .. } | NoDecision::OutOfTime(_)) => {
                 on_decision(DecisionEvent { trial, decision: None, done: sofar.done() + 1 });
                 sofar.failed += 1;
-            }
-            Err(NoDecision::Interrupted) => {
-                end = End::Interrupted;
-                break;
             }
             Err(other) => return Err(other),
         }

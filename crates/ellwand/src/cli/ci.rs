@@ -8,7 +8,7 @@ use ellwand_core::stats::Difference;
 
 use super::args::FailOn;
 use super::budgets::{State, Verdict};
-use super::rows::{Row, Said, bounded};
+use super::rows::{Row, Said, bounded, whole};
 use super::verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,8 +148,9 @@ fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
     Case::interrupted("ellwand run", what)
 }
 
-/// The case for a comparison that was interrupted after `compared` of `planned` cases.
-pub(super) fn of_interrupted(compared: usize, planned: usize) -> Option<Case> {
+/// The case for a comparison that was interrupted before all `planned` cases were compared.
+pub(super) fn of_interrupted(rows: &[Row], planned: usize) -> Option<Case> {
+    let compared = whole(rows);
     let what = || format!("interrupted: {compared} of {planned} cases were compared");
     (compared < planned).then(|| Case::interrupted("ellwand compare", what()))
 }
@@ -211,7 +212,7 @@ pub(super) fn write_github(
 ) -> io::Result<()> {
     let cases = of_rows(rows, budgets, rope, fail_on);
     let shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
-    shown.map(|(_, case)| case).chain(&of_interrupted(rows.len(), planned)).try_for_each(|case| case.annotate(out))
+    shown.map(|(_, case)| case).chain(&of_interrupted(rows, planned)).try_for_each(|case| case.annotate(out))
 }
 
 /// What `run` measured and the budgets, as JUnit XML. `cut`: how many of how many measurements an interrupted run made.

@@ -59,11 +59,11 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         output::note("note: the output of the commands was not compared; --same-output compares it");
     }
     if let Some(keeper) = keeper {
-        keeper.end(rows.len() < planned)?;
+        keeper.end(rows::whole(&rows) < planned)?;
     }
     printed?;
-    if rows.len() < planned {
-        output::note(&format!("interrupted: {} of {planned} cases were compared", rows.len()));
+    if rows::whole(&rows) < planned {
+        output::note(&format!("interrupted: {} of {planned} cases were compared", rows::whole(&rows)));
         return Ok(Exit::Interrupted);
     }
     Ok(rows::exit(&rows, &judged, args.rope, args.fail_on))
@@ -166,8 +166,12 @@ fn measure(
         if let Some(keeper) = &mut keeper {
             keeper.keep(&row, &terms)?;
         }
+        let cut = matches!(&row.result, Ok(decision) if decision.end == End::Interrupted);
         rows.push(row);
         lines.follow(&rows, &mut progress);
+        if cut {
+            break;
+        }
     }
     progress.finish();
     let open = |row: &Row| match &row.result {
@@ -263,7 +267,7 @@ fn print(
         Form::Json => verdict::write_json(rows, judged, rope, out),
         Form::Junit => {
             let mut cases = ci::of_rows(rows, &gated, rope, args.fail_on);
-            cases.extend(ci::of_interrupted(rows.len(), planned));
+            cases.extend(ci::of_interrupted(rows, planned));
             ci::write_suite("ellwand compare", &cases, out)
         }
         Form::Github => ci::write_github(rows, &gated, (rope, args.fail_on), planned, out),

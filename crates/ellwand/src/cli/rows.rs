@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use ellwand_bench::compare::{Call, Decision, Terms};
+use ellwand_bench::compare::{Call, Decision, End, Terms};
 use ellwand_bench::worker::Limits;
 use ellwand_core::InputError;
 use ellwand_core::record::Outcome as Fate;
@@ -32,6 +32,18 @@ pub(super) struct Row {
     pub(super) remarks: Vec<String>,
     /// Workload and implementation of a candidate that was measured.
     pub(super) measured: Option<[String; 2]>,
+}
+
+impl Row {
+    /// True if the user interrupted it; what it shows is from the blocks before.
+    fn is_cut(&self) -> bool {
+        self.result.as_ref().is_ok_and(|decision| decision.end == End::Interrupted)
+    }
+}
+
+/// How many of these cases were compared to their end.
+pub(super) fn whole(rows: &[Row]) -> usize {
+    rows.iter().filter(|row| !row.is_cut()).count()
 }
 
 /// What a row says.
@@ -143,7 +155,7 @@ pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn
 
 #[cfg(test)]
 pub(super) mod samples {
-    use ellwand_bench::compare::{BlockValue, End};
+    use ellwand_bench::compare::BlockValue;
     use ellwand_core::stats::Change;
 
     use super::*;

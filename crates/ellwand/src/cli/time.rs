@@ -88,6 +88,7 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
         End::Hopeless => "it ended early, because its time could not decide it",
         End::Budget => "its time was up",
         End::Planned => "all planned blocks were taken",
+        End::Interrupted => "it was interrupted",
     };
     let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
     let region =
@@ -114,7 +115,7 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
 pub(super) fn settles(decision: &Decision) -> String {
     match decision.end {
         End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
-        End::Budget | End::Hopeless => format!("--time {}", dense(3.0 * decision.elapsed_s)),
+        End::Budget | End::Hopeless | End::Interrupted => format!("--time {}", dense(3.0 * decision.elapsed_s)),
     }
 }
 
