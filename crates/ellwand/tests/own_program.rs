@@ -42,6 +42,7 @@ const TESTS: &[Test] = &[
     ("a_thousand_times_slower_is_measured_or_out_of_time", ends::a_thousand_times_slower_is_measured_or_out_of_time),
     ("finished_cases_are_reported_at_once", ends::finished_cases_are_reported_at_once),
     ("fixed_counts_of_a_run", ends::fixed_counts_of_a_run),
+    ("what_cannot_be_kept_is_printed", ends::what_cannot_be_kept_is_printed),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),

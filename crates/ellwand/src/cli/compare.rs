@@ -42,7 +42,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     let mut keeper = Keeper::begin(registry, args, line)?;
     let resolution = resolutions(registry, &Effort::Quick.settings()).into_values().fold(f64::NAN, f64::max);
     let mut lines = Lines::new(args.format, args.rope, planned);
-    let mut rows = measure(args, contests, limits.as_ref(), resolution, keeper.as_mut(), &mut lines)?;
+    let (mut rows, unkept) = measure(args, contests, limits.as_ref(), resolution, keeper.as_mut(), &mut lines)?;
     rows::take_back(&mut rows)?;
     let (judged, unmatched) = match &limits {
         Some(limits) => verdicts(limits, program.as_deref(), &rows),
@@ -57,6 +57,9 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {
         output::note("note: the output of the commands was not compared; --same-output compares it");
+    }
+    if let Some(failure) = unkept {
+        return Err(failure);
     }
     if let Some(keeper) = keeper {
         keeper.end(rows::whole(&rows) < planned)?;
@@ -116,7 +119,8 @@ fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
     }
 }
 
-/// Decides contest after contest, until the last one or until the user interrupts.
+/// Decides contest after contest, until the last one, until the user interrupts, or until a row cannot be kept: then the
+/// error is returned beside the rows.
 fn measure(
     args: &CompareArgs,
     contests: Vec<Contest>,
@@ -124,14 +128,14 @@ fn measure(
     resolution_ns: f64,
     mut keeper: Option<&mut Keeper>,
     lines: &mut Lines,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<(Vec<Row>, Option<Failure>), Failure> {
     let interrupt = signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
     let clock = Clock::start(args, cases.len());
     // Before the bar: what is printed beside it leaves a copy of it behind.
     output::note(&clock.sentence());
     let mut progress = Progress::named(&cases);
-    let mut rows = Vec::new();
+    let (mut rows, mut unkept) = (Vec::new(), None);
     for (index, contest) in contests.into_iter().enumerate() {
         progress.cell(index, &contest.case);
         let name = progress.label(index);
@@ -163,13 +167,11 @@ fn measure(
             Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
         };
         let row = row(contest, result, limits, resolution_ns);
-        if let Some(keeper) = &mut keeper {
-            keeper.keep(&row, &terms)?;
-        }
+        unkept = keeper.as_mut().and_then(|keeper| keeper.keep(&row, &terms).err());
         let cut = matches!(&row.result, Ok(decision) if decision.end == End::Interrupted);
         rows.push(row);
         lines.follow(&rows, &mut progress);
-        if cut {
+        if cut || unkept.is_some() {
             break;
         }
     }
@@ -181,7 +183,7 @@ fn measure(
     if let Some(why) = clock.all_bound().filter(|_| rows.iter().any(open)) {
         output::note(&why);
     }
-    Ok(rows)
+    Ok((rows, unkept))
 }
 
 fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {

@@ -41,6 +41,8 @@ pub(super) struct Recording<'a> {
     resumes: Option<&'a Run>,
     /// Cells that the record holds already.
     finished: BTreeSet<String>,
+    /// What could not be written.
+    unwritten: Vec<Measurement>,
 }
 
 impl<'a> Recording<'a> {
@@ -50,7 +52,8 @@ impl<'a> Recording<'a> {
         // A record without a whole first line was killed before it began.
         let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
         if !(resume && begun()) {
-            return Ok(Self { record: Writer::create(path, run)?, resumes: None, finished: BTreeSet::new() });
+            let record = Writer::create(path, run)?;
+            return Ok(Self { record, resumes: None, finished: BTreeSet::new(), unwritten: Vec::new() });
         }
         let (record, known) = Writer::resume(path)?;
         refuse_other(&known.run, run)?;
@@ -62,7 +65,7 @@ impl<'a> Recording<'a> {
         // A record that is continued gets a line about it when there is something to add; lines with checksums need a run
         // line that has one.
         let resumes = (!finished.is_empty() || !known.checked).then_some(run);
-        Ok(Self { record, resumes, finished })
+        Ok(Self { record, resumes, finished, unwritten: Vec::new() })
     }
 
     /// Leaves out the implementations that are finished at this case; returns whether any is left.
@@ -77,9 +80,16 @@ impl<'a> Recording<'a> {
     }
 
     pub(super) fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
-        let record = self.writer()?;
-        measurements.iter().try_for_each(|measurement| record.measurement(measurement))?;
+        for (index, measurement) in measurements.iter().enumerate() {
+            let written = self.writer().and_then(|record| Ok(record.measurement(measurement)?));
+            written.inspect_err(|_| self.unwritten = measurements[index..].to_vec())?;
+        }
         self.dir().map(drop)
+    }
+
+    /// Path of the record, and the measurements that could not be added to it.
+    pub(super) fn lost(self) -> (PathBuf, Vec<Measurement>) {
+        (self.record.path().to_path_buf(), self.unwritten)
     }
 
     /// Directory of the record: another one from the moment on that its own has vanished.

@@ -57,10 +57,18 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let planned = rows(&plan);
     // Measuring ceilings promised something else.
     signals::stop_on_ctrl_c(signals::CELLS_KEPT);
-    let interrupted = if args.spans {
-        spans::record(&instrument(registry, &this_run, given.as_ref()), plan, &mut record)?
+    let measured = if args.spans {
+        spans::record(&instrument(registry, &this_run, given.as_ref()), plan, &mut record)
     } else {
-        measure(registry, &this_run, &args.how, args.reports.baseline.as_deref(), plan, given.as_ref(), &mut record)?
+        measure(registry, &this_run, &args.how, args.reports.baseline.as_deref(), plan, given.as_ref(), &mut record)
+    };
+    let interrupted = match measured {
+        Ok(interrupted) => interrupted,
+        Err(failure) => {
+            // The first error is the one to report.
+            let _ = show_lost(args, budgets.as_ref(), record, &planned);
+            return Err(failure);
+        }
     };
     let path = record.close()?;
     finish(args, budgets.as_ref(), &path, results, interrupted.then_some(&planned))
@@ -252,21 +260,12 @@ fn finish(
     let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
     let options = report::options(&args.reports);
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
-    let print = |record: &Record| match args.format {
-        RunFormat::Junit => {
-            output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, args.fail_on, cut, out))
-        }
-        RunFormat::Github => {
-            output::result(|out| ci::write_run_github(&record.measurements, &verdicts, args.fail_on, cut, out))
-        }
-        RunFormat::Report(format) => report::show(&options, format, std::slice::from_ref(record), file_of(args)),
-    };
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
         // What reads the verdicts must not take silence for success.
-        print(&record)?;
+        print(args, &record, &verdicts, cut)?;
     }
     if !fates.is_empty() {
-        let printed = print(&record);
+        let printed = print(args, &record, &verdicts, cut);
         if keep_old {
             results.keep_old();
         } else if !unfinished {
@@ -288,6 +287,36 @@ fn finish(
         (false, false) => {}
     }
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
+}
+
+/// Prints a record in the format asked for. `cut` holds how many of how many rows an interrupted run has.
+fn print(args: &RunArgs, record: &Record, verdicts: &[Verdict], cut: Option<[usize; 2]>) -> Result<(), Failure> {
+    let (rows, fail_on) = (&record.measurements, args.fail_on);
+    match args.format {
+        RunFormat::Junit => output::result(|out| ci::write_run_junit(rows, verdicts, fail_on, cut, out)),
+        RunFormat::Github => output::result(|out| ci::write_run_github(rows, verdicts, fail_on, cut, out)),
+        RunFormat::Report(format) => {
+            let options = report::options(&args.reports);
+            report::show(&options, format, std::slice::from_ref(record), file_of(args))
+        }
+    }
+}
+
+/// Prints what was measured until the record could not be written any more.
+fn show_lost(
+    args: &RunArgs,
+    budgets: Option<&Budgets>,
+    recording: Recording,
+    planned: &[String],
+) -> Result<(), Failure> {
+    let (path, unwritten) = recording.lost();
+    let mut record = writer::read(&path)?;
+    record.measurements.extend(unwritten);
+    if record.measurements.is_empty() {
+        return Ok(());
+    }
+    let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
+    print(args, &record, &verdicts, Some([done(&record, planned), planned.len()]))
 }
 
 /// How many of the planned rows a record has.

@@ -161,3 +161,29 @@ pub(crate) fn fixed_counts_of_a_run() {
         assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
     }
 }
+
+/// Results are printed although the disk has room for nothing but the first line of the record.
+pub(crate) fn what_cannot_be_kept_is_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = ["run", "double", "-i", "plain,slower", "--effort", "quick", "--no-plot", "--no-ceilings", "-o"];
+    let compare = ["compare", "double:plain", "double:slower", "-o"];
+    for (name, args, part) in
+        [("run", &run[..], "2.20 ms"), ("compare", &compare, "slower: slower takes 1.100x the time of plain")]
+    {
+        let [whole, small] = ["whole", "small"].map(|kind| dir.path().join(format!("{name}-{kind}")));
+        let kept = ran(asked(args).arg(&whole).output().unwrap());
+        assert!(kept.stdout.contains(part), "{name}: {}{}", kept.stdout, kept.stderr);
+        let record = std::fs::read_to_string(whole.join("record.jsonl")).unwrap();
+        // In units of 512 bytes; the first line of another record is not exactly as long.
+        let blocks = record.lines().next().unwrap().len() / 512 + 2;
+        let mut line = asked(args);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]);
+        shell.arg(line.get_program()).args(line.arg(&small).get_args());
+        shell.envs(line.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let lost = ran(shell.output().unwrap());
+        assert_eq!(lost.code, Some(1), "{name}: {}{}", lost.stdout, lost.stderr);
+        assert!(lost.stdout.contains(part), "{name}: {}", lost.stdout);
+        assert!(lost.stderr.contains("record.jsonl: File too large"), "{name}: {}", lost.stderr);
+    }
+}
