@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use ellwand_core::record::Shard;
+use ellwand_core::record::{Measurement, Shard};
 use ellwand_core::{InputError, Registry, Run};
 
 use super::plan::{Planned, read};
@@ -19,6 +19,9 @@ use crate::cli::{ceilings, output, plan, run as measure, signals, with_devices_a
 /// Variables with the index of a task in its array, and the index of an array's first task.
 const INDEX: [(&str, u32); 4] =
     [("SLURM_ARRAY_TASK_ID", 0), ("PBS_ARRAY_INDEX", 0), ("LSB_JOBINDEX", 1), ("JOB_COMPLETION_INDEX", 0)];
+
+/// Most rows of a shard that are named when they have no times.
+const FAILURES: usize = 3;
 
 pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> Outcome {
     let planned = read(&args.place.plan)?;
@@ -145,7 +148,25 @@ fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
             "note: another task finished shard {number} first; its result stays, this one is dropped"
         ));
     }
-    Ok(measure::exit(&fates, &[], FailOn::Never))
+    let exit = measure::exit(&fates, &[], FailOn::Never);
+    if exit != Exit::Ok {
+        name_failures(&record.measurements, number, exit == Exit::Nothing);
+    }
+    Ok(exit)
+}
+
+/// Names the rows that are the reason of an exit code other than 0.
+fn name_failures(rows: &[Measurement], number: u32, unsupported: bool) {
+    let counts =
+        |row: &&Measurement| !row.outcome.is_measured() && (unsupported || row.outcome.word() != "unsupported");
+    let all: Vec<_> = rows.iter().filter(counts).collect();
+    for row in all.iter().take(FAILURES) {
+        let (case, name, word) = (&row.case.id, &row.implementation, row.outcome.word());
+        output::note(&format!("shard {number}: {case} {name}: {word}: {}", row.outcome.reason().unwrap_or_default()));
+    }
+    if all.len() > FAILURES {
+        output::note(&format!("shard {number}: {} more rows have no times", all.len() - FAILURES));
+    }
 }
 
 /// The registry with the devices that the plan asks for.
