@@ -140,7 +140,7 @@ impl Plan {
             }
         }
         let has = |workload: &dyn Workload, name: &str| {
-            workload.axes().iter().any(|axis| axis.name == name || axis.aliases.contains(&name))
+            workload.axes().iter().any(|axis| axis.names().any(|known| known == name))
         };
         let without = |name: &str| -> Vec<String> {
             workloads.iter().filter(|workload| !has(**workload, name)).map(|w| w.name().to_string()).collect()
@@ -197,12 +197,12 @@ fn cases_of(workload: &dyn Workload, selection: &Selection, size: Option<&Size>)
 }
 
 fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
-    std::iter::once(&axis.name).chain(&axis.aliases).find_map(|name| selection.axes.get(*name))
+    axis.names().find_map(|name| selection.axes.get(name))
 }
 
 fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> Result<(), InputError> {
     for name in selection.axes.keys() {
-        let known = |axis: &Axis| axis.name == name || axis.aliases.contains(&name.as_str());
+        let known = |axis: &Axis| axis.names().any(|known| known == name);
         if !workloads.iter().any(|workload| workload.axes().iter().any(known)) {
             let axes: Vec<&str> = workloads.iter().flat_map(|w| w.axes().iter().map(|axis| axis.name)).collect();
             let names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();

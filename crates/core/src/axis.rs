@@ -100,6 +100,11 @@ impl Axis {
         }
     }
 
+    /// The name, then the others.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
     /// Parses one value.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::axis::Axis;
 use crate::case::Case;
 use crate::ceiling::CeilingCase;
 use crate::device::{Device, DeviceKind};
@@ -172,6 +173,14 @@ impl Registry {
             .collect())
     }
 
+    /// The error about a name of a workload, implementation or axis that no command line can give.
+    pub fn slip(&self) -> Option<InputError> {
+        let workloads = self.workloads.iter().map(|one| unaddressable("workload", one.name()));
+        let implementations = self.implementations.iter().map(|one| unaddressable("implementation", &one.name));
+        let axes = self.workloads.iter().flat_map(|one| one.axes()).flat_map(Axis::names);
+        workloads.chain(implementations).chain(axes.map(|name| unaddressable("axis", name))).flatten().next()
+    }
+
     fn unknown(&self, pattern: &str) -> InputError {
         let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
         names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
@@ -182,6 +191,22 @@ impl Registry {
         )
         .near(pattern, names)
     }
+}
+
+/// The error about a name in which the command line would see something else.
+fn unaddressable(what: &str, name: &str) -> Option<InputError> {
+    let of_flag = |c: char| what == "axis" && (c == '=' || c.is_whitespace());
+    let problem = match name.chars().find(|c| c.is_control() || ":,*".contains(*c) || of_flag(*c)) {
+        Some(c) => format!("its name holds {c:?}, so that no command line can give it"),
+        None if name.is_empty() => "its name is empty".into(),
+        None if name.starts_with('-') => "its name begins with '-', as a flag does".into(),
+        None => return None,
+    };
+    let more = if what == "axis" { ", '=', spaces" } else { "" };
+    let expected = format!(
+        "letters, digits and other characters than ':', ',', '*'{more} and control characters, and no '-' in front"
+    );
+    Some(InputError::new(format!("{what} {name:?}"), problem, expected))
 }
 
 /// True if a pattern names the workload or its group, or matches its name.

@@ -264,6 +264,33 @@ fn slips_are_told_by_the_commands() {
 }
 
 #[test]
+fn names_that_no_command_line_can_give_are_refused() {
+    let named = |workload: &str, implementation: &str, axis: Axis| {
+        Registry::from(suite(workload).axis(axis).input(|_, _| 0_u8).implementation(implementation, |x| *x))
+    };
+    let axis = |name: &'static str| Axis::int(name, "", 1, 9, 3);
+    for (registry, part) in [
+        (named("a:b", "x", axis("n")), "workload \"a:b\": its name holds ':'"),
+        (named("w", "x,y", axis("n")), "implementation \"x,y\": its name holds ','"),
+        (named("w", "*", axis("n")), "expected letters, digits and other characters than ':', ',', '*' and control"),
+        (named("w", "-x", axis("n")), "its name begins with '-'"),
+        (named("w", "", axis("n")), "its name is empty"),
+        (named("w", "x", axis("a b")), "axis \"a b\": its name holds ' '"),
+        (named("w", "x", axis("m").alias(&["a=b"])), "axis \"a=b\": its name holds '='"),
+    ] {
+        let error = registry.slip().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+        assert_eq!(ellwand::run(["mine", "list"], &registry), 2);
+    }
+    assert_eq!(named("größe", "f32 (fast)", axis("n_1")).slip(), None);
+    for name in ["seed", "help", "output", "time", "workload"] {
+        assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis(name))), 2, "{name}");
+        assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n").alias(&[name]))), 2, "{name}");
+    }
+    assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n"))), 0);
+}
+
+#[test]
 fn the_command_line_serves_a_suite() {
     let registry = Registry::from(numbers().implementation_mut("lazy", |_| {}));
     assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,1,9"], &registry), 0);

@@ -102,6 +102,9 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
             };
         }
     };
+    if let Some(slip) = args::slip(registry) {
+        return code(Err(slip.into()));
+    }
     let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
     crossing::tell_kernels();
     code(match command {

@@ -75,7 +75,8 @@ impl Deref for Point<'_> {
     }
 }
 
-/// Begins a suite: one task and the ways of computing it.
+/// Begins a suite: one task and the ways of computing it. The names of a suite, its implementations and its axes hold no
+/// `:`, `,` or `*`, and no axis has the name of a flag: every command refuses what no command line can give.
 pub fn suite(name: &str) -> Sketch {
     Sketch { description: Description::new(name.to_string(), "") }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use ellwand_core::{Axis, Registry, Workload};
+use ellwand_core::{Axis, InputError, Registry, Workload};
 
 /// Before the name of an axis in the id of its flag, so that an axis may be named like a field of the arguments.
 const PREFIX: &str = "axis ";
@@ -41,11 +41,7 @@ pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) 
     let named = words.iter().skip(1).filter_map(|word| registry.select(&[word.split(':').next()?.to_string()]).ok());
     let axes: Vec<String> = named
         .flatten()
-        .flat_map(|workload| {
-            let names =
-                |axis: &Axis| std::iter::once(axis.name).chain(axis.aliases.iter().copied()).collect::<Vec<_>>();
-            workload.axes().iter().flat_map(names).map(str::to_string).collect::<Vec<_>>()
-        })
+        .flat_map(|workload| workload.axes().iter().flat_map(Axis::names).map(str::to_string).collect::<Vec<_>>())
         .collect();
     own.into_iter().chain(axes).collect()
 }
@@ -89,13 +85,27 @@ pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Com
     })
 }
 
+/// Whether the command has a flag of this name.
+fn has(command: &Command, name: &str) -> bool {
+    let of_arg = |arg: &Arg| arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name);
+    ["help", "version"].contains(&name) || command.get_arguments().any(of_arg)
+}
+
+/// The error about an axis with the name of a flag of one of these commands, which would be out of reach there.
+pub(super) fn clash(registry: &Registry, commands: &[&Command]) -> Option<InputError> {
+    let of_workload = |workload: &Arc<dyn Workload>| {
+        workload.axes().iter().flat_map(Axis::names).find_map(|name| {
+            let command = commands.iter().find(|command| has(command, name))?;
+            let problem = format!("its axis '{name}' has the name of --{name}, a flag of `{}`", command.get_name());
+            Some(InputError::new(workload.name(), problem, "another name for the axis"))
+        })
+    };
+    registry.workloads().iter().find_map(of_workload)
+}
+
 /// All axes by name. Those that a flag of the command already names are out of reach.
 fn flags(registry: &Registry, shown: &[Arc<dyn Workload>], command: &Command) -> BTreeMap<&'static str, Flag> {
-    let taken = |name: &str| {
-        let of_arg =
-            |arg: &Arg| arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name);
-        ["help", "version"].contains(&name) || command.get_arguments().any(of_arg)
-    };
+    let taken = |name: &str| has(command, name);
     let mut flags: BTreeMap<&'static str, Flag> = BTreeMap::new();
     for workload in registry.workloads() {
         for axis in workload.axes().iter().filter(|axis| !taken(axis.name)) {

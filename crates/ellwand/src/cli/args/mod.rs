@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ellwand_bench::settings::Effort;
-use ellwand_core::{Registry, Workload};
+use ellwand_core::{InputError, Registry, Workload};
 use ellwand_report::Format;
 
 pub(super) use axes::{defaults, range};
@@ -166,12 +166,20 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
 
+/// The commands whose flags are axes as well. `sweep plan` and `history trend` have more flags, which no axis has to avoid.
+const OF_AXES: [&str; 4] = ["run", "apply", "check", "compare"];
+
+/// The error about a name in the registry that the command line cannot give.
+pub(super) fn slip(registry: &Registry) -> Option<InputError> {
+    let line = Line::command();
+    let commands: Vec<_> = OF_AXES.iter().filter_map(|name| line.find_subcommand(name)).collect();
+    registry.slip().or_else(|| axes::clash(registry, &commands))
+}
+
 /// All commands, with the axes of all workloads as flags. Help lists those of the workloads in `shown`.
 fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     let with_axes = |command| axes::add(registry, shown, command);
-    let line = ["run", "apply", "check", "compare"]
-        .into_iter()
-        .fold(Line::command(), |line, name| line.mut_subcommand(name, with_axes));
+    let line = OF_AXES.into_iter().fold(Line::command(), |line, name| line.mut_subcommand(name, with_axes));
     #[cfg(feature = "history")]
     let line = line.mut_subcommand("history", |history| history.mut_subcommand("trend", with_axes));
     #[cfg(feature = "sweep")]
