@@ -94,6 +94,7 @@ impl Plan {
         check_implementations_known(registry, &workloads, selection)?;
         let mut plan = Plan::default();
         for workload in &workloads {
+            check_values(workload.as_ref())?;
             let implementations = chosen(registry, workload.as_ref(), selection);
             for case in cases(workload.as_ref(), selection)? {
                 workload.check(&case)?;
@@ -198,6 +199,22 @@ fn cases_of(workload: &dyn Workload, selection: &Selection, size: Option<&Size>)
 
 fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
     axis.names().find_map(|name| selection.axes.get(name))
+}
+
+/// Rejects a workload whose own values, by default or at a size, are none of their axis.
+fn check_values(workload: &dyn Workload) -> Result<(), InputError> {
+    for axis in workload.axes() {
+        let refused = |problem: String| Err(InputError::new(workload.name(), problem, axis.expected()));
+        if axis.default.is_empty() {
+            return refused(format!("its axis '{}' has no value by default", axis.name));
+        }
+        let of_sizes = workload.sizes().iter().flat_map(|size| &size.values).filter(|(name, _)| *name == axis.name);
+        let mut all = axis.default.iter().chain(of_sizes.flat_map(|(_, values)| values));
+        if let Some(value) = all.find(|value| !axis.takes(value)) {
+            return refused(format!("its axis '{}' has the value {value}, which is outside its domain", axis.name));
+        }
+    }
+    Ok(())
 }
 
 fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> Result<(), InputError> {

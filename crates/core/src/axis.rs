@@ -105,6 +105,15 @@ impl Axis {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
+    /// True if the command line could give the axis this value.
+    pub fn takes(&self, value: &Value) -> bool {
+        match (self.parse(&value.to_string()), value) {
+            // A whole number is a number as well.
+            (Ok(Value::Float(_)), Value::Int(_)) => true,
+            (parsed, value) => parsed.is_ok_and(|parsed| parsed == *value),
+        }
+    }
+
     /// Parses one value.
     ///
     /// # Errors
@@ -214,5 +223,15 @@ mod tests {
             assert!(beta.parse(bad).is_err(), "{bad}");
         }
         assert_eq!(Axis::new("centred", "", Domain::Switch, false).parse("on").unwrap(), Value::Flag(true));
+        for (value, taken) in [
+            (Value::Float(0.1 + 0.2), true),
+            (Value::Int(3), true),
+            ("auto".into(), true),
+            ("AUTO".into(), false),
+            (0.0.into(), false),
+            (Value::Flag(true), false),
+        ] {
+            assert_eq!(beta.takes(&value), taken, "{value:?}");
+        }
     }
 }

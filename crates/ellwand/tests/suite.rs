@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use ellwand::internals::bench::{Cell, Effort, Instrument};
+use ellwand::internals::bench::{Cell, Effort, Instrument, Plan, Selection};
 use ellwand::internals::core::record::{Outcome, Settings};
 use ellwand::internals::core::{Case, Registry, Value};
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
-use ellwand::{Axis, Work, suite};
+use ellwand::{Axis, Size, Work, suite};
 
 fn numbers() -> Suite<Vec<u32>, Vec<u32>> {
     suite("sort")
@@ -288,6 +288,26 @@ fn names_that_no_command_line_can_give_are_refused() {
         assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n").alias(&[name]))), 2, "{name}");
     }
     assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n"))), 0);
+}
+
+#[test]
+fn values_outside_the_domain_of_their_axis_are_refused() {
+    let axis = || Axis::int("n", "", 1, 9, 3);
+    let with = |axis: Axis| suite("w").axis(axis);
+    let plan = |sketch: ellwand::suite::Sketch| {
+        let registry = Registry::from(sketch.input(|_, _| 0_u8).implementation("x", |x| *x));
+        Plan::expand(&registry, &Selection { workloads: vec!["w".into()], ..Selection::default() })
+    };
+    for axis in [axis().sweep([3, 20]), Axis::int("n", "", 1, 9, 20), axis().sweep(["much"]), axis().sweep(["3"])] {
+        let error = plan(with(axis)).err().unwrap().to_string();
+        assert!(error.starts_with("w: its axis 'n' has the value ") && error.contains("from 1 to 9"), "{error}");
+    }
+    let none = plan(with(axis().sweep([0_i64; 0]))).err().unwrap().to_string();
+    assert!(none.contains("'n' has no value by default"), "{none}");
+    let big = Size { name: "big", values: vec![("n", vec![Value::Int(10)])] };
+    let error = plan(with(axis()).size(big)).err().unwrap().to_string();
+    assert!(error.contains("its axis 'n' has the value 10"), "{error}");
+    assert!(plan(with(axis())).is_ok());
 }
 
 #[test]

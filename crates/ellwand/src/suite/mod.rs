@@ -95,7 +95,7 @@ impl Sketch {
         self
     }
 
-    /// A dimension of the sweep: a flag, a column and the x axis of a plot.
+    /// A dimension of the sweep: a flag, a column and the x axis of a plot. Its values must be in its domain.
     #[must_use]
     pub fn axis(mut self, axis: Axis) -> Self {
         self.description.axes.push(axis);
