@@ -237,6 +237,21 @@ fn a_judge_decides_in_place_of_equality() {
 }
 
 #[test]
+fn an_input_that_depends_on_more_than_case_and_seed_is_refused() {
+    let calls = AtomicU64::new(0);
+    let changing = suite("sort")
+        .axis(Axis::int("n", "numbers", 0, 10_000, 50))
+        .input(move |_, _| calls.fetch_add(1, SeqCst))
+        .implementation("std", |x| *x);
+    match outcome(&Registry::from(changing), "std") {
+        Err(Outcome::Failed { error }) => {
+            assert!(error.contains("sort: its input differs each time it is made"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_reference_judges_the_baseline_too() {
     let registry = Registry::from(numbers().reference(|_| vec![1, 2, 3]));
     assert!(wrong(&registry, "std").contains("the reference [1, 2, 3] (they differ from element 0 on"));

@@ -110,7 +110,8 @@ impl Sketch {
     }
 
     /// How the input of a case is made, from nothing but the case and the random numbers given: every implementation,
-    /// in every process, must get the same one.
+    /// in every process, must get the same one. If that takes less than 0.1 s with the reference, both are made twice, and a
+    /// case whose two answers differ is refused.
     pub fn input<I, O>(self, make: impl Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync + 'static) -> Suite<I, O>
     where
         I: Clone + Send + Sync + 'static,

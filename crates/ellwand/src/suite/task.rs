@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Debug, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ellwand_core::case::Fnv;
 use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
@@ -13,6 +14,8 @@ use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 
 const SEED: &str = "seed";
 const ANSWER: &str = "answer";
+/// An input and its reference that take less time than this are made twice, to find inputs that depend on something else.
+const CHEAP: Duration = Duration::from_millis(100);
 
 /// A case and the seed of its input.
 type Key = (String, u64);
@@ -28,13 +31,16 @@ pub(super) struct Shared<I, O> {
 /// The latest of each, since cases are measured one after another.
 struct Kept<I, O> {
     input: Option<(Key, Arc<I>)>,
+    /// Time to make that input.
+    made_in: Duration,
     expected: Option<(Key, Arc<O>)>,
     answer: Option<(u64, Arc<O>)>,
 }
 
 impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     pub(super) fn new(make: Arc<Make<I>>, reference: Option<Way<I, O>>, judge: Option<Arc<Judge<O>>>) -> Self {
-        Self { make, reference, judge, kept: Mutex::new(Kept { input: None, expected: None, answer: None }) }
+        let kept = Kept { input: None, made_in: Duration::ZERO, expected: None, answer: None };
+        Self { make, reference, judge, kept: Mutex::new(kept) }
     }
 
     /// A closure of the user never runs under this lock, so that a panic cannot leave it half written.
@@ -48,8 +54,10 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         if let Some((_, known)) = self.kept().input.as_ref().filter(|(known, _)| *known == key) {
             return Arc::clone(known);
         }
+        let begin = Instant::now();
         let made = Arc::new((self.make)(&Point(case), &mut generator(seed)));
-        self.kept().input = Some((key, Arc::clone(&made)));
+        let mut kept = self.kept();
+        (kept.input, kept.made_in) = (Some((key, Arc::clone(&made))), begin.elapsed());
         made
     }
 
@@ -60,10 +68,23 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             return Ok(Arc::clone(known));
         }
         let input = self.input(case, seed);
-        let computed = Arc::new(match &self.reference {
-            Some(way) => way.once(&input).ok_or_else(|| InputError::new(&case.workload, NO_OUTPUT, "an output"))?,
-            None => return Err(InputError::new(&case.workload, "it has no implementation", "at least one")),
-        });
+        let Some(way) = &self.reference else {
+            return Err(InputError::new(&case.workload, "it has no implementation", "at least one"));
+        };
+        let of = |input: &I| way.once(input).ok_or_else(|| InputError::new(&case.workload, NO_OUTPUT, "an output"));
+        let begin = Instant::now();
+        let computed = Arc::new(of(&input)?);
+        if self.kept().made_in + begin.elapsed() < CHEAP {
+            // A NaN is not equal to itself, and its text is.
+            let other = |answer: O| self.verdict(&computed, &answer).is_err() && digest(&*computed) != digest(&answer);
+            let again = (self.make)(&Point(case), &mut generator(seed));
+            // A reference that answers one input in two ways is for the judge.
+            if other(of(&again)?) && !other(of(&input)?) {
+                let problem = "its input differs each time it is made, and so from process to process";
+                let expected = "an input made from nothing but the case and the random numbers given";
+                return Err(InputError::new(&case.workload, problem, expected));
+            }
+        }
         self.kept().expected = Some((key, Arc::clone(&computed)));
         Ok(computed)
     }
@@ -84,14 +105,17 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         let Some(answer) = kept else {
             return Verdict::wrong("its answer is no longer there to be judged");
         };
-        let verdict = match &self.judge {
-            Some(judge) => judge(expected, &answer),
-            None if *expected == *answer => Ok(()),
-            None => Err(difference(&*answer, expected)),
-        };
-        match verdict {
+        match self.verdict(expected, &answer) {
             Ok(()) => Verdict::right("the answer is right"),
             Err(why) => Verdict::wrong(why),
+        }
+    }
+
+    fn verdict(&self, expected: &O, answer: &O) -> Result<(), String> {
+        match &self.judge {
+            Some(judge) => judge(expected, answer),
+            None if *expected == *answer => Ok(()),
+            None => Err(difference(answer, expected)),
         }
     }
 }
