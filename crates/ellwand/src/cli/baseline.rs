@@ -61,10 +61,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     }
     let output = output.map_err(|why| anyhow::anyhow!("{revision} cannot be built: {why}"))?;
     if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<&str> = text.lines().collect();
-        let last = lines[lines.len().saturating_sub(12)..].join("\n");
-        return Err(refused(format!("{revision} does not build:\n{last}\n"), "a revision that builds").into());
+        return Err(unbuilt(revision, &name, &String::from_utf8_lossy(&output.stderr)).into());
     }
     let made = executable(&output.stdout, &name)
         .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
@@ -74,6 +71,17 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// The error about what cargo did not build.
+fn unbuilt(revision: &str, name: &str, text: &str) -> InputError {
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(12)..].join("\n");
+    if text.contains(&format!("target named `{name}`")) {
+        let problem = format!("{revision} has no program '{name}', the name of this program's file:\n{last}\n");
+        return InputError::new("--baseline", problem, "this program in a file that has the name of its cargo target");
+    }
+    InputError::new("--baseline", format!("{revision} does not build:\n{last}\n"), "a revision that builds")
 }
 
 /// Where cargo has put the program of that name, by its messages.

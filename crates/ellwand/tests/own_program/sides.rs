@@ -150,6 +150,14 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
             assert!(ran.stderr.contains(part), "{revision} does not say '{part}': {}", ran.stderr);
         }
     }
+    let renamed = elsewhere.path().join("renamed");
+    std::fs::hard_link(&program, &renamed).unwrap();
+    let output = at(renamed.to_str().unwrap(), &["compare", "--baseline", "HEAD", "double:plain"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    for part in ["HEAD has no program 'renamed', the name of this program's file", name] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
     let trees = at("git", &["worktree", "list"]);
     assert_eq!(String::from_utf8_lossy(&trees.stdout).lines().count(), 1, "no work tree is left");
     let kept: Vec<_> = std::fs::read_dir(dir.path().join("target/ellwand-baseline")).unwrap().flatten().collect();
