@@ -137,10 +137,9 @@ pub(crate) fn a_comparison_keeps_its_record() {
     let record = std::fs::read_to_string(dir.path().join("kept/record.jsonl")).unwrap();
     let line: Value = serde_json::from_str(record.lines().nth(1).unwrap()).unwrap();
     let looks = line["looks"].as_array().unwrap();
-    assert_eq!(
-        (&line["kind"], looks.first(), looks.last()),
-        (&"comparison".into(), Some(&6.into()), Some(&512.into()))
-    );
+    assert_eq!((&line["kind"], looks.first()), (&"comparison".into(), Some(&6.into())));
+    // Where the time is not enough for all of them, there are fewer.
+    assert!(looks.last().and_then(Value::as_u64).is_some_and(|last| (10..=512).contains(&last)), "{looks:?}");
     for arm in line["arms"].as_array().unwrap() {
         let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
         let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
