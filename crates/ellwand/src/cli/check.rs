@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use ellwand_bench::hard::HardResult;
+use ellwand_bench::check::SetupError;
+use ellwand_bench::hard::{Hard, HardResult};
 use ellwand_bench::worker::Checker;
 use ellwand_bench::{Cell, Instrument, Interrupted, Plan};
 use ellwand_core::record::Outcome as Fate;
@@ -77,8 +78,12 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs) -> Outcome {
     let plan = plan::expand(registry, &args.chosen.selection())?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
-    let mut checker = Checker::new(registry, args.limit.limits().open, args.chosen.cases.seed(), interrupt);
-    judge_all(&plan, args.format == Form::Json, &mut |cell, row| {
+    let (seed, json) = (args.chosen.cases.seed(), args.format == Form::Json);
+    if args.in_process {
+        return judge_here(registry, &plan, json, seed, None, true);
+    }
+    let mut checker = Checker::new(registry, args.limit.limits().open, seed, interrupt);
+    judge_all(&plan, json, &mut |cell, row| {
         let name = format!("{} {}", cell.case.id(), row.name);
         let found = named_if_long(&name, || checker.check(cell, row))?;
         let words = checker.words().map(|words| format!("{name} wrote: {words}"));
@@ -92,20 +97,31 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
     };
+    judge_here(registry, plan, format == Form::Json, args.how.chosen.cases.seed(), given, false)
+}
+
+/// Judges in this process, on the inputs of each case and, if `hard`, on the hard sets.
+fn judge_here(registry: &Registry, plan: &Plan, json: bool, seed: u64, given: Option<&Tensors>, hard: bool) -> Outcome {
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
-    let (settings, seed) = (ellwand_bench::Effort::Quick.settings(), args.how.chosen.cases.seed());
-    let instrument =
-        Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
-    let mut made = None;
-    judge_all(plan, format == Form::Json, &mut |cell, row| {
-        if made.as_ref().is_none_or(|(id, _)| *id != cell.case.id()) {
-            made = Some((cell.case.id(), instrument.inputs_and_reference(cell)));
-        }
-        let found = match &made {
-            Some((_, Ok(made))) => instrument.judged(cell, made, row),
-            Some((_, Err(error))) => Err(Fate::Failed { error: error.to_string() }),
-            None => return Err(Interrupted),
+    let (settings, resolutions) = (ellwand_bench::Effort::Quick.settings(), Default::default());
+    let instrument = Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions };
+    let make = |cell: &Cell| {
+        let made = instrument.inputs_and_reference(cell)?;
+        Ok((made, if hard { Some(instrument.hard(cell)?) } else { None }))
+    };
+    let mut last: Option<(String, Result<_, SetupError>)> = None;
+    judge_all(plan, json, &mut |cell, row| {
+        let id = cell.case.id();
+        let (_, made) = match last.take().filter(|(known, _)| *known == id) {
+            Some(known) => last.insert(known),
+            None => last.insert((id, make(cell))),
         };
+        let judge = |made: &(_, Option<Hard>)| {
+            let verdict = instrument.judged(cell, &made.0, row)?;
+            let Some(hard) = &made.1 else { return Ok(verdict) };
+            instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
+        };
+        let found = made.as_ref().map_err(|error| Fate::Failed { error: error.to_string() }).and_then(judge);
         Ok((found, None))
     })
 }

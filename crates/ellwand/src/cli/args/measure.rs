@@ -127,6 +127,9 @@ pub(crate) struct CheckArgs {
     /// Format of the result on stdout
     #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
     pub(crate) format: Form,
+    /// Judge in this process, for debuggers
+    #[arg(long, conflicts_with = "time_limit")]
+    pub(crate) in_process: bool,
     #[command(flatten)]
     pub(crate) limit: TimeLimit,
 }
