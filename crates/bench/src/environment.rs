@@ -119,6 +119,11 @@ pub(crate) fn caches() -> Vec<Cache> {
     caches
 }
 
+/// Size of the second-level cache of a core in bytes; 512 KiB if unknown.
+pub fn second_level_cache() -> u64 {
+    caches().iter().find(|cache| cache.level == "L2").map_or(512 << 10, |cache| cache.bytes)
+}
+
 /// Parses a size such as `32K` into bytes.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

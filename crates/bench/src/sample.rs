@@ -92,7 +92,7 @@ pub fn state(device: &dyn Device) -> SlotState {
 
 /// Warnings about the samples.
 pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
-    stood_still(samples).into_iter().chain(slowed_down(samples)).collect()
+    stood_still(samples).into_iter().chain(slowed_down(samples)).chain(short(samples)).collect()
 }
 
 /// What a row says of slots whose counts the user fixed.
@@ -126,6 +126,23 @@ fn stood_still(samples: &[Sample]) -> Option<String> {
     (still > 0).then(|| {
         format!("the clock stood still or went back in {still} of {} slots: it is no monotonic clock", samples.len())
     })
+}
+
+/// Slots of several iterations that are shorter contain the cost of reading the clock, in nanoseconds.
+const SHORT_NS: f64 = 1000.0;
+/// Cost of a pair of clock readings, in nanoseconds.
+const CLOCK_NS: f64 = 50.0;
+
+/// A warning if the slots could hold too few iterations for the clock.
+fn short(samples: &[Sample]) -> Option<String> {
+    let several = samples.iter().filter(|sample| sample.iterations > 1 && sample.device_ns.is_none());
+    let walls: Vec<f64> = several.clone().map(|sample| sample.wall_ns as f64).collect();
+    let wall_ns = ellwand_core::stats::median(&walls).filter(|ns| (1.0..SHORT_NS).contains(ns))?;
+    let iterations = several.map(|sample| sample.iterations).max()?;
+    let (took, share) = (wall_ns / 1e3, 100.0 * CLOCK_NS / wall_ns);
+    Some(format!(
+        "its slots are short: {iterations} iterations take {took:.1} µs, of which reading the clock may be {share:.0} %"
+    ))
 }
 
 /// The shape of an implementation's slots.
@@ -295,6 +312,18 @@ mod tests {
         let steps = crate::settle::Steps { iterations: 3, count: 4 };
         crate::settle::turn(&crate::Cpu::default(), CpuScope::Thread, &mut repeated, steps).unwrap();
         assert_eq!(repeated.0, [3; 4]);
+    }
+
+    #[test]
+    fn slots_too_short_for_the_clock_say_so() {
+        let of = |iterations, wall_ns| remarks(&[Sample { iterations, wall_ns, ..Sample::default() }; 3]);
+        assert_eq!(
+            of(64, 640),
+            ["its slots are short: 64 iterations take 0.6 µs, of which reading the clock may be 8 %"]
+        );
+        assert!(of(64, 1000).is_empty() && of(1, 640).is_empty(), "a cold slot has one iteration");
+        let device_ns = Some(1000);
+        assert_eq!(short(&[Sample { iterations: 64, wall_ns: 640, device_ns, ..Sample::default() }]), None);
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn fixed_counts_are_kept_by_every_slot() {
         // 10 us hold five turns of 2 us, or two of 4 us.
         assert_eq!(m.samples.len(), if each == 250 { 5 } else { 3 });
         let said = "fixed counts: 3 timed iterations a slot, after 5 untimed ones, whether they had settled or not";
-        assert_eq!((&m.warnings[..], &m.settling), (&[said.to_string()][..], &None));
+        assert_eq!((m.warnings[0].as_str(), &m.settling), (said, &None));
     }
     // Five slots of eight runs each, besides those of finding the length of an iteration and of judging.
     let slots = fixed[0].samples.len() as u64 * 8;

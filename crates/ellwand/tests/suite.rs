@@ -145,8 +145,6 @@ fn every_iteration_gets_the_input_unspoiled() {
     assert!(made.output().unwrap().is_empty(), "a poisoned answer is gone");
     let verdict = registry.find("sort").unwrap().judge(&case(), &inputs, &expected, &made.output().unwrap());
     assert!(!verdict.passed && verdict.detail.contains("computed nothing"), "{verdict:?}");
-    // 256 MiB in copies of 200 bytes are more than the most.
-    assert_eq!(made.most_iterations(), 1 << 16);
 }
 
 #[test]

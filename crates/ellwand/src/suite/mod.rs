@@ -19,10 +19,12 @@ mod task;
 
 use std::fmt::Debug;
 use std::hint::black_box;
+use std::mem::needs_drop;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::vec::Drain;
 
+use ellwand_bench::environment::second_level_cache;
 use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
 use rand_chacha::ChaCha8Rng;
 
@@ -43,12 +45,15 @@ type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
-/// Memory that the fresh inputs of one slot may take, where the work states their size.
+/// Memory that the fresh inputs of one slot may take, where their size is known.
 const LOADED_BYTES: u64 = 256 << 20;
+
+/// Fresh inputs of one slot that may exceed the cache: with fewer, reading the clock would count.
+const LOADED_LEAST: u64 = 100;
 
 const NO_OUTPUT: &str = "implementation_into writes into a buffer, and the suite makes none";
 
-/// Fresh inputs of one slot where nothing is known of their size.
+/// Fresh inputs of one slot where nothing is known of the memory that they own.
 const LOADED_UNKNOWN: u64 = 64;
 
 /// A parameter point as closures see it: a [`Case`] whose axes are known to exist.
@@ -234,6 +239,10 @@ where
 
     /// An implementation that uses its input up. Each iteration gets a copy made before the clock starts, and what it
     /// returns is dropped after the clock has stopped.
+    ///
+    /// All copies of a slot are made before it, at most as many as half of the second-level cache holds, or 100 if these
+    /// are more. Their size is that of [`Suite::work`]'s bytes read. Without these, a slot has at most 64 copies of a type
+    /// that owns memory; state them if an iteration takes less than 100 ns.
     #[must_use]
     pub fn implementation_owned(self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
         self.add(name, Way::own(run))
@@ -302,7 +311,7 @@ where
     }
 
     /// Work that any implementation must do; one call unless given. Its bytes read also bound how many copies of the
-    /// input are held at once.
+    /// input are held at once ([`Suite::implementation_owned`]).
     #[must_use]
     pub fn work(mut self, work: impl Fn(&Point) -> Work + Send + Sync + 'static) -> Self {
         self.work = Some(Arc::new(work));
@@ -325,6 +334,7 @@ where
         let reference =
             self.reference.or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
         let shared = Arc::new(Shared::new(self.make, reference, self.judge));
+        let cache = second_level_cache();
         for Entry { name: way_name, way, about, many } in self.ways {
             let (shared, work) = (Arc::clone(&shared), self.work.clone());
             let implementation = Implementation::cpu(&name, &way_name, &about, move |case, inputs, _| {
@@ -332,9 +342,12 @@ where
                 let shared = Arc::clone(&shared);
                 let prepared: Box<dyn Prepared> = match &way {
                     Way::Borrow(run) => Box::new(Borrowing::new(shared, Arc::clone(run), input)),
-                    Way::Own(run) => {
-                        Box::new(Owning::new(shared, Arc::clone(run), input, most_loaded(work.as_deref(), case)))
-                    }
+                    Way::Own(run) => Box::new(Owning::new(
+                        shared,
+                        Arc::clone(run),
+                        input,
+                        most_loaded::<I, O>(work.as_deref(), case, cache),
+                    )),
                     Way::Fill(run, make) => {
                         let make = make.clone().ok_or_else(|| PrepareError::Failed(NO_OUTPUT.into()))?;
                         Box::new(Filling::new(shared, Arc::clone(run), make, input))
@@ -397,7 +410,7 @@ fn slip(
 
 impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {
     /// An implementation that turns its input into the output in place. Each iteration gets a copy made before the
-    /// clock starts.
+    /// clock starts, as in [`Suite::implementation_owned`].
     #[must_use]
     pub fn implementation_mut(self, name: &str, run: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
         self.implementation_owned(name, move |mut value| {
@@ -420,9 +433,31 @@ where
     }
 }
 
-fn most_loaded(work: Option<&Required>, case: &Case) -> u64 {
-    match work.map_or(0, |work| work(&Point(case)).bytes_read) {
-        0 => LOADED_UNKNOWN,
-        bytes => (LOADED_BYTES / bytes).clamp(1, 1 << 16),
+/// Fresh inputs of one slot: as many as half of the `cache` holds with their answers.
+fn most_loaded<I, O>(work: Option<&Required>, case: &Case, cache: u64) -> u64 {
+    let owned = work.map_or(0, |work| work(&Point(case)).bytes_read);
+    if owned == 0 && needs_drop::<I>() {
+        return LOADED_UNKNOWN;
+    }
+    let each = owned.saturating_add((size_of::<I>() + size_of::<O>()) as u64).max(1);
+    (cache / 2 / each).max(LOADED_LEAST).min(LOADED_BYTES / each).clamp(1, 1 << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copies_of_a_slot_fit_the_cache_and_are_enough_for_the_clock() {
+        let case = Case::new("sort", Vec::new());
+        let most = |bytes: u64| {
+            let work = move |_: &Point| Work::items("calls", 1).bytes(bytes, 0);
+            most_loaded::<Vec<u8>, u64>(Some(&work), &case, 1 << 20)
+        };
+        assert_eq!(most(992), 512, "1 KiB with the vector and the answer");
+        assert_eq!(most(1 << 20), 100, "more than the cache holds");
+        assert_eq!(most(1 << 30), 1);
+        assert_eq!(most(0), LOADED_UNKNOWN, "a vector owns memory, and nothing is known of it");
+        assert_eq!(most_loaded::<u64, u64>(None, &case, 1 << 20), 1 << 15, "a number owns nothing");
     }
 }
