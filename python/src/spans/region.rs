@@ -23,7 +23,9 @@ impl Extra {
         let mut extra = Self { counters: Counters::default(), args: Vec::new() };
         for (name, value) in args.iter() {
             let name: String = name.extract()?;
-            let amount = value.extract::<f64>().ok().filter(|amount| amount.is_finite() && *amount >= 0.0);
+            let is_work = matches!(name.as_str(), "bytes" | "flops" | "items");
+            let amount = if is_work { value.extract::<f64>().ok() } else { None };
+            let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
             match (name.as_str(), amount) {
                 ("bytes", Some(amount)) => extra.counters = extra.counters.bytes(amount),
                 ("flops", Some(amount)) => extra.counters = extra.counters.flops(amount),
@@ -52,8 +54,16 @@ fn value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     } else if value.is_instance_of::<PyFloat>() {
         Value::Float(value.extract()?)
     } else {
-        Value::from(value.str()?.to_string_lossy().into_owned())
+        let text = if let Some(array) = array(value) { array } else { value.str()?.to_string_lossy().into_owned() };
+        Value::from(text)
     })
+}
+
+/// Type and shape of an array: its values would cost more than most spans, and those on a device a wait.
+fn array(value: &Bound<'_, PyAny>) -> Option<String> {
+    let shape: Vec<usize> = value.getattr("shape").ok()?.extract().ok()?;
+    let dtype = value.getattr("dtype").ok()?.str().ok()?.to_string_lossy().into_owned();
+    (!shape.is_empty()).then(|| format!("{}{shape:?}", dtype.trim_start_matches("torch.")))
 }
 
 /// Adds the exception that ended a span.
