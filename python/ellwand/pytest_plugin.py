@@ -36,7 +36,7 @@ class Budget:
             # Too few samples for an interval: the fastest one must be above the limit.
             low = float(samples.min())
         if low is not None and low > seconds:
-            pytest.fail(f"{self.measurement!r} takes longer than {human(seconds)}", pytrace=False)
+            pytest.fail(f"it takes longer than {human(seconds)}: {self.measurement!r}", pytrace=False)
         return self
 
     def needs_at_most(self, megabytes: float) -> Budget:
@@ -64,7 +64,7 @@ class Verdict:
         if found.faster or found.same:
             return self
         if found.verdict != "undecided" or found.high is None:
-            pytest.fail(f"not shown to be no slower: {found!r}", pytrace=False)
+            pytest.fail(f"a slow-down is not excluded, because there is no verdict: {found!r}", pytrace=False)
         if found.high > 1 + by:
             how = "give it more time or blocks, or allow more with is_not_slower(by=..)"
             pytest.fail(f"a slow-down by more than {by:.3g} is not excluded; {how}: {found!r}", pytrace=False)

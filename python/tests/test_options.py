@@ -161,9 +161,9 @@ def test_a_comparison_that_excludes_no_slow_down_fails_a_test():
     comparison("undecided", 0.1, 1.4).is_not_slower(by=0.5)
     for verdict, high, why in [
         ("undecided", 20.0, "a slow-down by more than 0.1 is not excluded"),
-        ("undecided", None, "not shown"),
-        ("suggests", 1.0, "not shown"),
-        ("withheld", 1.0, "not shown"),
+        ("undecided", None, "no verdict"),
+        ("suggests", 1.0, "no verdict"),
+        ("withheld", 1.0, "no verdict"),
         ("slower", 1.3, "slower: b takes"),
     ]:
         with pytest.raises(pytest.fail.Exception, match=why):
