@@ -224,7 +224,7 @@ def finished(result: Any, name: str) -> Any:
 
 
 def flat(result: Any, name: str = "result") -> dict[str, Any]:
-    """A result as named arrays with a value at least: floats as float64, other objects by their text."""
+    """A result as named arrays with a value at least: floats as float32 or float64, other objects by their text."""
     import numpy as np
 
     if result is None:
@@ -254,7 +254,8 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
         # It has no values, and its shape has: empty results are equal.
         return {name: np.zeros(array.shape), f"{name}.shape": np.array(array.shape, np.int64)}
     if kind == "f":
-        return {name: np.asarray(array, np.float64, order="C")}
+        # In its own size, which peak memory is compared with.
+        return {name: np.asarray(array, np.float32 if array.dtype.itemsize <= 4 else np.float64, order="C")}
     if kind in "biu":
         return {name: _arrays.plain(name, array)}
     if kind == "c":

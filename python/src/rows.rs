@@ -258,7 +258,7 @@ impl Workload for Task {
         self.accepted(case).unwrap_or(Tolerance::Exact)
     }
 
-    /// A reference in float64 also judges outputs in float32.
+    /// A reference in float64 also judges outputs in float32, and the reverse.
     fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         self.judge_within(case, expected, got, self.tolerance(case))
     }
@@ -266,11 +266,22 @@ impl Workload for Task {
     fn judge_within(&self, _: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
         let mut wanted = Tensors::new();
         for (name, want) in expected.iter() {
-            let narrower = got.find(name).is_some_and(|have| have.dtype() == Dtype::F32);
-            wanted.insert(name, if narrower { narrowed(want) } else { want.clone() });
+            let fitted = match got.find(name).map(Tensor::dtype) {
+                Some(Dtype::F32) => narrowed(want),
+                Some(Dtype::F64) => widened(want),
+                _ => want.clone(),
+            };
+            wanted.insert(name, fitted);
         }
         compare(&wanted, got, tolerance)
     }
+}
+
+/// The same in float64, if it is in float32.
+fn widened(tensor: &Tensor) -> Tensor {
+    let Ok(values) = tensor.f32() else { return tensor.clone() };
+    let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
+    Tensor::new(tensor.shape(), &values[..]).unwrap_or_else(|_| tensor.clone())
 }
 
 /// The same in float32, if it is in float64.

@@ -68,6 +68,15 @@ def doubled(x):
     return 2 * x
 
 
+def doubled_twice(x):
+    y = 2 * x
+    return 2 * y
+
+
+def halved(x):
+    return x / 2
+
+
 @pytest.mark.parametrize("isolated", [True, False])
 def test_setup_makes_the_arguments_of_each_call(isolated):
     assert ellwand.bench(sorts_once, X, setup=np.copy, isolated=isolated).ok
@@ -121,6 +130,20 @@ def test_peak_memory_is_without_the_copies_of_the_arguments(isolated):
     x = np.ones(4_000_000)
     peaks = [ellwand.bench(each, x, isolated=isolated).readings["peak-memory"] for each in (first, doubled)]
     assert peaks[0] < 16e6 and 24e6 < peaks[1] < 48e6, peaks
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system does not show peak memory")
+def test_working_memory_is_what_the_result_does_not_hold():
+    x = np.ones(4_000_000, np.float32)
+    working = [ellwand.bench(each, x).readings["peak-working-memory"] for each in (doubled, doubled_twice)]
+    assert working[0] < 8e6 < working[1] < 24e6, working
+
+
+def test_results_in_two_precisions_are_compared():
+    for functions in ((np.float32, np.float64), (np.float64, np.float32)):
+        assert ellwand.compare(*functions, X[0], blocks=2).verdict != "none"
+    with pytest.raises(ellwand.EllwandError, match="wrong"):
+        ellwand.compare(np.float32, halved, X[0], blocks=2)
 
 
 def line(**samples):
