@@ -3,7 +3,7 @@
 use proc_macro::{TokenStream, TokenTree};
 
 /// Names of kinds and their variants.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     ("cpu", "Cpu"),
     ("wait", "Wait"),
     ("launch", "Launch"),
@@ -15,6 +15,7 @@ const KINDS: [(&str, &str); 11] = [
     ("allocation", "Allocation"),
     ("compile", "Compile"),
     ("instrumentation", "Instrumentation"),
+    ("in-flight", "InFlight"),
 ];
 
 pub(crate) struct Options {

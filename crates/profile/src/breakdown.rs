@@ -84,7 +84,7 @@ impl Part {
         }
     }
 
-    /// The part of a span of `kind`. On a stream, only kernels and copies are work.
+    /// The part of a span of `kind`; `None` for what is in flight. On a stream, only kernels and copies are work.
     pub(crate) fn of(kind: Kind, stream: bool) -> Option<Self> {
         let part = match kind {
             Kind::Cpu => Self::Cpu,
@@ -95,6 +95,7 @@ impl Part {
             Kind::Allocation => Self::Allocation,
             Kind::Compile => Self::Compile,
             Kind::Instrumentation => Self::Instrumentation,
+            Kind::InFlight => return None,
         };
         (!stream || matches!(part, Self::Device | Self::Transfer)).then_some(part)
     }

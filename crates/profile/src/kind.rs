@@ -26,11 +26,13 @@ pub enum Kind {
     Compile,
     /// The profiler works.
     Instrumentation,
+    /// Something such as a request is in flight. It occupies no thread, so it is no part of the breakdown.
+    InFlight,
 }
 
 impl Kind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cpu,
         Self::Wait,
         Self::Launch,
@@ -42,6 +44,7 @@ impl Kind {
         Self::Allocation,
         Self::Compile,
         Self::Instrumentation,
+        Self::InFlight,
     ];
 
     /// The name in files.
@@ -58,6 +61,7 @@ impl Kind {
             Self::Allocation => "allocation",
             Self::Compile => "compile",
             Self::Instrumentation => "instrumentation",
+            Self::InFlight => "in-flight",
         }
     }
 

@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read, Write};
 
 use common::{any_trace, step};
-use ellwand_profile::{Kind, LaneKind, NONE, Part, Trace, TraceLane};
+use ellwand_profile::{By, Kind, LaneKind, NONE, Part, Trace, TraceLane};
 use ellwand_trace::{Imported, read, read_from};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -188,6 +188,43 @@ fn files_that_cannot_be_read_say_where_and_why() {
     let lines: Vec<String> = cases.iter().map(|(name, bytes)| format!("{name}: {}", message(bytes))).collect();
     insta::assert_snapshot!(lines.join("\n"));
     assert!(read("/no/such/file.json").unwrap_err().to_string().starts_with("/no/such/file.json: cannot be read"));
+}
+
+/// 50 steps of 10 µs on a thread, each with a request that is in flight for the next 990 µs.
+fn requests() -> Trace {
+    let event = |ph: &str, name: &str, at: u64, more: &str| {
+        format!(r#"{{"ph":"{ph}","name":"{name}","cat":"net","ts":{at},"pid":1,"tid":1{more}}}"#)
+    };
+    let at = (0..50).flat_map(|at| {
+        let (start, id) = (1000 * at, format!(",\"id\":{at}"));
+        let old = event(["S", "F"][usize::from(at % 2 == 1)], "old", start + 10, ",\"id\":\"x\"");
+        [
+            event("X", "step", start, ",\"dur\":10"),
+            event("b", "request", start + 10, &id),
+            event("n", "sent", start + 500, &id),
+            event("e", "request", start + 1000, &id),
+            old,
+        ]
+    });
+    from_text(&format!("[{}]", at.collect::<Vec<_>>().join(","))).trace
+}
+
+#[test]
+fn async_events_are_no_computing() {
+    let trace = requests();
+    let mut exported = Vec::new();
+    trace.write_chrome("p", &mut exported).unwrap();
+    for trace in [&trace, &read_from(&exported[..]).unwrap().trace, &read_from(&written(&trace)[..]).unwrap().trace] {
+        let breakdown = trace.breakdown();
+        assert_eq!((breakdown.ns(Part::Cpu), breakdown.ns(Part::Unexplained)), (500_000.0, 49_500_000.0));
+        let exposed = trace.bottlenecks(9).into_iter().filter(|one| one.by == By::Exposed);
+        assert_eq!(exposed.map(|one| (one.operation, one.ns)).collect::<Vec<_>>(), [("step".into(), 500_000.0)]);
+        let rows = trace.summary_by_site().rows;
+        let request = rows.iter().find(|row| row.name() == "request").unwrap();
+        assert_eq!((request.kind, request.count, request.total_ns), (Kind::InFlight, 50, 49_500_000.0));
+    }
+    let diff = ellwand_trace::diff(&trace, &trace, &ellwand_trace::DiffOptions::default()).unwrap();
+    assert_eq!(diff.root.as_deref(), Some("step"));
 }
 
 #[test]

@@ -160,8 +160,10 @@ impl Events {
             // Marks of the PyTorch profiler about itself.
             'i' if matches!(event.pid.text(), Some("Traces" | "")) => self.repeated += 1,
             'i' | 'I' | 'R' | 'n' => {
-                let track = self.track(&event, phase == 'n');
-                self.span(track, event, Kind::Cpu, (start, Some(start)));
+                let task = phase == 'n';
+                let track = self.track(&event, task);
+                let kind = if task { Kind::InFlight } else { Kind::Cpu };
+                self.span(track, event, kind, (start, Some(start)));
             }
             'C' => {
                 self.counters.counter(start, &event.name.key(), &event.args);
@@ -218,6 +220,7 @@ impl Events {
     fn begin(&mut self, event: Event, start: i64, task: String) {
         let track = self.track(&event, !task.is_empty());
         let kind = match class(event.category(), event.name.text().unwrap_or_default()) {
+            _ if !task.is_empty() => Kind::InFlight,
             Class::Span(kind) => kind,
             Class::Repeated | Class::Extent => Kind::Cpu,
         };

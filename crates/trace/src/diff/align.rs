@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ellwand_profile::{LaneKind, NONE, Span, Trace, TraceLane};
+use ellwand_profile::{Kind, LaneKind, NONE, Span, Trace, TraceLane};
 
 use super::DiffError;
 use super::welch::Sample;
@@ -115,9 +115,12 @@ pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
 /// Outermost operations that a profile repeats and that cover enough of its time, with their nanoseconds.
 fn candidates(trace: &Trace) -> HashMap<&str, f64> {
     let ns = |lane: &TraceLane| outermost(lane).map(|span| trace.duration_ns(span)).sum::<f64>();
-    let busiest = trace.lanes.iter().filter(|lane| is_thread(lane)).map(ns).fold(0.0, f64::max);
+    // A lane of async events is no thread.
+    let in_flight = |span: &Span| trace.site(span).is_some_and(|site| site.kind == Kind::InFlight);
+    let runs = |lane: &TraceLane| is_thread(lane) && !lane.spans.iter().all(in_flight);
+    let busiest = trace.lanes.iter().filter(|lane| runs(lane)).map(ns).fold(0.0, f64::max);
     let covers = |(number, count, ns): (usize, u64, f64)| {
-        trace.lanes.get(number).is_some_and(is_thread) && count >= 2 && ns >= COVERED * busiest
+        trace.lanes.get(number).is_some_and(runs) && count >= 2 && ns >= COVERED * busiest
     };
     roots(trace).into_iter().filter(|(_, known)| covers(*known)).map(|(name, known)| (name, known.2)).collect()
 }

@@ -6,9 +6,10 @@ export const NONE = ORDER.length;
 const STATE = {
   cpu: 0, compile: 1, allocation: 2, launch: 3, instrumentation: 4, kernel: 5,
   "host-to-device": 6, "device-to-host": 6, "device-to-device": 6, wait: 7, sync: 7,
+  "in-flight": NONE,
 };
 
-// The state of an operation on a lane. On a stream only kernels and copies are work.
+// The state of an operation on a lane; what is in flight occupies none. On a stream only kernels and copies are work.
 export function stateOf(kind, stream) {
   const state = STATE[kind] ?? 0;
   return stream && state !== 5 && state !== 6 ? NONE : state;
