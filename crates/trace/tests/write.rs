@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use common::{any_trace, step};
-use ellwand_profile::{NONE, Trace};
+use common::{any_trace, lane, site, span, step};
+use ellwand_profile::{Kind, NONE, Trace};
 use ellwand_trace::{FORMATS, format, read_from};
 use flate2::read::GzDecoder;
 use pprof::protos::{Message, Profile};
@@ -178,6 +178,25 @@ fn prometheus_is_read_by_its_client() {
 }
 
 /// The text that the client read, for where it is missing.
+#[test]
+fn the_sum_of_durations_is_over_the_calls_of_the_count() {
+    let calls = vec![span(1, NONE, 1, 1_001), span(1, 0, 101, 701), span(1, 1, 201, 401)];
+    let trace = Trace {
+        end: 2_001,
+        lanes: vec![lane("main", calls)],
+        sites: vec![site("fib", Kind::Cpu)],
+        ..Trace::in_nanoseconds()
+    };
+    let text = String::from_utf8(written("prometheus", &trace)).unwrap();
+    let value = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().rsplit(' ').next().unwrap();
+    let (sum, count): (f64, f64) =
+        (value("ellwand_span_seconds_sum").parse().unwrap(), value("ellwand_span_seconds_count").parse().unwrap());
+    assert!((sum - 1_800e-9).abs() < 1e-15 && count == 3.0, "{text}");
+    // A double in field 5: the sum of a point of a summary.
+    let wanted = [&[(5 << 3) | 1][..], &sum.to_le_bytes()].concat();
+    assert!(written("otlp-metrics", &trace).windows(wanted.len()).any(|bytes| bytes == wanted));
+}
+
 #[test]
 fn prometheus_has_the_text_it_had_when_its_client_read_it() {
     insta::assert_snapshot!(String::from_utf8(written("prometheus", &step())).unwrap());

@@ -61,6 +61,12 @@ struct Operation {
 }
 
 impl Operation {
+    /// Seconds of all calls that the count and the quantiles have. The total of the row lacks calls inside calls of the
+    /// same operation.
+    fn sum(&self) -> f64 {
+        self.row.mean_ns * self.row.count as f64 * 1e-9
+    }
+
     fn quantiles(&self) -> [(f64, f64); 3] {
         [(0.5, self.row.median_ns), (0.9, self.row.p90_ns), (0.99, self.row.p99_ns)].map(|(q, ns)| (q, ns * 1e-9))
     }
@@ -94,7 +100,7 @@ pub(super) fn write_otlp(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
                 for operation in &operations {
                     summary.message(1, |point| {
                         place(trace, operation, point);
-                        point.fixed64(4, operation.row.count).double(5, operation.row.total_ns * 1e-9);
+                        point.fixed64(4, operation.row.count).double(5, operation.sum());
                         for (quantile, seconds) in operation.quantiles() {
                             point.message(6, |value| {
                                 value.double(1, quantile).double(2, seconds);
@@ -150,7 +156,7 @@ pub(super) fn write_prometheus(trace: &Trace, out: &mut dyn Write) -> io::Result
             writeln!(out, "ellwand_span_seconds{labels} {seconds}")?;
         }
         let labels = labels(operation, &[]);
-        writeln!(out, "ellwand_span_seconds_sum{labels} {}", operation.row.total_ns * 1e-9)?;
+        writeln!(out, "ellwand_span_seconds_sum{labels} {}", operation.sum())?;
         writeln!(out, "ellwand_span_seconds_count{labels} {}", operation.row.count)?;
     }
     for counter in &COUNTERS {
