@@ -74,7 +74,7 @@ fn a_call_that_the_range_cuts_counts_with_its_share() {
 
 #[test]
 fn the_parts_of_the_wall_time_are_those_of_the_file() {
-    let Some((mut browser, _folder)) = opened("") else { return };
+    let Some((mut browser, folder)) = opened("") else { return };
     let parts = browser.eval(
         "Object.fromEntries([...document.querySelectorAll('.legend li')].map(li => [li.dataset.part, Number(li.dataset.value)]))",
     );
@@ -90,6 +90,12 @@ fn the_parts_of_the_wall_time_are_those_of_the_file() {
     }
     let peak = computed["memory"]["peak_at_ns"].as_f64().unwrap() / 1e6;
     assert!(browser.text("document.querySelector('.peak').textContent").contains(&format!("at {peak:.3} ms")));
+    // What is in flight occupies no thread.
+    let mut tasks = golden::document();
+    tasks["operations"].as_array_mut().unwrap().iter_mut().for_each(|one| one["kind"] = "in-flight".into());
+    browser.open(&write_page(folder.path(), "tasks.html", &tasks, None), "");
+    let parts = browser.eval("[...document.querySelectorAll('.legend li')].map(li => li.dataset.part)");
+    assert_eq!(parts, json!(["instrumentation", "unexplained"]));
     clean(&browser);
 }
 
