@@ -280,6 +280,8 @@ fn flame_graphs_of_every_kind_answer_clicks() {
     browser.pick("#second", &file);
     browser.wait("document.querySelector('#flame [data-value=\"difference\"]')");
     browser.click("#flame [data-value=\"difference\"]");
+    browser.wait("document.querySelector('#flame .note').textContent.includes('smaller share')");
+    browser.click("#flame [data-value=\"absolute\"]");
     browser.wait("document.querySelector('#flame .note').textContent.includes('faster')");
     assert!(browser.text("document.getElementById('durations').textContent").contains('A'));
     clean(&browser);

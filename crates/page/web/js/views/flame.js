@@ -16,6 +16,7 @@ const NOTES = {
   order: "Calls in the order of time; equal neighbours are merged. Gaps between calls are not drawn.",
   sandwich: "Above, who calls the selected operation; below, what it calls.",
   difference: "This profile (B), coloured by its change from A: blue is faster, orange is slower, outlined frames are new.",
+  shares: "This profile (B), coloured by the change of shares of the run from A: blue is a smaller share, orange a larger one, outlined frames are new.",
 };
 
 export function flameView() {
@@ -32,6 +33,9 @@ export function flameView() {
   let dirty = false;
   const flame = { lane: -1, relative: true, trees: [], zoom: new Map(), marked: null, boxes: [], gone: [] };
 
+  const explain = () => {
+    note.textContent = NOTES[state.flame === "difference" && flame.relative ? "shares" : state.flame];
+  };
   const controls = () => {
     const { profile, other } = state;
     const options = [["left", "Left heavy"], ["order", "Time order"], ["sandwich", "Sandwich"], ...(other ? [["difference", "Difference"]] : [])];
@@ -43,9 +47,10 @@ export function flameView() {
     }));
     replace(scaling, state.flame === "difference" && choice("Compare", [["relative", "Share of run"], ["absolute", "Time"]], flame.relative ? "relative" : "absolute", (one) => {
       flame.relative = one === "relative";
+      explain();
       draw();
     }));
-    note.textContent = NOTES[state.flame];
+    explain();
   };
   const rebuild = () => {
     const { profile, other } = state;
