@@ -94,6 +94,22 @@ fn every_view_of_a_report_is_drawn() {
 }
 
 #[test]
+fn the_card_of_verdicts_counts_every_verdict() {
+    let mut report = report();
+    let mut verdicts = report["comparisons"].as_array().unwrap().clone();
+    for word in ["slower-beside", "none", "slower-beside"] {
+        verdicts.push(verdicts[0].clone());
+        verdicts.last_mut().unwrap()["verdict"] = word.into();
+    }
+    report["comparisons"] = verdicts.into();
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let card = browser.text(
+        "[...document.querySelectorAll('#cards .card')].find(c => c.firstChild.textContent === 'Verdicts').textContent",
+    );
+    assert_eq!(card, "Verdicts61 faster, 1 slower, 1 undecided, 2 slower-beside, 1 without verdict");
+}
+
+#[test]
 fn cases_are_named_by_the_axes_that_differ() {
     let mut report = report();
     let case = |size: u32| {

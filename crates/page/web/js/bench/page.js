@@ -55,15 +55,16 @@ function cards(report) {
     rows.length > 0 && card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
     best && card("Largest speed-up", speedup(best.speedup), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
     nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), label(nearest.implementation, 24)),
-    verdicts.length > 0 && card("Verdicts", count(verdicts.length), ["faster", "slower", "same", "undecided"].map((word) => [word, verdicts.filter((one) => one.verdict === word).length]).filter(([, n]) => n > 0).map(([word, n]) => `${n} ${word}`).join(", ")),
+    verdicts.length > 0 && card("Verdicts", count(verdicts.length), tally(verdicts.map((one) => (one.verdict === "none" ? "without verdict" : one.verdict)), ["faster", "slower", "same", "undecided"])),
     spans.length > 0 && card("Components", count(spans.length), `${spans.length === 1 ? "table" : "tables"} from runs with spans`),
-    card("Findings", count(report.findings.length), classes(report)));
+    card("Findings", count(report.findings.length), tally(report.findings.map((one) => one.class)) || "none"));
 }
 
-function classes(report) {
-  const counts = new Map();
-  for (const one of report.findings) counts.set(one.class, (counts.get(one.class) ?? 0) + 1);
-  return [...counts].map(([word, n]) => `${n} ${word}`).join(", ") || "none";
+// How often each word occurs, those of `first` before others.
+function tally(words, first = []) {
+  const counts = new Map(first.map((word) => [word, 0]));
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].filter(([, n]) => n > 0).map(([word, n]) => `${n} ${word}`).join(", ");
 }
 
 function findings(report) {
