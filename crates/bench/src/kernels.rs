@@ -10,8 +10,9 @@ use ellwand_core::stats::{median, quantile};
 ///
 /// `starts` of the iterations are in nanoseconds since the recording began, in order. An operation belongs to the last
 /// iteration that began before its middle: the clocks of host and device agree to microseconds only, and every iteration
-/// waits for the device. What ran before the first one is left out. The rows are on no thread of the process.
-pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) -> Vec<SpanNode> {
+/// waits for the device. What ran before the first one is left out, and the times of calls lack those in the iterations of
+/// the indices `left_out`. The rows are on no thread of the process.
+pub(crate) fn components(device: &str, starts: &[f64], left_out: &[usize], activities: &[Activity]) -> Vec<SpanNode> {
     let mut by_name: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for activity in activities.iter().filter(|activity| !activity.call) {
         let middle = activity.start_ns as f64 + activity.ns as f64 / 2.0;
@@ -30,10 +31,11 @@ pub(crate) fn components(device: &str, starts: &[f64], activities: &[Activity]) 
             let mut total_ns = vec![0.0; starts.len()];
             calls.iter().for_each(|(iteration, ns)| total_ns[*iteration] += ns);
             let path = [&root[..], &[name.to_string()]].concat();
-            let times: Vec<f64> = calls.iter().map(|(_, ns)| *ns).collect();
+            let kept = calls.iter().filter(|(iteration, _)| left_out.binary_search(iteration).is_err());
+            let times: Vec<f64> = kept.map(|(_, ns)| *ns).collect();
             SpanNode {
                 path,
-                calls: times.len() as u64,
+                calls: calls.len() as u64,
                 self_ns: total_ns.clone(),
                 total_ns,
                 call_min_ns: quantile(&times, 0.0),
@@ -78,7 +80,7 @@ mod tests {
             ran("short", 165, 20),
             ran("long", 210, 70),
         ];
-        let nodes = components("cuda:0", &starts, &activities);
+        let nodes = components("cuda:0", &starts, &[], &activities);
         let rows: Vec<_> = nodes.iter().map(|n| (n.path.join("/"), n.calls, &n.total_ns[..], &n.self_ns[..])).collect();
         let expected: [(&str, u64, &[f64], &[f64]); 3] = [
             ("on cuda:0", 4, &[80.0, 70.0], &[0.0, 0.0]),
@@ -87,12 +89,14 @@ mod tests {
         ];
         assert_eq!(rows, expected.map(|(path, calls, total, own)| (path.to_string(), calls, total, own)));
         assert_eq!((nodes[2].call_min_ns, nodes[2].call_median_ns), (Some(10.0), Some(15.0)));
+        let kept = components("cuda:0", &starts, &[1], &activities);
+        assert_eq!((kept[1].calls, kept[1].call_max_ns), (2, Some(50.0)));
         assert!(nodes.iter().all(|node| !node.calling && node.lanes == 0));
     }
 
     #[test]
     fn a_device_without_records_has_no_rows() {
-        assert!(components("cuda:0", &[0.0], &[]).is_empty());
-        assert!(components("cuda:0", &[], &[ran("kernel", 5, 5)]).is_empty());
+        assert!(components("cuda:0", &[0.0], &[], &[]).is_empty());
+        assert!(components("cuda:0", &[], &[], &[ran("kernel", 5, 5)]).is_empty());
     }
 }

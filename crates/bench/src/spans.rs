@@ -9,7 +9,7 @@ use ellwand_core::device::{Activity, Device, DeviceKind};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::{Outcome, SpanCost, SpanNode, Spans};
 use ellwand_core::tensor::Tensors;
-use ellwand_profile::{FrameRow, NONE, ROOM_NAME, Session, Trace, TraceLane, span};
+use ellwand_profile::{FrameRow, NONE, ROOM_NAME, Row, Session, Trace, TraceLane, span};
 
 use crate::arm::{Arm, Judge};
 use crate::check::{self, Task};
@@ -229,7 +229,7 @@ fn blank(measurement: ellwand_core::Measurement) -> Spans {
 fn fill(spans: &mut Spans, trace: &Trace) {
     let frames = trace.frames(ITERATION);
     let node = |FrameRow { row, inside, total_ns, self_ns }: FrameRow| {
-        let known = |value: f64| value.is_finite().then_some(value);
+        let [call_min_ns, call_median_ns, call_p99_ns, call_max_ns] = call_times(&row);
         SpanNode {
             path: row.path,
             file: row.file,
@@ -239,30 +239,56 @@ fn fill(spans: &mut Spans, trace: &Trace) {
             calls: row.count,
             total_ns,
             self_ns,
-            call_min_ns: known(row.min_ns),
-            call_median_ns: known(row.median_ns),
-            call_p99_ns: known(row.p99_ns),
-            call_max_ns: known(row.max_ns),
+            call_min_ns,
+            call_median_ns,
+            call_p99_ns,
+            call_max_ns,
             bytes: row.counters.bytes,
             items: row.counters.items,
             // A record cannot hold infinite numbers.
-            flops: known(row.counters.flops).unwrap_or(0.0),
+            flops: known(row.counters.flops).unwrap_or_default(),
         }
     };
     spans.iteration_ns = frames.wall_ns;
     spans.nodes = frames.rows.into_iter().map(node).collect();
     take_room_out(&mut spans.iteration_ns, &mut spans.nodes);
+    let left_out = spans.outliers();
+    if !left_out.is_empty() {
+        keep_calls(&mut spans.nodes, &trace.frames_without(ITERATION, &left_out).rows);
+    }
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
     // Where iterations were lost, what the device did in them would count for another one.
     if trace.dropped() == 0 {
-        spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &trace.activities));
+        spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &left_out, &trace.activities));
     }
     spans.dropped = trace.dropped();
     spans.open = trace.open();
     if trace.dropped_details() > 0 {
         let spans_without = trace.dropped_details();
         spans.warnings.push(format!("{spans_without} spans lost their counters: rates of components are too low"));
+    }
+}
+
+fn known(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// Shortest, median, 99th percentile and longest call.
+fn call_times(row: &Row) -> [Option<f64>; 4] {
+    [row.min_ns, row.median_ns, row.p99_ns, row.max_ns].map(known)
+}
+
+/// Gives components the times of their calls in `kept`, the rows of the iterations that are no outliers.
+fn keep_calls(nodes: &mut [SpanNode], kept: &[FrameRow]) {
+    for node in nodes {
+        let same = |one: &&FrameRow| {
+            (one.inside, one.row.line) == (node.calling, node.line)
+                && one.row.path == node.path
+                && one.row.file == node.file
+        };
+        let times = kept.iter().find(same).map_or([None; 4], |one| call_times(&one.row));
+        [node.call_min_ns, node.call_median_ns, node.call_p99_ns, node.call_max_ns] = times;
     }
 }
 
@@ -299,10 +325,10 @@ fn take_room_out(iteration_ns: &mut [f64], nodes: &mut Vec<SpanNode>) {
 
 #[cfg(test)]
 mod tests {
-    use ellwand_core::record::SpanNode;
-    use ellwand_profile::ROOM_NAME;
+    use ellwand_core::record::{SpanNode, Spans};
+    use ellwand_profile::{Kind, NONE, ROOM_NAME, SiteInfo, Span, Trace, TraceLane};
 
-    use super::{CAPACITY, iterations, take_room_out};
+    use super::{CAPACITY, ITERATION, fill, iterations, take_room_out};
 
     fn node(path: &[&str], calling: bool, total_ns: &[f64], self_ns: &[f64]) -> SpanNode {
         let path = path.iter().map(ToString::to_string).collect();
@@ -330,6 +356,36 @@ mod tests {
         let expected: [(&str, &[f64]); 4] =
             [("a", &[50.0, 50.0]), ("a/c", &[10.0, 10.0]), ("a/b", &[20.0, 20.0]), ("a/help", &[10.0, 10.0])];
         assert_eq!(paths, expected.map(|(path, times)| (path.to_string(), times)));
+    }
+
+    #[test]
+    fn calls_are_those_of_the_iterations_that_count() {
+        let site = |name: &str| SiteInfo { name: name.into(), kind: Kind::Cpu, file: "a.rs".into(), line: 1 };
+        let span = |site, parent, start, end| Span { start, end, site, parent, corr: 0, ext: 0 };
+        let mut spans = Vec::new();
+        let mut now = 1;
+        for iteration in 0..20 {
+            let ticks = if iteration == 7 { 90_000 } else { 100 + iteration };
+            spans.push(span(1, NONE, now, now + ticks + 10));
+            spans.push(span(2, spans.len() as u32 - 1, now + 5, now + 5 + ticks));
+            now += ticks + 20;
+        }
+        let lanes = vec![TraceLane { name: "main".into(), spans, ..TraceLane::default() }];
+        let sites = vec![site(ITERATION), site("part")];
+        let trace = Trace { start: 1, end: now, sites, lanes, ..Trace::in_nanoseconds() };
+        let blank = serde_json::json!({
+            "case": {"id": "w/n=1", "workload": "w", "params": []}, "implementation": "i", "device": "cpu",
+            "parallelism": "single", "what_ran": "", "outcome": {"status": "measured"}, "iteration_ns": [], "nodes": [],
+            "work": {"item": "calls", "items": 1, "flops": 0.0, "bytes_read": 0, "bytes_written": 0}, "clock": "",
+            "spans": 0, "dropped": 0, "open": 0, "warnings": []
+        });
+        let mut line: Spans = serde_json::from_value(blank).unwrap();
+        fill(&mut line, &trace);
+        assert_eq!((line.outliers(), line.nodes.len(), line.nodes[0].calls), (vec![7], 1, 20));
+        let node = &line.nodes[0];
+        let calls = [node.call_min_ns, node.call_median_ns, node.call_p99_ns, node.call_max_ns];
+        assert_eq!(calls, [100.0, 110.0, 119.0, 119.0].map(Some));
+        assert_eq!(node.total_ns[7], 90_000.0);
     }
 
     const BUDGET: u64 = 60_000_000;

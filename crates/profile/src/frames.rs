@@ -35,10 +35,19 @@ impl Trace {
         self.frames_pooled(name, usize::MAX)
     }
 
+    /// As [`Trace::frames`], without the frames of these indices, in ascending order.
+    pub fn frames_without(&self, name: &str, left_out: &[usize]) -> Frames {
+        self.divided(name, usize::MAX, left_out)
+    }
+
     /// As [`Trace::frames`], but with at most `most` entries per row: consecutive frames are pooled into groups of
     /// nearly equal number, and each entry is the mean of a group. Bounds the memory, and makes entries of neighbouring
     /// frames that influence each other nearly independent.
     pub fn frames_pooled(&self, name: &str, most: usize) -> Frames {
+        self.divided(name, most, &[])
+    }
+
+    fn divided(&self, name: &str, most: usize, left_out: &[usize]) -> Frames {
         let is_frame =
             |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
         let outermost = |lane: usize, index: usize| {
@@ -51,7 +60,9 @@ impl Trace {
         };
         let spans = &self.lanes[home].spans;
         // The spans of a lane are stored in order of their start, so frames do not overlap.
-        let frames: Vec<usize> = (0..spans.len()).filter(|index| outermost(home, *index)).collect();
+        let all = (0..spans.len()).filter(|index| outermost(home, *index)).enumerate();
+        let frames: Vec<usize> =
+            all.filter(|(frame, _)| left_out.binary_search(frame).is_err()).map(|(_, index)| index).collect();
         let groups = frames.len().min(most.max(1));
         let group = |frame: usize| frame * groups / frames.len().max(1);
         let mut sizes = vec![0_u32; groups];

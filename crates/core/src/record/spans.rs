@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CaseRecord, Outcome};
 use crate::implementation::Parallelism;
+use crate::stats::median;
 use crate::work::Work;
 
 /// The spans recorded in one implementation at one case.
@@ -71,7 +72,8 @@ pub struct SpanNode {
     pub calling: bool,
     /// Threads that recorded such spans; 0 for what a device did.
     pub lanes: u32,
-    /// Calls in all iterations together.
+    /// Calls in all iterations together. The times of calls below are those in iterations that are no
+    /// [outliers](Spans::outliers).
     pub calls: u64,
     /// Nanoseconds inside, per iteration.
     pub total_ns: Vec<f64>,
@@ -93,7 +95,24 @@ pub struct SpanNode {
     pub flops: f64,
 }
 
+/// Times that differ by this many times the median distance from the median are no outliers.
+const FAR_AMONG_DIFFERENT: f64 = 5.0;
+
 impl Spans {
+    /// An iteration is an outlier only if it exceeds the median by more than this share of it.
+    pub const FAR: f64 = 0.25;
+
+    /// Indices of the iterations that are outliers, in ascending order.
+    ///
+    /// A pause of milliseconds in iterations of microseconds would make the component it hit the largest one. An outlier
+    /// also exceeds the median by a multiple of the median distance from it, so widely scattered iterations have none.
+    pub fn outliers(&self) -> Vec<usize> {
+        let Some(middle) = median(&self.iteration_ns) else { return Vec::new() };
+        let distances: Vec<f64> = self.iteration_ns.iter().map(|ns| (ns - middle).abs()).collect();
+        let far = (Self::FAR * middle).max(FAR_AMONG_DIFFERENT * median(&distances).unwrap_or(0.0));
+        (0..self.iteration_ns.len()).filter(|index| self.iteration_ns[*index] > middle + far).collect()
+    }
+
     /// Key of the cell, as for [`Measurement::cell`](super::Measurement::cell).
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)

@@ -34,8 +34,8 @@ pub struct SpanTable {
     pub status: Status,
     /// Number of recorded iterations.
     pub iterations: usize,
-    /// Numbers (from 1) of the iterations excluded as outliers. Means and shares exclude them; medians and call counts
-    /// include them.
+    /// Numbers (from 1) of the iterations excluded as outliers. Means, shares and times of calls exclude them; medians of
+    /// iterations and counts of calls include them.
     pub left_out: Vec<usize>,
     /// Mean elapsed seconds of an iteration with spans on, without outliers; shares refer to it. Not a benchmark.
     pub iteration_s: Option<f64>,
@@ -151,7 +151,7 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
         .collect();
     let fixed: Vec<String> = fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
     let iterations = spans.iteration_ns.len();
-    let kept = Kept::of(&spans.iteration_ns);
+    let kept = Kept::of(spans);
     let wall_ns = kept.mean(&spans.iteration_ns);
     let inside: f64 = spans.nodes.iter().filter(|node| node.calling).map(|node| kept.mean(&node.self_ns)).sum();
     let outside_ns = (wall_ns - inside).max(0.0);
@@ -191,18 +191,11 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
     table
 }
 
-/// An iteration is an outlier if it exceeds the median by more than this share of it ..
-const FAR: f64 = 0.25;
-/// .. and by this many times the median distance from the median, so that widely scattered iterations have no outliers.
-const FAR_AMONG_DIFFERENT: f64 = 5.0;
-
 /// Calls from which their 99th percentile is another value than the longest.
 const TAIL: u64 = 100;
 
-/// The iterations that count in times and shares.
-///
-/// A pause of milliseconds in iterations of microseconds would make the component it hit the largest one. Whole
-/// iterations are excluded, so components still add up to their iterations.
+/// The iterations that count in times and shares. Whole iterations are excluded, so components still add up to their
+/// iterations.
 struct Kept {
     iterations: usize,
     left_out: Vec<usize>,
@@ -213,13 +206,8 @@ impl Kept {
         Self { iterations, left_out: Vec::new() }
     }
 
-    fn of(iteration_ns: &[f64]) -> Self {
-        let all = Self::all(iteration_ns.len());
-        let Some(middle) = median(iteration_ns) else { return all };
-        let distances: Vec<f64> = iteration_ns.iter().map(|ns| (ns - middle).abs()).collect();
-        let far = (FAR * middle).max(FAR_AMONG_DIFFERENT * median(&distances).unwrap_or(0.0));
-        let left_out = (0..iteration_ns.len()).filter(|index| iteration_ns[*index] > middle + far);
-        Self { left_out: left_out.collect(), ..all }
+    fn of(spans: &Spans) -> Self {
+        Self { iterations: spans.iteration_ns.len(), left_out: spans.outliers() }
     }
 
     /// Mean of one value per iteration, without outliers.
@@ -311,7 +299,7 @@ fn outliers(spans: &Spans, table: &SpanTable) -> Option<String> {
             seconds(all)
         ));
     }
-    (mean > (1.0 + FAR) * middle).then(|| {
+    (mean > (1.0 + Spans::FAR) * middle).then(|| {
         format!(
             "iteration times vary widely: their mean, {}, is {:.1} times their median; shares include all iterations and are dominated by the slow ones",
             seconds(mean),
