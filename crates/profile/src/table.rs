@@ -38,11 +38,16 @@ pub fn shortened(text: &str, width: usize) -> String {
     short
 }
 
-/// A name as [`shortened`], followed by the file name and line of its place in the source, if that is given.
+/// The name of an operation as [`shortened`], or `(no name)` if it is blank.
+pub fn named(name: &str, width: usize) -> String {
+    shortened(if name.trim().is_empty() { "(no name)" } else { name }, width)
+}
+
+/// A name as [`named`], followed by the file name and line of its place in the source, if that is given.
 fn placed(name: &str, place: Option<&str>, width: usize) -> String {
-    let Some(place) = place else { return shortened(name, width) };
+    let Some(place) = place else { return named(name, width) };
     let place = printable(place.rsplit(['/', '\\']).next().unwrap_or(place));
-    format!("{} ({place})", shortened(name, width.saturating_sub(place.chars().count() + 3).max(8)))
+    format!("{} ({place})", named(name, width.saturating_sub(place.chars().count() + 3).max(8)))
 }
 
 /// A value in three digits with the largest of the units that is at most the value.

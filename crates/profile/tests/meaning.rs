@@ -242,6 +242,15 @@ fn a_summary_of_many_operations_is_cut_unless_all_are_asked_for() {
 }
 
 #[test]
+fn names_that_are_blank_are_named() {
+    let mut trace = step();
+    trace.sites[0].name = " ".into();
+    let (table, bottleneck) = (trace.summary_by_site().to_string(), trace.bottlenecks(1)[0].to_string());
+    assert!(table.lines().any(|line| line.starts_with("(no name)")), "{table}");
+    assert!(bottleneck.starts_with("(no name)"), "{bottleneck}");
+}
+
+#[test]
 fn times_and_bytes_have_sensible_units() {
     use ellwand_profile::table::{bytes, shortened, time};
     let times = [0.0, 0.25, 12.34, 999.4, 999.6, 1234.0, 5e7, 8.64e13, 1e20, f64::NAN, -1500.0];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ellwand_profile::table::{shortened, time};
+use ellwand_profile::table::{named, time};
 use ellwand_stats::Difference;
 
 use super::{Diff, Node, Ratio, verdict_word};
@@ -29,7 +29,7 @@ impl Node {
     fn label(&self) -> String {
         let mut label = String::new();
         for name in self.path.iter().rev() {
-            let name = shortened(name, WIDTH);
+            let name = named(name, WIDTH);
             if !label.is_empty() && label.chars().count() + name.chars().count() + 1 > WIDTH - 2 {
                 return format!("…/{label}");
             }
@@ -62,7 +62,7 @@ impl Node {
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (&self.baseline, &self.candidate);
-        let what = self.root.as_ref().map_or_else(|| "time in spans".to_string(), |root| shortened(root, WIDTH));
+        let what = self.root.as_ref().map_or_else(|| "time in spans".to_string(), |root| named(root, WIDTH));
         let (value, interval) = ratio(self.ratio.as_ref());
         writeln!(
             f,
