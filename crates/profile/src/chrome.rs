@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
+use crate::clock::ClockKind;
 use crate::detail::{Detail, Value};
 use crate::encode::Encoder;
 use crate::kind::{Kind, LaneKind};
@@ -61,10 +62,14 @@ impl Trace {
 
     fn chrome_head(&self, json: &mut Encoder) {
         let aggregated = self.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count);
-        json.raw("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"ellwand\",\"clock\":");
-        json.string(self.clock.kind.word());
+        json.raw("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"ellwand\"");
+        if self.clock.kind != ClockKind::Unknown {
+            json.member(false, "clock").string(self.clock.kind.word());
+        }
+        if self.started_unix_ns > 0 {
+            json.member(false, "started_unix_ns").string(&self.started_unix_ns.to_string());
+        }
         let counts = [
-            ("started_unix_ns", self.started_unix_ns),
             ("wall_ns", self.wall_ns().round() as u64),
             ("open", self.open()),
             ("dropped", self.dropped()),

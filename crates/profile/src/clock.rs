@@ -18,14 +18,17 @@ pub enum ClockKind {
     Tsc,
     /// The monotonic clock of the system; a tick is 1 ns.
     Monotonic,
+    /// The clock of another program. Files do not have it.
+    Unknown,
 }
 
 impl ClockKind {
-    /// The name as stored in records: `tsc` or `monotonic`.
+    /// The name as stored in records: `tsc`, `monotonic` or `unknown`.
     pub fn word(self) -> &'static str {
         match self {
             ClockKind::Tsc => "tsc",
             ClockKind::Monotonic => "monotonic",
+            ClockKind::Unknown => "unknown",
         }
     }
 }

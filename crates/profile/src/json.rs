@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use crate::clock::ClockKind;
 use crate::detail::{Detail, Total, Track, Value};
 use crate::encode::Encoder;
 use crate::kind::LaneKind;
@@ -42,11 +43,16 @@ impl Trace {
 
     fn head(&self, json: &mut Encoder) {
         json.raw("{\"format\":").string(FORMAT).raw(",\"version\":").uint(VERSION.into());
-        json.raw(",\n\"name\":").string(&self.name).raw(",\"started_unix_ns\":").uint(self.started_unix_ns);
+        json.raw(",\n\"name\":").string(&self.name);
+        if self.started_unix_ns > 0 {
+            json.raw(",\"started_unix_ns\":").uint(self.started_unix_ns);
+        }
         json.raw(",\"wall_ns\":").ns(self.wall_ns());
-        json.raw(",\n\"clock\":{\"kind\":").string(self.clock.kind.word());
-        json.raw(",\"ns_per_tick\":").number(self.clock.ns_per_tick);
-        json.raw(",\"relative_error\":").number(self.clock.relative_error).raw("}");
+        if self.clock.kind != ClockKind::Unknown {
+            json.raw(",\n\"clock\":{\"kind\":").string(self.clock.kind.word());
+            json.raw(",\"ns_per_tick\":").number(self.clock.ns_per_tick);
+            json.raw(",\"relative_error\":").number(self.clock.relative_error).raw("}");
+        }
         json.raw(",\n\"environment\":");
         members(json, &self.environment);
         if let Some(cost) = &self.cost {

@@ -154,7 +154,7 @@ impl Trace {
             started_unix_ns: 0,
             start: 0,
             end: 0,
-            clock: Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 },
+            clock: Calibration { kind: ClockKind::Unknown, ns_per_tick: 1.0, relative_error: 0.0 },
             sites: Vec::new(),
             lanes: Vec::new(),
             lost: 0,

@@ -228,6 +228,19 @@ fn async_events_are_no_computing() {
 }
 
 #[test]
+fn what_another_program_does_not_say_stays_unknown() {
+    let trace = from_text(r#"[{"ph":"X","name":"a","ts":5,"dur":2}]"#).trace;
+    let file: serde_json::Value = serde_json::from_slice(&written(&trace)).unwrap();
+    assert_eq!((file.get("clock"), file.get("started_unix_ns")), (None, None));
+    let back = read_from(&written(&trace)[..]).unwrap().trace;
+    assert_eq!((back.clock, back.started_unix_ns), (trace.clock, 0));
+    let mut exported = Vec::new();
+    trace.write_chrome("p", &mut exported).unwrap();
+    let file: serde_json::Value = serde_json::from_slice(&exported).unwrap();
+    assert_eq!((file["otherData"].get("clock"), file["otherData"].get("started_unix_ns")), (None, None));
+}
+
+#[test]
 fn deep_nesting_and_long_names_are_read() {
     let events: Vec<String> =
         (0..100_000).map(|at| format!("{{\"ph\":\"B\",\"name\":\"f\",\"ts\":{at},\"pid\":1,\"tid\":1}}")).collect();

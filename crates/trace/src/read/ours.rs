@@ -232,7 +232,8 @@ impl Ours {
             let what = format!("it is {ns_per_tick}; expected the length of a tick, more than 0");
             return Err(Problem::content("clock.ns_per_tick", what));
         }
-        let kind = if clock.kind == ClockKind::Tsc.word() { ClockKind::Tsc } else { ClockKind::Monotonic };
+        let known = [ClockKind::Tsc, ClockKind::Monotonic].into_iter().find(|kind| kind.word() == clock.kind);
+        let kind = known.unwrap_or(ClockKind::Unknown);
         Ok(Calibration { kind, ns_per_tick, relative_error: clock.relative_error })
     }
 
