@@ -102,3 +102,34 @@ fn markdown_of_a_record_holds_no_html_and_no_control_characters() {
     let code: Vec<&str> = text.lines().filter(|line| line.contains('<')).collect();
     assert_eq!(code, ["ellwand 'sort::<Vec<u64>>'"]);
 }
+
+/// Cases of two axes: `scalar` and `vector` with the given times at each value of `batch`, at two values of `form`.
+fn by_axis(times: &[[f64; 2]]) -> Vec<Measurement> {
+    let mut all = Vec::new();
+    for form in ["a", "b"] {
+        for (batch, times) in (1_i64..).zip(times) {
+            let case = Case::new("sort", vec![("form".into(), form.into()), ("batch".into(), batch.into())]);
+            for (name, time) in ["scalar", "vector"].into_iter().zip(times) {
+                let work = Work::items("keys", batch as u64);
+                all.push(Measurement { baseline: "scalar".into(), ..common::measured(&case, name, *time, work) });
+            }
+        }
+    }
+    all
+}
+
+/// The rows of the first table under a heading.
+fn table_under<'a>(markdown: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = markdown.lines().skip_while(|line| *line != heading).skip(2);
+    lines.take_while(|line| line.starts_with('|')).skip(2).collect()
+}
+
+#[test]
+fn an_axis_value_counts_the_cases_that_are_tied() {
+    let rows = by_axis(&[[1e-4, 1.01e-4], [1e-4, 1e-4], [2e-4, 1e-4]]);
+    let markdown = text(&report(common::through_text(&common::run(), &rows), None), "markdown");
+    let form = table_under(&markdown, "### By form");
+    assert!(form.len() == 2 && form.iter().all(|row| row.ends_with("| vector 3, scalar 2 |")), "{form:?}");
+    let batch = table_under(&markdown, "### By batch");
+    assert!(batch[0].ends_with("| scalar = vector |") && batch[2].ends_with("| vector |"), "{batch:?}");
+}

@@ -62,6 +62,8 @@ pub struct AlongAxis {
     pub speedup: Option<f64>,
     /// Cases in which the implementation was fastest.
     pub best_in: usize,
+    /// Cases in which it was tied for the fastest.
+    pub tied_in: usize,
 }
 
 /// The keys (run, implementation, device) whose rows form one curve.
@@ -114,6 +116,7 @@ struct Gathered {
     times: Vec<f64>,
     ratios: Vec<Option<f64>>,
     best_in: usize,
+    tied_in: usize,
 }
 
 /// Times by the values of each axis, if more than one axis varies; with one axis the results already show them.
@@ -150,8 +153,9 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                 entry.times.push(time);
                 entry.ratios.push(row.speedup.ratio);
                 entry.best_in += usize::from(row.best);
+                entry.tied_in += usize::from(row.tied);
             }
-            for ((run, name), Gathered { times, ratios, best_in }) in table {
+            for ((run, name), Gathered { times, ratios, best_in, tied_in }) in table {
                 let Some(time_s) = geometric_mean(&times) else { continue };
                 let ratios: Option<Vec<f64>> = ratios.into_iter().collect();
                 all.push(AlongAxis {
@@ -163,6 +167,7 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                     time_s,
                     speedup: ratios.and_then(|ratios| geometric_mean(&ratios)),
                     best_in,
+                    tied_in,
                 });
             }
         }

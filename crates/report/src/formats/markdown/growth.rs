@@ -60,8 +60,9 @@ fn by_value(
     let mut columns = Vec::new();
     columns.extend(Column::runs(several_runs, 0, keys.iter().map(|(run, _)| *run)));
     columns.push(Column::new(axis, true, 0, keys.iter().map(|(_, value)| (*value).to_string())));
-    let cases = |key| rows.iter().find(|row| (row.run, row.value.as_str()) == key).map_or(0, |row| row.cases);
-    columns.push(Column::new("cases", true, 0, keys.iter().map(|key| cases(*key).to_string())));
+    let cases =
+        |key: &(usize, &str)| rows.iter().find(|row| (row.run, row.value.as_str()) == *key).map_or(0, |row| row.cases);
+    columns.push(Column::new("cases", true, 0, keys.iter().map(|key| cases(key).to_string())));
     for name in &names {
         let cell = |key: &(usize, &str)| {
             let Some(row) = find(key, name) else { return String::new() };
@@ -71,23 +72,29 @@ fn by_value(
         columns.push(Column::new(*name, true, 0, keys.iter().map(cell)));
     }
     let fastest = |key: &(usize, &str)| {
-        let best = names.iter().filter_map(|name| find(key, name)).filter(|row| row.best_in > 0);
-        let mut best: Vec<_> = best.collect();
-        best.sort_by_key(|row| std::cmp::Reverse(row.best_in));
-        let named = best.iter().map(|row| match best.len() {
-            1 => row.implementation.clone(),
-            _ => format!("{} {}", row.implementation, row.best_in),
-        });
-        named.collect::<Vec<_>>().join(", ")
+        let first: Vec<&AlongAxis> = names.iter().filter_map(|name| find(key, name)).copied().collect();
+        first_in(first, cases(key))
     };
     columns.push(Column::new("fastest", false, 0, keys.iter().map(fastest)));
     writeln!(out, "### By {axis}\n")?;
     markdown(&columns, out)?;
     writeln!(
         out,
-        "\nGeometric means over the cases in which every implementation was measured; in parentheses the speed-up over {}.\n",
+        "\nGeometric means over the cases in which every implementation was measured; in parentheses the speed-up over {}. \
+         fastest: with the number of cases in which it is the fastest or tied for it.\n",
         baselines.join(", ")
     )
+}
+
+/// The implementations that are fastest, or tied for it, in most of the cases, each with their number unless it is all.
+fn first_in(mut rows: Vec<&AlongAxis>, cases: usize) -> String {
+    let count = |row: &AlongAxis| row.best_in + row.tied_in;
+    rows.retain(|row| count(row) > 0);
+    rows.sort_by(|a, b| count(b).cmp(&count(a)).then(a.time_s.total_cmp(&b.time_s)));
+    if rows.iter().all(|row| count(row) == cases) {
+        return rows.iter().map(|row| row.implementation.as_str()).collect::<Vec<_>>().join(" = ");
+    }
+    rows.iter().map(|row| format!("{} {}", row.implementation, count(row))).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the fastest implementation of each case, with its lead.
