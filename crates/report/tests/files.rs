@@ -185,6 +185,30 @@ fn without_a_numeric_axis_there_are_dots() {
 }
 
 #[test]
+fn plots_mark_the_times_that_other_programs_lengthened() {
+    let drawn = |only: Option<&str>| {
+        let mut record = common::small_record();
+        record.measurements.retain(|m| m.case.workload != "null" && only.is_none_or(|part| m.case.id.contains(part)));
+        let held = record.measurements.iter_mut().find(|m| m.implementation == "scalar").unwrap();
+        for sample in &mut held.samples {
+            sample.cpu_ns = Some(sample.wall_ns / 2);
+            sample.switches = Some(50 + sample.wall_ns / 1_000_000);
+        }
+        let report = Report::from_records(&[record], &Options::default()).unwrap();
+        draw(&report).unwrap()
+    };
+    // Points over a numeric axis, and rows of dots.
+    for (only, at_most, at_least) in [(None, ">≤<", ">≥<"), (Some("batch=1,"), ">≤75.4 ns<", ">≥")] {
+        let plots = drawn(only);
+        for (name, sign) in [("time", at_most), ("throughput", at_least), ("speedup", at_least)] {
+            let plot = plots.iter().find(|plot| plot.name == format!("lattice-encode-{name}")).unwrap();
+            assert_eq!(plot.svg.matches(sign).count(), 1, "{name}: {}", plot.svg);
+            assert!(plot.svg.contains("≤, ≥, ~: bounds"), "{name}: {}", plot.svg);
+        }
+    }
+}
+
+#[test]
 fn distortion_is_drawn_against_rate_where_the_rate_varies() {
     let mut record = common::small_record();
     let finer: Vec<_> = record

@@ -5,6 +5,7 @@ mod common;
 
 use ellwand_core::record::Record;
 use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Verdict, Work};
+use ellwand_report::units::human;
 use ellwand_report::{Options, Report, format};
 
 fn report(record: Record, width: Option<usize>) -> Report {
@@ -132,4 +133,36 @@ fn an_axis_value_counts_the_cases_that_are_tied() {
     assert!(form.len() == 2 && form.iter().all(|row| row.ends_with("| vector 3, scalar 2 |")), "{form:?}");
     let batch = table_under(&markdown, "### By batch");
     assert!(batch[0].ends_with("| scalar = vector |") && batch[2].ends_with("| vector |"), "{batch:?}");
+}
+
+/// A slot in which other programs had the processor for half of the time.
+fn held_up(mut m: Measurement) -> Measurement {
+    for sample in &mut m.samples {
+        sample.cpu_ns = Some(sample.wall_ns / 2);
+        sample.switches = Some(50 + sample.wall_ns / 1_000_000);
+    }
+    m
+}
+
+#[test]
+fn a_time_that_other_programs_lengthened_is_an_upper_bound_in_every_format() {
+    let mut rows = by_axis(&[[1e-3, 1e-4], [2e-3, 3e-4]]);
+    rows[0] = held_up(rows[0].clone());
+    let record = || common::through_text(&common::run(), &rows);
+    let one = report(record(), Some(200));
+    let bound = format!("≤{}", human(one.workloads[0].rows[0].median("time").unwrap(), "s"));
+    for name in ["table", "markdown"] {
+        let text = text(&one, name);
+        assert!(text.contains(&bound) && text.contains("≤, ≥, ~: bounds"), "{name}: {text}");
+    }
+    let markdown = text(&one, "markdown");
+    let form = table_under(&markdown, "### By form");
+    assert!(form[0].contains("| ≤") && form[0].contains("(≤") && !form[1].contains('≤'), "{form:?}");
+    let full = Report::from_records(&[record()], &Options { full: true, ..Options::default() }).unwrap();
+    assert!(text(&full, "table").contains(&bound), "{}", text(&full, "table"));
+    let json: serde_json::Value = serde_json::from_str(&text(&one, "seed-json")).unwrap();
+    assert_eq!(json[0]["held_up"], "time_ms is an upper bound: held up (0.50 of 1 CPUs)");
+    assert!(json[1].get("held_up").is_none());
+    let table = text(&one, "seed-table");
+    assert_eq!(table.matches("held up: the time is an upper bound").count(), 1, "{table}");
 }

@@ -23,6 +23,11 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
     }
 }
 
+/// Sign of an upper bound.
+const BOUND: &str = "≤";
+/// What the signs of bounds mean.
+pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, since other programs held rows up";
+
 /// Rank of an axis that varies together with another.
 const FOLLOWING: u8 = 10;
 /// Ratio to the time from which the elapsed time is a second number worth a column.
@@ -133,12 +138,25 @@ fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
     match value.and_then(|value| value.stats) {
         Some(stats) if metric.unit == "1/s" => human(stats.median, "1/s").trim_end_matches("/s").trim_end().to_string(),
         Some(stats) if metric.id == "roofline-fraction" => format!("{}{}", human(stats.median, "1"), binding(row)),
+        _ if metric.id == "time" => time(row),
         Some(stats) => human(stats.median, metric.unit),
-        None if metric.id != "time" => nothing(row),
+        None => nothing(row),
+    }
+}
+
+/// The time of a row, or why it has none.
+pub(super) fn time(row: &Row) -> String {
+    match row.median("time") {
+        Some(time) => at_most(row.held_up.is_some(), time),
         None if row.below_resolution => below_resolution(row.resolution_s),
         None if !row.measured() => row.status.word.to_string(),
         None => UNAVAILABLE.to_string(),
     }
+}
+
+/// A time; a row that other programs held up takes at most that long alone.
+pub(super) fn at_most(held_up: bool, seconds: f64) -> String {
+    format!("{}{}", if held_up { BOUND } else { "" }, human(seconds, "s"))
 }
 
 /// Level or unit that limits the row: ` L2`, ` DRAM`, ` FMA`.
@@ -189,7 +207,7 @@ fn note(row: &Row, full: bool) -> String {
         words.push("tied".to_string());
     }
     if let Some(held) = row.held_up {
-        words.push(format!("held up ({:.2} of {:.0} CPUs)", held.busy, held.could_use));
+        words.push(held.to_string());
     }
     if row.basis.is_some_and(Basis::is_cpu) {
         words.push("CPU time".to_string());

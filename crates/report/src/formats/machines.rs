@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use super::columns::binding;
+use super::columns::{binding, time};
 use crate::grid::{self, Column, Tone, paint, wrap};
 use crate::model::{MachineRow, Machines, Report, Row, Section};
-use crate::units::{UNAVAILABLE, below_resolution, human, range};
+use crate::units::{UNAVAILABLE, human, range};
 use crate::{Options, ReportError};
 
 const MEANING: &str = "of its ceiling: share of the peak that was measured on the row's own machine. Times of different \
@@ -54,11 +54,7 @@ fn columns(report: &Report, machines: &Machines) -> Vec<Column> {
         column("implementation", false, 0, &|_, row, _| row.implementation.clone()),
         column("device", false, 5, &|_, row, _| row.device.clone()),
         column("machine", false, 0, &|_, _, entry| machines.machines[entry.machine].name.clone()),
-        column("time", true, 0, &|_, row, _| match row.median("time") {
-            Some(seconds) => human(seconds, "s"),
-            None if row.below_resolution => below_resolution(row.resolution_s),
-            None => row.status.word.to_string(),
-        }),
+        column("time", true, 0, &|_, row, _| time(row)),
         column("p10–p90", true, 4, &|_, row, _| {
             row.stats("time").map_or_else(String::new, |stats| range(stats.p10, stats.p90, "s"))
         }),

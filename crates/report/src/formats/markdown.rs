@@ -208,6 +208,9 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     if columns.iter().any(|column| column.head == "speed-up") {
         writeln!(out, "Speed-up against {}; times and rates are medians.\n", section.baselines.join(", "))?;
     }
+    if section.rows.iter().any(|row| row.held_up.is_some()) {
+        writeln!(out, "{}.\n", columns::BOUNDS)?;
+    }
     if !missing.is_empty() {
         writeln!(out, "Unavailable: {}.\n", missing.join("; "))?;
     }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::columns::limit;
+use super::columns::{limit, time};
 use super::readings;
 use crate::grid::Column;
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
-use crate::units::{below_resolution, human};
 
 /// Most cases that an overview of one workload lists.
 const CASES: usize = 8;
@@ -193,16 +192,6 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
 fn limits(lines: &[Line<'_>]) -> Column {
     let bound = |line: &Line<'_>| line.first().filter(|row| row.diagnosis.is_some()).map_or_else(String::new, limit);
     Column::new("its limit", false, LIMIT, lines.iter().map(bound))
-}
-
-/// The time of a row; a row that other programs held up takes at most that long alone.
-fn time(row: &Row) -> String {
-    match row.median("time") {
-        Some(time) if row.held_up.is_some() => format!("≤{}", human(time, "s")),
-        Some(time) => human(time, "s"),
-        None if row.below_resolution => below_resolution(row.resolution_s),
-        None => row.status.word.to_string(),
-    }
 }
 
 /// At most `most` of the cases: the first, the last, and others at even distances.

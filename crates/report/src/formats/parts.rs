@@ -7,6 +7,7 @@ use ellwand_core::View;
 use ellwand_core::view::{Fused, Parts};
 use serde::Serialize;
 
+use super::columns::at_most;
 use crate::Options;
 use crate::diagnose::Limit;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
@@ -98,7 +99,8 @@ impl<'a> Group<'a> {
         let bound =
             |part: &Part<'_>| part.row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |d| d.label());
         let names = cells(&|part| clean(part.title), "total".into());
-        let times = cells(&|part| human(part.seconds, "s"), human(total, "s"));
+        let held = |part: &Part<'_>| part.row.held_up.is_some();
+        let times = cells(&|part| at_most(held(part), part.seconds), at_most(self.parts.iter().any(held), total));
         let shares = cells(&|part| human(part.seconds / total, "1"), human(1.0, "1"));
         let advice = cells(&|part| self.advice(part).unwrap_or_default(), String::new());
         let mut columns = vec![

@@ -45,6 +45,9 @@ pub(super) struct SeedRow<'a> {
     /// How much of the answer the reference judged, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compared: Option<String>,
+    /// That the time is an upper bound, and why, if other programs held the row up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) held_up: Option<String>,
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -91,6 +94,7 @@ fn seed_row<'a>(
             .and_then(|check| check.compared)
             .filter(Compared::is_partial)
             .map(|c| c.to_string()),
+        held_up: row.held_up.map(|held| format!("time_ms is an upper bound: {held}")),
     })
 }
 
@@ -121,7 +125,7 @@ fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<Strin
 
 /// The key of an axis without one in the form: its name, or `param_` and its name if the row has a member of that name.
 fn own_key(axis: &str) -> String {
-    const MEMBERS: [&str; 11] = [
+    const MEMBERS: [&str; 12] = [
         "operation",
         "workload",
         "implementation",
@@ -133,6 +137,7 @@ fn own_key(axis: &str) -> String {
         "throughput_gbps",
         "device",
         "compared",
+        "held_up",
     ];
     let key = axis.replace('-', "_");
     if MEMBERS.contains(&key.as_str()) { format!("param_{key}") } else { key }

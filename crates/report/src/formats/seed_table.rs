@@ -40,6 +40,9 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     Ok(())
 }
 
+/// Note on a row that other programs held up.
+const HELD_UP: &str = "held up: the time is an upper bound";
+
 fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     let text = |of: &dyn Fn(&SeedRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
     let differs = |cells: &[String]| cells.iter().any(|cell| *cell != cells[0]);
@@ -77,6 +80,10 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     ]);
     if compared.iter().any(|cell| !cell.is_empty()) {
         columns.push(Column::new("compared", false, 5, compared));
+    }
+    let held = text(&|row| if row.held_up.is_some() { HELD_UP.to_string() } else { String::new() });
+    if held.iter().any(|cell| !cell.is_empty()) {
+        columns.push(Column::new("note", false, 1, held));
     }
     columns
 }

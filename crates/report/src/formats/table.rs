@@ -116,7 +116,7 @@ fn legend(report: &Report) -> String {
         parts.push("best: by 5 % and by the 95 % interval, else tied".into());
     }
     if rows().any(|row| row.held_up.is_some()) {
-        parts.push("≤, ≥, ~: bounds, or neither, since other programs held rows up".into());
+        parts.push(columns::BOUNDS.into());
     }
     if !report.options.full {
         parts.push("`report --full`: all columns, cases, readings and findings".into());

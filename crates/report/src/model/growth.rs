@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ellwand_core::stats::{common_slope, geometric_mean};
 use serde::Serialize;
 
-use super::{CaseInfo, Row, distinct};
+use super::{Bound, CaseInfo, Row, distinct};
 use crate::model::AxisInfo;
 
 /// Confidence of the intervals of exponents.
@@ -60,6 +60,11 @@ pub struct AlongAxis {
     pub time_s: f64,
     /// Geometric mean of the speed-ups over the baseline; empty if one is unavailable.
     pub speedup: Option<f64>,
+    /// True if other programs held up one of the rows: the time is then an upper bound.
+    pub held_up: bool,
+    /// What the speed-up is of the one on an undisturbed machine, if other programs held up one of the rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// Cases in which the implementation was fastest.
     pub best_in: usize,
     /// Cases in which it was tied for the fastest.
@@ -112,11 +117,9 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
 
 /// Data collected for a run and an implementation at one value.
 #[derive(Default)]
-struct Gathered {
+struct Gathered<'a> {
     times: Vec<f64>,
-    ratios: Vec<Option<f64>>,
-    best_in: usize,
-    tied_in: usize,
+    rows: Vec<&'a Row>,
 }
 
 /// Times by the values of each axis, if more than one axis varies; with one axis the results already show them.
@@ -138,7 +141,7 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
     let mut all: Vec<AlongAxis> = Vec::new();
     for axis in swept {
         for value in &axis.values {
-            let mut table: BTreeMap<(usize, usize), Gathered> = BTreeMap::new();
+            let mut table: BTreeMap<(usize, usize), Gathered<'_>> = BTreeMap::new();
             let mut names: Vec<&str> = Vec::new();
             for row in complete.iter().flat_map(|case| &case.rows).map(|i| &rows[*i]) {
                 let Some(time) = row.median("time") else { continue };
@@ -151,13 +154,12 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                 });
                 let entry = table.entry((row.run, name)).or_default();
                 entry.times.push(time);
-                entry.ratios.push(row.speedup.ratio);
-                entry.best_in += usize::from(row.best);
-                entry.tied_in += usize::from(row.tied);
+                entry.rows.push(row);
             }
-            for ((run, name), Gathered { times, ratios, best_in, tied_in }) in table {
+            for ((run, name), Gathered { times, rows }) in table {
                 let Some(time_s) = geometric_mean(&times) else { continue };
-                let ratios: Option<Vec<f64>> = ratios.into_iter().collect();
+                let ratios: Option<Vec<f64>> = rows.iter().map(|row| row.speedup.ratio).collect();
+                let count = |of: fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
                 all.push(AlongAxis {
                     run,
                     axis: axis.name.clone(),
@@ -166,8 +168,10 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                     cases: times.len(),
                     time_s,
                     speedup: ratios.and_then(|ratios| geometric_mean(&ratios)),
-                    best_in,
-                    tied_in,
+                    held_up: count(|row| row.held_up.is_some()) > 0,
+                    bound: Bound::of_mean(rows.iter().map(|row| &row.speedup)),
+                    best_in: count(|row| row.best),
+                    tied_in: count(|row| row.tied),
                 });
             }
         }

@@ -1,5 +1,7 @@
 //! What other programs did to the time of a row: how much of the processors it got.
 
+use std::fmt;
+
 use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism, Reading, Sample};
 use serde::Serialize;
@@ -21,6 +23,12 @@ pub struct HeldUp {
     pub could_use: f64,
     /// The least time the row can take: its CPU time spread evenly over those processors, in seconds.
     pub least_s: f64,
+}
+
+impl fmt::Display for HeldUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held up ({:.2} of {:.0} CPUs)", self.busy, self.could_use)
+    }
 }
 
 /// Whether other programs lengthened the time of a measurement; `None` if not, or if nothing shows it.

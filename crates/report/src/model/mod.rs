@@ -31,6 +31,7 @@ pub use load::HeldUp;
 pub use machines::{MachineInfo, MachineRow, Machines};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
+pub(crate) use speedup::bounded;
 pub use speedup::{Bound, Speedup};
 pub use stats::{MetricInfo, MetricValue, Stats};
 

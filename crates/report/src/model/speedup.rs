@@ -54,6 +54,12 @@ impl Bound {
         }
     }
 
+    /// The bound of a mean of speed-ups.
+    pub(crate) fn of_mean<'a>(speedups: impl Iterator<Item = &'a Speedup>) -> Option<Self> {
+        let bounds: Vec<Self> = speedups.filter_map(|speedup| speedup.bound).collect();
+        Self::of(bounds.iter().any(|one| *one != Bound::AtLeast), bounds.iter().any(|one| *one != Bound::AtMost))
+    }
+
     /// The sign in front of a ratio.
     pub fn sign(self) -> &'static str {
         match self {
@@ -64,11 +70,15 @@ impl Bound {
     }
 }
 
+/// A ratio as printed, with the sign of its bound.
+pub(crate) fn bounded(bound: Option<Bound>, ratio: f64) -> String {
+    format!("{}{}", bound.map_or("", Bound::sign), crate::units::ratio(ratio))
+}
+
 impl Speedup {
     /// The ratio as printed, with the sign of its bound.
     pub fn text(&self) -> Option<String> {
-        let sign = self.bound.map_or("", Bound::sign);
-        Some(format!("{sign}{}", crate::units::ratio(self.ratio?)))
+        Some(bounded(self.bound, self.ratio?))
     }
 
     fn without(baseline: &str, why: String) -> Self {

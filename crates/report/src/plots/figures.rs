@@ -4,7 +4,7 @@ use ellwand_core::Reading;
 
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
 use super::style::Style;
-use crate::model::{AxisInfo, Report, Row, Section, Stats, distinct};
+use crate::model::{AxisInfo, Bound, Report, Row, Section, Stats, distinct};
 use crate::units::{human, ratio};
 
 mod curve;
@@ -34,6 +34,21 @@ pub(super) struct Quantity {
     of: fn(&Row) -> Option<(f64, f64, f64)>,
     /// True if a horizontal line marks 1.
     reference: bool,
+    /// The sign of a value that is only a bound, because other programs held the row up.
+    bound: fn(&Row) -> Option<&'static str>,
+}
+
+impl Quantity {
+    /// Description of markers and whiskers, and of the signs next to some of them.
+    fn about<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> String {
+        let bounds = rows.any(|row| (self.of)(row).is_some() && (self.bound)(row).is_some());
+        format!("{}{}", self.marks, if bounds { "; ≤, ≥, ~: bounds, since other programs held rows up" } else { "" })
+    }
+}
+
+/// The sign of a share or rate of a row that was held up.
+fn at_least(row: &Row) -> Option<&'static str> {
+    row.held_up.map(|_| "≥")
 }
 
 fn spread(stats: &Stats) -> (f64, f64, f64) {
@@ -49,6 +64,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "medians, whiskers p10–p90",
         of: |row| row.stats("time").map(spread),
         reference: false,
+        bound: |row| row.held_up.map(|_| "≤"),
     },
     Quantity {
         id: "throughput",
@@ -58,6 +74,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "medians, whiskers p10–p90",
         of: |row| row.stats("throughput").map(spread),
         reference: false,
+        bound: at_least,
     },
     Quantity {
         id: "speedup",
@@ -71,6 +88,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
             Some((value, speedup.low.unwrap_or(value), speedup.high.unwrap_or(value)))
         },
         reference: true,
+        bound: |row| row.speedup.bound.map(Bound::sign),
     },
     Quantity {
         id: "memory",
@@ -80,6 +98,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "as the implementation holds it",
         of: |row| row.reading(Reading::TOTAL_MEMORY).map(|bytes| (bytes, bytes, bytes)),
         reference: false,
+        bound: |_| None,
     },
     Quantity {
         id: "of-ceiling",
@@ -89,6 +108,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "medians, whiskers p10–p90",
         of: |row| row.stats("roofline-fraction").map(spread),
         reference: false,
+        bound: at_least,
     },
 ];
 
@@ -174,7 +194,7 @@ fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[
         name,
         title,
         subtitle: section.fixed_line(),
-        footer: footer(report, quantity.marks),
+        footer: footer(report, &quantity.about(section.rows.iter())),
         workload: Some(section.workload.clone()),
         body,
     };
@@ -249,7 +269,8 @@ fn series(
         for implementation in &section.implementations {
             let point = |row: &Row| {
                 let (y, low, high) = (quantity.of)(row)?;
-                Some(Point { x: row.number(&axis.name)?, y, low, high, label: None })
+                let label = (quantity.bound)(row).map(str::to_string);
+                Some(Point { x: row.number(&axis.name)?, y, low, high, label })
             };
             let mut points: Vec<Point> =
                 section.rows_of(run, implementation).filter(&inside).filter_map(point).collect();
@@ -274,6 +295,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(Strin
         let dot = |row: &Row| {
             let (value, low, high) = (quantity.of)(row)?;
             let text = if quantity.unit == "x" { ratio(value) } else { human(value, quantity.unit) };
+            let text = format!("{}{text}", (quantity.bound)(row).unwrap_or_default());
             Some(Dot {
                 label: row.implementation.clone(),
                 style: style(names, &row.implementation, row.run),
@@ -323,7 +345,7 @@ fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
                 name: format!("overview-{}-{}", quantity.id, file_name(&axis)),
                 title: format!("all workloads: {} against {axis}", quantity.title),
                 subtitle: common(sections()),
-                footer: footer(report, quantity.marks),
+                footer: footer(report, &quantity.about(sections().flat_map(|section| &section.rows))),
                 workload: None,
                 body: Body::Lines(panels),
             });

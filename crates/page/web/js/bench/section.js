@@ -23,7 +23,7 @@ function cells(row) {
   const { ratio: factor, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
-    row.implementation, known ? human(value.median, "s") : "–", known ? (interval(value, (one) => human(one, "s")) ?? "–") : "", count(row.samples),
+    row.implementation, known ? `${row.held_up ? "≤" : ""}${human(value.median, "s")}` : "–", known ? (interval(value, (one) => human(one, "s")) ?? "–") : "", count(row.samples),
     base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, ratio) ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
   ];

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
+use super::columns::time;
 use crate::diagnose::CLOSE;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, Section, distinct};
-use crate::units::{UNAVAILABLE, below_resolution, human};
+use crate::units::{UNAVAILABLE, human};
 
 /// Time and throughput of workloads that sweep the same axes, case by case.
 pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -52,15 +53,11 @@ fn key(section: &Section, row: &Row) -> (usize, Vec<String>, String) {
 
 fn cell(row: Option<&Row>, section: &Section) -> String {
     let Some(row) = row else { return String::new() };
-    if row.below_resolution {
-        return below_resolution(row.resolution_s);
-    }
-    let Some(time) = row.median("time") else { return row.status.word.to_string() };
     let rate = match (row.median("throughput"), &section.item) {
         (Some(rate), Some(item)) => format!(", {} {item}/s", human(rate, "1/s").trim_end_matches("/s").trim_end()),
         _ => String::new(),
     };
-    format!("{}{rate}", human(time, "s"))
+    format!("{}{rate}", time(row))
 }
 
 /// One line per workload and implementation, at its largest case.
@@ -84,7 +81,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
         column("workload", false, &|group, _| group.section.workload.clone()),
         column("implementation", false, &|group, _| group.implementation.to_string()),
         column("case", false, &|group, row| group.section.place(row)),
-        column("median time", true, &|_, row| or_unavailable(row.median("time").map(|time| human(time, "s")))),
+        column("median time", true, &|_, row| time(row)),
         column("limit", true, &|_, row| or_unavailable(row.roof.as_ref().map(|roof| human(roof.limit_s, "s")))),
         column("of ceiling", true, &|_, row| {
             or_unavailable(row.median("roofline-fraction").map(|share| human(share, "1")))

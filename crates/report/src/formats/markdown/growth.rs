@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::columns::{at_most, time};
 use crate::grid::{Column, markdown};
-use crate::model::{AlongAxis, Section, distinct};
-use crate::units::{UNAVAILABLE, human, ratio};
+use crate::model::{AlongAxis, Section, bounded, distinct};
+use crate::units::{UNAVAILABLE, ratio};
 
 /// Most cases listed one by one; above that the tables by axis count them.
 const LISTED: usize = 40;
@@ -66,8 +67,8 @@ fn by_value(
     for name in &names {
         let cell = |key: &(usize, &str)| {
             let Some(row) = find(key, name) else { return String::new() };
-            let speed = row.speedup.map(|speed| format!(" ({})", ratio(speed))).unwrap_or_default();
-            format!("{}{speed}", human(row.time_s, "s"))
+            let speed = row.speedup.map(|speed| format!(" ({})", bounded(row.bound, speed))).unwrap_or_default();
+            format!("{}{speed}", at_most(row.held_up, row.time_s))
         };
         columns.push(Column::new(*name, true, 0, keys.iter().map(cell)));
     }
@@ -115,11 +116,9 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
         None => case.best.unavailable.clone().unwrap_or_default(),
     };
     columns.push(Column::new("fastest", false, 0, cases.iter().map(best)));
-    let time = |case: &&crate::model::CaseInfo| {
-        let stats = case.best.row.and_then(|row| section.rows[row].stats("time"));
-        stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| human(stats.median, "s"))
-    };
-    columns.push(Column::new("time", true, 0, cases.iter().map(time)));
+    let of_best =
+        |case: &&crate::model::CaseInfo| case.best.row.map_or(UNAVAILABLE.to_string(), |row| time(&section.rows[row]));
+    columns.push(Column::new("time", true, 0, cases.iter().map(of_best)));
     let lead = |case: &&crate::model::CaseInfo| {
         let own = case.best.row.and_then(|row| section.rows[row].median("time"));
         let others = case

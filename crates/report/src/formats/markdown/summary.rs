@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use ellwand_core::stats::geometric_mean;
 
-use crate::model::{Report, Row, Section};
-use crate::units::{below_resolution, human, ratio};
+use super::columns::at_most;
+use crate::model::{Bound, Report, Row, Section, bounded};
+use crate::units::{below_resolution, human};
 
 /// Most findings listed at the top.
 const FINDINGS: usize = 5;
@@ -36,7 +37,7 @@ fn line(section: &Section) -> String {
     if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
         parts.push(format!("{} {item}/s", human(rate, "1/s").replace("/s", "").trim_end()));
     }
-    parts.extend(row.median("time").map(|time| format!("{} per call", human(time, "s"))));
+    parts.extend(row.median("time").map(|time| format!("{} per call", at_most(row.held_up.is_some(), time))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
     parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
     if let (Some(speed), false) = (row.speedup.text(), row.speedup.is_baseline) {
@@ -62,7 +63,8 @@ fn over_all(section: &Section, row: &Row) -> String {
     let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
     let mean = match geometric_mean(&ratios) {
         Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
-            format!(", in the geometric mean {} the speed of {}", ratio(mean), row.speedup.baseline)
+            let mean = bounded(Bound::of_mean(mine.iter().map(|row| &row.speedup)), mean);
+            format!(", in the geometric mean {mean} the speed of {}", row.speedup.baseline)
         }
         _ => String::new(),
     };
