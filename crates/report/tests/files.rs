@@ -209,6 +209,31 @@ fn plots_mark_the_times_that_other_programs_lengthened() {
 }
 
 #[test]
+fn axes_of_named_sizes_vary_together_along_x() {
+    use ellwand_core::{Case, Work};
+    let mut rows = Vec::new();
+    for skip in ["on", "off"] {
+        // Electrodes are the same at two sizes; in order they follow the samples.
+        for (samples, electrodes, spikes) in [(100_i64, 4_i64, 40_i64), (1000, 8, 400), (10_000, 8, 900)] {
+            let sizes =
+                [("samples", samples), ("electrodes", electrodes), ("enc-spikes", spikes), ("dec-spikes", spikes)];
+            let mut params = vec![("skip".to_string(), skip.into())];
+            params.extend(sizes.map(|(axis, value)| (axis.to_string(), value.into())));
+            let work = Work::items("spikes", spikes as u64);
+            rows.push(common::measured(&Case::new("predict", params), "simd", 1e-8 * samples as f64, work));
+        }
+    }
+    let report = Report::from_records(&[common::through_text(&common::run(), &rows)], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let time = &plots.iter().find(|plot| plot.name == "predict-time").unwrap();
+    assert!(time.title.ends_with("against samples"), "{}", time.title);
+    for words in [">skip on<", ">skip off<", ">100<", ">10k<", "with samples: electrodes 4,8"] {
+        assert!(time.svg.contains(words), "{words}: {}", time.svg);
+    }
+    assert_eq!(time.svg.matches("font-weight").count(), 3, "a title and two panels: {}", time.svg);
+}
+
+#[test]
 fn distortion_is_drawn_against_rate_where_the_rate_varies() {
     let mut record = common::small_record();
     let finer: Vec<_> = record

@@ -176,11 +176,24 @@ fn footer(report: &Report, marks: &str) -> String {
     if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
 }
 
-/// The axis for x: the numeric one with the most values.
+/// The axis for x: the numeric one with the most values, of those that vary together the first.
 fn main_axis(section: &Section) -> Option<&AxisInfo> {
     let numeric = section.swept.iter().filter(|axis| axis.numeric && axis.values.len() > 1);
     // The last of equally long ones, since workloads declare the input size last.
-    numeric.max_by_key(|axis| axis.values.len())
+    numeric.max_by_key(|axis| (axis.values.len(), section.leading.contains(&axis.name)))
+}
+
+/// The other axes that vary, each with those that have one value for each value of x, as the axes of named sizes do.
+fn other_axes<'a>(section: &'a Section, axis: &AxisInfo) -> (Vec<&'a AxisInfo>, Vec<&'a AxisInfo>) {
+    let pair = |row: &Row, other: &AxisInfo| (row.param(&axis.name), row.param(&other.name));
+    let follows = |other: &&AxisInfo| {
+        let pairs = distinct(section.rows.iter().map(|row| pair(row, other)));
+        pairs.len() == distinct(pairs.iter().map(|(x, _)| x)).len()
+    };
+    let others = section.swept.iter().filter(|other| other.name != axis.name);
+    let (following, free): (Vec<_>, Vec<_>) = others.partition(follows);
+    // Of those that vary together apart from x, one names the panel.
+    (free.into_iter().filter(|other| section.leading.contains(&other.name)).collect(), following)
 }
 
 fn filled(quantity: &Quantity, section: &Section) -> String {
@@ -193,7 +206,7 @@ fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[
     let figure = |name: String, title: String, body: Body| Figure {
         name,
         title,
-        subtitle: section.fixed_line(),
+        subtitle: subtitle(section),
         footer: footer(report, &quantity.about(section.rows.iter())),
         workload: Some(section.workload.clone()),
         body,
@@ -216,10 +229,23 @@ fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[
         .collect()
 }
 
-/// The other swept axes of a row as text; rows with equal text share a panel.
-fn facet(section: &Section, axis: &AxisInfo, row: &Row) -> String {
-    let others = section.swept.iter().filter(|other| other.name != axis.name);
+/// The fixed axes, and the values of those that vary with x.
+fn subtitle(section: &Section) -> String {
+    let mut parts = vec![section.fixed_line()];
+    if let Some(axis) = main_axis(section) {
+        let (_, following) = other_axes(section, axis);
+        let values = following.iter().map(|other| format!("{} {}", other.name, other.values.join(",")));
+        let values = values.collect::<Vec<_>>().join(" · ");
+        parts.push(if values.is_empty() { values } else { format!("with {}: {values}", axis.name) });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+/// The values of other axes of a row as text; rows with equal text share a panel.
+fn facet(others: &[&AxisInfo], row: &Row) -> String {
     others
+        .iter()
         .filter_map(|other| row.param(&other.name).map(|value| format!("{} {value}", other.name)))
         .collect::<Vec<_>>()
         .join(", ")
@@ -232,17 +258,20 @@ fn panels(
     quantity: &Quantity,
     names: &[(String, usize)],
 ) -> Vec<Lines> {
-    let facets = distinct(section.rows.iter().map(|row| facet(section, axis, row)));
+    let (others, following) = other_axes(section, axis);
+    let facets = distinct(section.rows.iter().map(|row| facet(&others, row)));
     let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
     let spread = values.first().zip(values.last()).is_some_and(|(low, high)| *low > 0.0 && high / low >= 8.0);
     let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
+    let together: Vec<&str> = following.iter().map(|axis| axis.name.as_str()).collect();
+    let together = if together.is_empty() { String::new() } else { format!(", with {}", together.join(", ")) };
     let one = |facet_name: &String| {
-        let inside = |row: &&Row| facet(section, axis, row) == *facet_name;
+        let inside = |row: &&Row| facet(&others, row) == *facet_name;
         let series = series(report, section, axis, quantity, names, inside);
         (!series.is_empty()).then(|| Lines {
             title: if facet_name.is_empty() { section.workload.clone() } else { facet_name.clone() },
             x: Scale {
-                label: format!("{}{unit}", axis.name),
+                label: format!("{}{unit}{together}", axis.name),
                 unit: String::new(),
                 log: spread,
                 at: if values.len() <= 16 { values.clone() } else { Vec::new() },

@@ -1,5 +1,7 @@
 //! Panels of points over a numeric axis: grid, ticks, series, whiskers, and labels at the ends of lines.
 
+use std::collections::BTreeSet;
+
 use super::axis::{Axis, Tick, tick_texts};
 use super::chart::{Area, Lines, Series};
 use super::font::Fonts;
@@ -47,16 +49,26 @@ pub(super) fn draw(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scen
     let rows = panels.len().div_ceil(columns);
     let width = (area.right - area.left) / columns as f32;
     let tall = (area.bottom - area.top - legend) / rows as f32;
+    let size = title_size(panels, fonts, width - 110.0);
     for (index, panel) in panels.iter().enumerate() {
         let (column, row) = (index % columns, index / columns);
         let (left, top) = (area.left + width * column as f32, area.top + legend + tall * row as f32);
         let own = Area { left, top: top + 30.0, right: left + width - 14.0, bottom: top + tall - 8.0 };
         if let Some((plot, x)) = frame(panel, &y, own, fonts, scene) {
-            let title = fonts.cut(&panel.title, LABEL, true, plot.right - plot.left);
-            scene.bold(((plot.left + plot.right) / 2.0, top + 20.0), &title, LABEL, Anchor::Middle);
+            let title = fonts.cut(&panel.title, size, true, plot.right - plot.left);
+            scene.bold(((plot.left + plot.right) / 2.0, top + 20.0), &title, size, Anchor::Middle);
             series(panel, &x, &y, plot, fonts, scene);
         }
     }
+}
+
+/// The largest size at which the titles differ within `room` pixels.
+fn title_size(panels: &[Lines], fonts: &Fonts, room: f32) -> f32 {
+    let differ = |size: &f32| {
+        let titles: BTreeSet<String> = panels.iter().map(|panel| fonts.cut(&panel.title, *size, true, room)).collect();
+        titles.len() == panels.len()
+    };
+    [LABEL, 12.0, 10.0].into_iter().find(differ).unwrap_or(10.0)
 }
 
 /// A single panel: the series names are at the ends of their lines, outside the data.
@@ -159,7 +171,8 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     {
         scene.segment(corner[0], corner[1], 1.2, GREY);
     }
-    scene.text(((plot.left + plot.right) / 2.0, area.bottom - 6.0), &panel.x.label, LABEL, Anchor::Middle, INK);
+    let below = fonts.cut(&panel.x.label, LABEL, false, area.right - area.left);
+    scene.text(((plot.left + plot.right) / 2.0, area.bottom - 6.0), &below, LABEL, Anchor::Middle, INK);
     let side = fonts.cut(&panel.y.label, LABEL, false, plot.bottom - plot.top);
     scene.upwards((area.left + 13.0, (plot.top + plot.bottom) / 2.0), &side, LABEL);
     Some((plot, x))
