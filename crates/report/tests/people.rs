@@ -3,7 +3,7 @@
 
 mod common;
 
-use ellwand_core::record::Record;
+use ellwand_core::record::{Record, Settling};
 use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Verdict, Work};
 use ellwand_report::units::human;
 use ellwand_report::{Options, Report, format};
@@ -165,4 +165,25 @@ fn a_time_that_other_programs_lengthened_is_an_upper_bound_in_every_format() {
     assert!(json[1].get("held_up").is_none());
     let table = text(&one, "seed-table");
     assert_eq!(table.matches("held up: the time is an upper bound").count(), 1, "{table}");
+}
+
+#[test]
+fn a_row_that_did_not_settle_names_no_time_until_it_did() {
+    let settling = |unsettled: bool| {
+        let curve_ns = vec![119e3, 110e3, 105e3, 100e3];
+        let settles_after = if unsettled { 0 } else { 2 };
+        Some(Settling { step_iterations: 1, curve_ns, settled_ns: 100e3, settles_after, untimed: 4, unsettled })
+    };
+    let mut rows = tied_at_the_largest();
+    rows[0].settling = settling(true);
+    rows[1].settling = settling(false);
+    let report = report(common::through_text(&common::run(), &rows), None);
+    let markdown = text(&report, "markdown");
+    assert!(
+        markdown.contains("did not settle (1.19x slower at first)") && !markdown.contains("settles in 0"),
+        "{markdown}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&text(&report, "json")).unwrap();
+    let seconds = |row: usize| json["workloads"][0]["rows"][row]["settling"]["seconds"].clone();
+    assert!(seconds(0).is_null() && seconds(1).as_f64().unwrap() > 0.0);
 }

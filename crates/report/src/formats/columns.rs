@@ -213,8 +213,8 @@ fn note(row: &Row, full: bool) -> String {
         words.push("CPU time".to_string());
     }
     if let Some(settles) = row.settling.filter(|settles| full && settles.remarkable) {
-        let (seconds, first) = (units::human(settles.seconds, "s"), units::ratio(settles.slower_at_first));
-        words.push(format!("settles in {seconds} ({first} slower at first)"));
+        let settled = settles.seconds.map_or("did not settle".into(), |s| format!("settles in {}", human(s, "s")));
+        words.push(format!("{settled} ({} slower at first)", units::ratio(settles.slower_at_first)));
     }
     if row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
         words.push("above ceiling".to_string());

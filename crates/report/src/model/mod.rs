@@ -242,8 +242,8 @@ pub struct Row {
 /// The settling of a row after other arms used the CPU.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct Settles {
-    /// Seconds from a switch until the times have settled.
-    pub seconds: f64,
+    /// Seconds from a switch until the times have settled; `None` if they were still falling when the curve ended.
+    pub seconds: Option<f64>,
     /// Time of the first iterations after a switch divided by the settled time.
     pub slower_at_first: f64,
     /// Untimed iterations at the head of each slot.
@@ -256,7 +256,7 @@ pub struct Settles {
 impl Settles {
     pub(super) fn new(settling: &Settling) -> Option<Self> {
         Some(Self {
-            seconds: settling.seconds(),
+            seconds: (!settling.unsettled).then(|| settling.seconds()),
             slower_at_first: settling.slower_at_first()?,
             untimed: settling.untimed,
             remarkable: settling.is_remarkable(),
