@@ -42,7 +42,7 @@ fn the_largest_case_is_named_even_if_it_is_tied() {
         line.contains("at batch 1000 (the times of scalar, vector do not differ") && line.contains("101 µs per call"),
         "{line}"
     );
-    assert!(line.contains("fastest in 1 of 3 cases"), "{line}");
+    assert!(line.contains("fastest in 1 of 3 cases and tied for it in 1"), "{line}");
 }
 
 #[test]
@@ -133,6 +133,9 @@ fn an_axis_value_counts_the_cases_that_are_tied() {
     assert!(form.len() == 2 && form.iter().all(|row| row.ends_with("| vector 3, scalar 2 |")), "{form:?}");
     let batch = table_under(&markdown, "### By batch");
     assert!(batch[0].ends_with("| scalar = vector |") && batch[2].ends_with("| vector |"), "{batch:?}");
+    let cases = table_under(&markdown, "### Fastest implementation by case");
+    assert!(cases[0].ends_with("| scalar = vector | 101 µs | tied |"), "{cases:?}");
+    assert!(cases[2].ends_with("| vector | 101 µs | 2.00x |"), "{cases:?}");
 }
 
 /// A slot in which other programs had the processor for half of the time.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::columns::{at_most, time};
 use crate::grid::{Column, markdown};
-use crate::model::{AlongAxis, Section, bounded, distinct};
+use crate::model::{AlongAxis, CaseInfo, Section, bounded, distinct};
 use crate::units::{UNAVAILABLE, ratio};
 
 /// Most cases listed one by one; above that the tables by axis count them.
@@ -107,32 +107,39 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
     let mut columns = Vec::new();
     columns.extend(Column::runs(several_runs, 0, cases.iter().map(|case| case.run)));
     for axis in &section.swept {
-        let value =
-            |case: &&crate::model::CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
+        let value = |case: &&CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value)));
     }
-    let best = |case: &&crate::model::CaseInfo| match case.best.row {
-        Some(row) => section.rows[row].implementation.clone(),
-        None => case.best.unavailable.clone().unwrap_or_default(),
+    let best = |case: &&CaseInfo| {
+        let named = case.best.row.iter().chain(&case.best.tied);
+        let named: Vec<&str> = named.map(|row| section.rows[*row].implementation.as_str()).collect();
+        if named.is_empty() { "–".to_string() } else { named.join(" = ") }
     };
     columns.push(Column::new("fastest", false, 0, cases.iter().map(best)));
-    let of_best =
-        |case: &&crate::model::CaseInfo| case.best.row.map_or(UNAVAILABLE.to_string(), |row| time(&section.rows[row]));
+    let of_best = |case: &&CaseInfo| section.fastest(case).map_or(UNAVAILABLE.to_string(), time);
     columns.push(Column::new("time", true, 0, cases.iter().map(of_best)));
-    let lead = |case: &&crate::model::CaseInfo| {
-        let own = case.best.row.and_then(|row| section.rows[row].median("time"));
-        let others = case
-            .rows
-            .iter()
-            .filter(|row| Some(**row) != case.best.row)
-            .filter_map(|row| section.rows[*row].median("time"));
-        match (own, others.min_by(f64::total_cmp)) {
-            (Some(own), Some(next)) => ratio(next / own),
-            _ => UNAVAILABLE.to_string(),
-        }
-    };
-    columns.push(Column::new("lead over the next", true, 0, cases.iter().map(lead)));
+    columns.push(Column::new("lead over the next", true, 0, cases.iter().map(|case| lead(section, case))));
     writeln!(out, "### Fastest implementation by case\n")?;
     markdown(&columns, out)?;
-    writeln!(out)
+    writeln!(out)?;
+    let unnamed = || cases.iter().filter(|case| case.best.row.is_none() && case.best.tied.is_empty());
+    for why in distinct(unnamed().filter_map(|case| case.best.unavailable.as_deref())) {
+        let count = unnamed().filter(|case| case.best.unavailable.as_deref() == Some(why)).count();
+        writeln!(out, "- fastest –: {why} ({count} of {} cases)", cases.len())?;
+    }
+    if unnamed().next().is_some() { writeln!(out) } else { Ok(()) }
+}
+
+/// The time of the next row over that of the fastest.
+fn lead(section: &Section, case: &CaseInfo) -> String {
+    if !case.best.tied.is_empty() {
+        return "tied".to_string();
+    }
+    let own = case.best.row.and_then(|row| section.rows[row].median("time"));
+    let others = case.rows.iter().filter(|row| Some(**row) != case.best.row);
+    let others = others.filter_map(|row| section.rows[*row].median("time"));
+    match (own, others.min_by(f64::total_cmp)) {
+        (Some(own), Some(next)) => ratio(next / own),
+        _ => UNAVAILABLE.to_string(),
+    }
 }

@@ -60,6 +60,8 @@ fn over_all(section: &Section, row: &Row) -> String {
     let mine: Vec<&Row> =
         section.rows_of(row.run, &row.implementation).filter(|other| other.device == row.device).collect();
     let fastest = mine.iter().filter(|row| row.best).count();
+    let tied = mine.iter().filter(|row| row.tied).count();
+    let tied = if tied > 0 { format!(" and tied for it in {tied}") } else { String::new() };
     let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
     let mean = match geometric_mean(&ratios) {
         Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
@@ -68,5 +70,5 @@ fn over_all(section: &Section, row: &Row) -> String {
         }
         _ => String::new(),
     };
-    format!("; it is the fastest in {fastest} of {cases} cases{mean}")
+    format!("; it is the fastest in {fastest} of {cases} cases{tied}{mean}")
 }
