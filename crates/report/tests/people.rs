@@ -190,3 +190,15 @@ fn a_row_that_did_not_settle_names_no_time_until_it_did() {
     let seconds = |row: usize| json["workloads"][0]["rows"][row]["settling"]["seconds"].clone();
     assert!(seconds(0).is_null() && seconds(1).as_f64().unwrap() > 0.0);
 }
+
+#[test]
+fn small_values_keep_two_digits_in_the_comparison_that_scripts_print() {
+    let case = Case::new("gelu", vec![("batch".into(), 1.into())]);
+    let mut row = common::measured(&case, "scalar", 20.0, Work::items("elements", 8).flops(2.5e8).bytes(36, 36));
+    let memory = Reading::TOTAL_MEMORY;
+    row.readings = vec![Reading::derived(memory, "memory", "B", Better::Lower, 72.0, "inputs and outputs")];
+    let table = text(&report(common::through_text(&common::run(), &[row]), None), "seed-table");
+    let line = table.lines().find(|line| line.contains("scalar")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells[3..], ["0.000072", "0.050", "0.011", "0.0000000036"], "{table}");
+}

@@ -68,15 +68,16 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     if differs(&devices) {
         columns.push(Column::new("device", false, 0, devices));
     }
-    let number =
-        |value: Option<f64>, places: usize| value.map_or_else(|| UNAVAILABLE.into(), |v| format!("{v:.places$}"));
+    let number = |value: Option<f64>, least: usize, digits: usize| {
+        value.map_or_else(|| UNAVAILABLE.into(), |v| format!("{v:.*}", places(v, least, digits)))
+    };
     let compared = text(&|row| row.compared.clone().unwrap_or_default());
     columns.extend([
-        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), places(row.time_ms)))),
-        Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2))),
-        Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1))),
-        Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1))),
-        Column::new("throughput (GB/s)", true, 4, text(&|row| number(row.throughput_gbps, 1))),
+        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), 4, 4))),
+        Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2, 2))),
+        Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1, 2))),
+        Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1, 2))),
+        Column::new("throughput (GB/s)", true, 4, text(&|row| number(row.throughput_gbps, 1, 2))),
     ]);
     if compared.iter().any(|cell| !cell.is_empty()) {
         columns.push(Column::new("compared", false, 5, compared));
@@ -88,7 +89,7 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     columns
 }
 
-/// Decimals of a time in milliseconds: four, as the scripts print, or as many as four significant digits need.
-fn places(ms: f64) -> usize {
-    if ms > 0.0 { (3.0 - ms.log10().floor()).clamp(4.0, 12.0) as usize } else { 4 }
+/// Decimals of a number: as many as the scripts print, or as its significant digits need.
+fn places(value: f64, least: usize, digits: usize) -> usize {
+    if value > 0.0 { (digits as f64 - 1.0 - value.log10().floor()).clamp(least as f64, 12.0) as usize } else { least }
 }
