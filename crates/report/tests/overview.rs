@@ -103,3 +103,38 @@ fn where_nothing_was_measured_reasons_stand_instead_of_a_table() {
     assert!(text.contains("! cuda unsupported: no CUDA device (20 cases)"), "{text}");
     assert!(!text.contains("fastest") && !text.contains("speed-up"), "{text}");
 }
+
+#[test]
+fn a_single_case_more_has_a_line() {
+    let of = |cases: i64| {
+        let rows = (1..=cases).flat_map(|batch| {
+            let case = common::lattice_case("gelu", batch);
+            ["scalar", "simd"].map(|name| common::measured(&case, name, 1e-3, Work::items("rows", 1)))
+        });
+        table(&rows.collect::<Vec<_>>(), 120, false)
+    };
+    assert!(!of(9).contains("more cases") && of(9).contains("\n    9  "), "{}", of(9));
+    assert!(of(10).contains("2 more cases"), "{}", of(10));
+}
+
+#[test]
+fn each_workload_has_its_baseline_in_the_table_and_in_the_note() {
+    let mut rows = workloads(5);
+    for row in &mut rows {
+        let own = if row.case.workload == "kernel-3" { "batch" } else { "scalar" };
+        row.baseline = own.into();
+        if row.implementation == "scalar" {
+            row.implementation = own.into();
+        }
+    }
+    let text = table(&rows, 66, false);
+    let head = heading(&text, "fastest");
+    for kept in ["scalar", "batch", "simd", "speed-up"] {
+        assert!(head.contains(kept), "{kept}: {text}");
+    }
+    assert!(!head.contains("reference"), "{text}");
+    assert!(
+        text.replace("\n  ", " ").contains("speed-up of the fastest over scalar, in kernel-3 over batch"),
+        "{text}"
+    );
+}

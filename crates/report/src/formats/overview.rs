@@ -166,8 +166,8 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
         move |line: &Line<'_>| line.rows().find(|row| row.implementation == name).map_or_else(String::new, time)
     };
     let sections: BTreeSet<&str> = lines.iter().map(|line| line.section.workload.as_str()).collect();
-    // The one that is fastest most often stays longest. Registration goes from plain to fast, so that the first of the
-    // others are the least interesting.
+    // The one that is fastest most often stays longest, then the baselines, which the speed-up refers to. Registration goes
+    // from plain to fast, so that the first of the others are the least interesting.
     let wins =
         |name: &&&String| lines.iter().filter_map(Line::first).filter(|row| row.implementation == ***name).count();
     let fastest = names.iter().max_by_key(wins);
@@ -175,9 +175,16 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
         if fastest.is_some_and(|fastest| *fastest == name) {
             return TIME;
         }
+        if lines.iter().any(|line| line.section.baselines.contains(name)) {
+            return ANOTHER;
+        }
         let has = |line: &&Line<'_>| line.section.implementations.contains(name);
         let of: BTreeSet<&str> = lines.iter().filter(has).map(|line| line.section.workload.as_str()).collect();
-        if sections.len() > 1 && of.len() == 1 { RARE } else { INTERVAL.saturating_sub(index as u8 + 1).max(ANOTHER) }
+        if sections.len() > 1 && of.len() == 1 {
+            RARE
+        } else {
+            INTERVAL.saturating_sub(index as u8 + 1).max(ANOTHER + 1)
+        }
     };
     let times = names.iter().enumerate().map(|(index, name)| column(name, true, rank(index, name), &of(name)));
     let mut columns: Vec<Column> = times.collect();
@@ -194,9 +201,10 @@ fn limits(lines: &[Line<'_>]) -> Column {
     Column::new("its limit", false, LIMIT, lines.iter().map(bound))
 }
 
-/// At most `most` of the cases: the first, the last, and others at even distances.
+/// At most `most` of the cases: the first, the last, and others at even distances. A single one more takes the line that would
+/// count it.
 fn spread(cases: &[CaseInfo], most: usize) -> Vec<&CaseInfo> {
-    if cases.len() <= most {
+    if cases.len() <= most + 1 {
         return cases.iter().collect();
     }
     (0..most).map(|i| &cases[i * (cases.len() - 1) / (most - 1)]).collect()

@@ -235,9 +235,8 @@ fn overview_block(
     let mut columns = overview.columns;
     let hidden = grid::fit(&mut columns, width);
     grid::write(&columns, color, |_| Tone::Plain, out)?;
-    let baselines = distinct(sections.iter().flat_map(|section| &section.baselines).map(String::as_str));
     if columns.iter().any(|column| column.head == "speed-up") || hidden.iter().any(|head| head == "speed-up") {
-        notes.push(format!("speed-up of the fastest over {}", baselines.join(", ")));
+        notes.push(format!("speed-up of the fastest over {}", over(sections)));
     }
     let measured = || rows().filter(|row| row.median("time").is_some());
     let on_cpu = measured().filter(|row| row.basis.is_some_and(Basis::is_cpu)).count();
@@ -256,6 +255,20 @@ fn overview_block(
         writeln!(out, "{}", wrap(&format!("! fastest –: {why} ({cases})"), width, 2))?;
     }
     reasons_of(sections, report, out)
+}
+
+/// The baselines of the sections: the most frequent, and the others with their workloads.
+fn over(sections: &[&Section]) -> String {
+    let lists = distinct(sections.iter().map(|section| section.baselines.join(", ")));
+    let of =
+        |list: &String| sections.iter().filter(|section| section.baselines.join(", ") == *list).collect::<Vec<_>>();
+    // Of equally frequent ones the first.
+    let most = lists.iter().rev().max_by_key(|list| of(list).len());
+    let others = lists.iter().filter(|list| Some(*list) != most).map(|list| {
+        let workloads: Vec<&str> = of(list).iter().map(|section| section.workload.as_str()).collect();
+        format!("in {} over {list}", workloads.join(", "))
+    });
+    most.into_iter().cloned().chain(others).collect::<Vec<_>>().join(", ")
 }
 
 fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
