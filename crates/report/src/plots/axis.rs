@@ -54,7 +54,11 @@ impl Axis {
         match unit {
             // Two labels at least, or the decimal ones.
             "B" if self.log && self.high / self.low >= 4.0 => self.binary_ticks(wanted),
-            _ if self.log => self.log_ticks(unit, wanted),
+            _ if self.log => {
+                let ticks = self.log_ticks(unit, wanted);
+                let labelled = ticks.iter().filter(|tick| tick.label.is_some()).count();
+                if labelled < 2 { self.linear_ticks(unit, wanted) } else { ticks }
+            }
             _ => self.linear_ticks(unit, wanted),
         }
     }
@@ -172,6 +176,17 @@ mod tests {
         assert!(labels(axis, "1/s").len() >= 2);
         let axis = Axis::over([0.0, 1.0].into_iter(), false).unwrap();
         assert_eq!(labels(axis, ""), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    }
+
+    #[test]
+    fn every_range_of_times_has_two_labels() {
+        for start in 0..100 {
+            let low = 1e-4 * 10_f64.powf(f64::from(start) / 100.0);
+            for factor in [1.0, 1.5, 2.5, 3.0, 4.5, 6.0] {
+                let axis = Axis::over([low, low * factor].into_iter(), true).unwrap();
+                assert!(labels(axis, "s").len() >= 2, "{low} to {}: {:?}", low * factor, labels(axis, "s"));
+            }
+        }
     }
 
     #[test]
