@@ -119,15 +119,24 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     assert!(text(&near, "markdown").contains("the times of simd, parallel do not differ"));
     let clear = report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
     assert!(row(&clear, "simd").best && !row(&clear, "parallel").tied);
-    // A row that scatters is tied although it is slower; the one between is surely slower than the fastest.
-    let mut wild = timed("wild", 1.3e-6);
-    for sample in &mut wild.samples {
-        sample.wall_ns = sample.wall_ns * if sample.round % 2 == 0 { 4 } else { 18 } / 10;
-    }
-    let all = [timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6), wild];
-    let scattered = report_of(&all);
-    for (name, tied) in [("simd", true), ("parallel", false), ("wild", true), ("reference", false)] {
-        assert_eq!(row(&scattered, name).tied, tied, "{name}");
+    // Where another row is surely slower than the fastest, a slower one that scatters is not tied with the fastest. It may be
+    // faster all the same, so that nothing is best.
+    let wild = |name: &str, seconds: f64| {
+        let mut wild = timed(name, seconds);
+        for sample in &mut wild.samples {
+            sample.wall_ns = sample.wall_ns * if sample.round % 2 == 0 { 4 } else { 18 } / 10;
+        }
+        wild
+    };
+    let scattered =
+        report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6), wild("wild", 1.3e-6)]);
+    assert!(scattered.workloads[0].rows.iter().all(|row| !row.best && !row.tied));
+    let why = scattered.workloads[0].cases[0].best.unavailable.clone().unwrap();
+    assert_eq!(why, "the times of wild scatter too much to say that they are longer than those of simd");
+    // What is tied with the fastest is tied with all that are.
+    let chain = report_of(&[wild("wild", 0.8e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
+    for (name, tied) in [("wild", true), ("simd", true), ("parallel", false)] {
+        assert_eq!(row(&chain, name).tied, tied, "{name}");
     }
     // A single slot has no interval either, and yet takes longer than all slots of the fastest.
     let mut slow = timed("slow", 9e-6);

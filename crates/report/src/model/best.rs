@@ -10,8 +10,8 @@ use super::{Row, speedup};
 pub struct Best {
     /// Index into [`super::Section::rows`]; empty if none can be named.
     pub row: Option<usize>,
-    /// The rows that may be the fastest, if the samples do not separate them; fastest first. A row with a time between theirs is
-    /// not among them if it is surely slower than the fastest.
+    /// The rows that may be the fastest, if the samples do not separate any two of them; fastest first. They end at the first row
+    /// that is surely slower than one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<usize>,
     /// Why none can be named.
@@ -51,42 +51,51 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
         ([_, _, ..], _) => return Best::unknown("several implementations are below timer resolution"),
         ([], _) => {}
     }
-    let timed: Vec<(usize, f64)> = mine().filter_map(|(index, row)| Some((index, row.median("time")?))).collect();
-    let Some((fastest, time)) = timed.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let mut timed: Vec<(usize, f64)> = mine().filter_map(|(index, row)| Some((index, row.median("time")?))).collect();
+    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(fastest) = timed.first().copied() else {
         return Best::unknown("no implementation has a time");
     };
-    let own = measurements[fastest - first];
-    // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
-    let faster_alone = |row: &Row| row.held_up.is_some_and(|held| held.least_s < time);
-    let ratio = |index: usize| speedup::interval(measurements[index - first], own);
-    let beaten = |index: usize| {
-        let other = &rows[index];
-        let longer = other.median("time").is_some_and(|other| other >= FASTER * time);
-        let surely = match ratio(index) {
+    let ratio = |slow: usize, fast: usize| speedup::interval(measurements[slow - first], measurements[fast - first]);
+    let separated = |slow: (usize, f64), fast: (usize, f64)| {
+        let surely = match ratio(slow.0, fast.0) {
             Some((low, _)) => low > 1.0,
-            None => is_apart(measurements[index - first], own),
+            None => is_apart(measurements[slow.0 - first], measurements[fast.0 - first]),
         };
-        longer && surely && !faster_alone(other)
+        slow.1 >= FASTER * fast.1 && surely
     };
-    let others = timed.iter().map(|(index, _)| *index).filter(|index| *index != fastest);
-    let mut tied: Vec<usize> = others.filter(|index| !beaten(*index)).collect();
-    if tied.is_empty() {
-        return Best { row: Some(fastest), ..Best::default() };
+    // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
+    let faster_alone = |(index, _): &(usize, f64)| rows[*index].held_up.is_some_and(|held| held.least_s < fastest.1);
+    let others = timed.split_off(1);
+    let open: Vec<(usize, f64)> =
+        others.iter().copied().filter(|other| faster_alone(other) || !separated(*other, fastest)).collect();
+    let names = |rows_of: &[(usize, f64)]| {
+        rows_of.iter().map(|(index, _)| rows[*index].implementation.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    if open.is_empty() {
+        return Best { row: Some(fastest.0), ..Best::default() };
     }
-    if tied.iter().all(|index| ratio(*index).is_none()) {
+    if open.iter().all(|(index, _)| ratio(*index, fastest.0).is_none()) {
         return Best::unknown("too few slots for an interval of the ratios");
     }
-    let held: Vec<&str> =
-        tied.iter().map(|i| &rows[*i]).filter(|r| faster_alone(r)).map(|r| r.implementation.as_str()).collect();
+    let held: Vec<(usize, f64)> = open.iter().copied().filter(faster_alone).collect();
     if !held.is_empty() {
-        return Best::unknown(format!("other programs held up {}, which may be faster without them", held.join(", ")));
+        return Best::unknown(format!("other programs held up {}, which may be faster without them", names(&held)));
     }
-    tied.insert(0, fastest);
-    let names: Vec<&str> = tied.iter().map(|index| rows[*index].implementation.as_str()).collect();
-    let why = format!("the times of {} do not differ by 5 % and by more than their 95 % interval", names.join(", "));
-    let mut timed = timed;
-    timed.retain(|(index, _)| tied.contains(index));
-    timed.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let tied = timed.into_iter().map(|(index, _)| index).collect();
-    Best { tied, unavailable: Some(why), ..Best::default() }
+    // A tie ends at the first row that is surely slower than one of its rows, so that it has no gaps.
+    let mut tied = vec![fastest];
+    for other in others {
+        if tied.iter().any(|one| separated(other, *one)) {
+            break;
+        }
+        tied.push(other);
+    }
+    if tied.len() == 1 {
+        let (wild, fastest) = (names(&open), names(&tied));
+        return Best::unknown(format!(
+            "the times of {wild} scatter too much to say that they are longer than those of {fastest}"
+        ));
+    }
+    let why = format!("the times of {} do not differ by 5 % and by more than their 95 % interval", names(&tied));
+    Best { tied: tied.into_iter().map(|(index, _)| index).collect(), unavailable: Some(why), ..Best::default() }
 }
