@@ -21,9 +21,9 @@ pub use files::{standing, write_all};
 pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
-    AlongAxis, AxisInfo, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow, Machines,
-    MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats,
-    Status,
+    AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
+    Machines, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup,
+    Stats, Status,
 };
 #[cfg(feature = "plots")]
 pub use plots::draw_trend;

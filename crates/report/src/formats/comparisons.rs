@@ -1,7 +1,7 @@
 //! The table of comparisons for terminal and Markdown. Parameters shared by all cases are listed once below it.
 
 use crate::grid::Column;
-use crate::model::{ComparisonInfo, Report};
+use crate::model::{Beside, ComparisonInfo, Report};
 use crate::units::{UNAVAILABLE, human, significant};
 
 /// The columns; empty if the records have no comparison.
@@ -32,19 +32,30 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
         column("candidate time", true, 5, &|row| time(row, 1)),
         column("judged by", false, 7, &|row| row.judged_by.clone()),
     ]);
+    if rows.iter().any(|row| row.beside.is_some()) {
+        // After the verdict, which names no statistic.
+        let at = columns.iter().position(|column| column.head == "verdict").map_or(0, |at| at + 1);
+        columns.insert(at, column("beside", false, 0, &|row| row.beside.map_or_else(String::new, side)));
+    }
     if rows.iter().any(|row| row.note.is_some()) {
         columns.push(column("note", false, 2, &|row| row.note.clone().unwrap_or_default()));
     }
     columns
 }
 
+/// What the column `beside` holds.
+const BESIDE: &str = "; slower-beside: the judged time is not slower, but the median, 90th percentile (p90) or mean of all slots \
+     is, by the ratio in the column beside";
+
 /// The legend: shared parameters, confidence, and how times are computed.
 pub(super) fn legend(report: &Report) -> String {
     let confidence = report.comparisons.iter().map(|row| row.confidence).fold(f64::INFINITY, f64::min);
     let shared = shared(&report.comparisons);
     let shared = if shared.is_empty() { String::new() } else { format!("all cases: {}; ", shared.join(", ")) };
+    let beside = report.comparisons.iter().any(|row| row.beside.is_some());
+    let beside = if beside { BESIDE } else { "" };
     format!(
-        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians over slots",
+        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians over slots{beside}",
         percent(confidence)
     )
 }
@@ -76,6 +87,11 @@ fn shared(rows: &[ComparisonInfo]) -> Vec<&str> {
     let mut cases = rows.iter().map(|row| Parts::of(&row.case).params);
     let Some(first) = cases.next() else { return Vec::new() };
     cases.fold(first, |shared, case| shared.into_iter().filter(|param| case.contains(param)).collect())
+}
+
+/// The statistic in which the candidate is slower, with ratio and interval.
+fn side(beside: Beside) -> String {
+    format!("{} {} ({}–{})", beside.statistic, ratio(beside.ratio), digits(beside.low), digits(beside.high))
 }
 
 fn time(row: &ComparisonInfo, side: usize) -> String {

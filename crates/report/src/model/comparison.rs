@@ -1,8 +1,10 @@
 //! Comparisons: ratio and interval recomputed from the block values, and verdicts corrected for the number of
 //! comparisons in the record.
 
-use ellwand_core::record::{Basis, BlockValues, Comparison, Record};
-use ellwand_core::stats::{ebh, median, weighted_evidence};
+use ellwand_core::record::{Basis, BlockValues, Comparison, Record, Spending};
+use ellwand_core::stats::{
+    Centre, DecisionRule, Difference, Weighted, decide_weighted, ebh, median, weighted_evidence,
+};
 use serde::Serialize;
 
 use crate::units::clean;
@@ -28,6 +30,9 @@ pub struct ComparisonInfo {
     pub low: Option<f64>,
     /// Upper end of the interval of the ratio.
     pub high: Option<f64>,
+    /// What is slower if the verdict is `slower-beside`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// Confidence of the interval, as a share.
     pub confidence: f64,
     /// Region of practical equivalence, as a share (0.01 for 1 %).
@@ -42,6 +47,19 @@ pub struct ComparisonInfo {
     pub what_ran: [String; 2],
     /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
+}
+
+/// The answer to a side question, about the slots of a block instead of the compared time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Beside {
+    /// The statistic over the slots of a block: `median`, `p90` or `mean`.
+    pub statistic: &'static str,
+    /// That of the candidate divided by that of the baseline.
+    pub ratio: f64,
+    /// Lower end of the interval of the ratio.
+    pub low: f64,
+    /// Upper end of the interval of the ratio.
+    pub high: f64,
 }
 
 /// The comparisons of all runs.
@@ -69,6 +87,7 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
         for ((index, _), called) in compared.into_iter().zip(called) {
             if !called && words.contains(&infos[index].verdict.as_str()) {
                 infos[index].verdict = "undecided".into();
+                infos[index].beside = None;
                 let expected = format!("among {count} cases chance alone produces one such result");
                 let notes = infos[index].note.take().map(|note| format!("; {note}")).unwrap_or_default();
                 infos[index].note = Some(format!("{expected}{notes}"));
@@ -88,19 +107,49 @@ fn support(comparison: &Comparison) -> Option<f64> {
     }
 }
 
-/// E-value of the side questions (median, 90th percentile, mean): the mean of their e-values for "slower".
-fn beside(comparison: &Comparison) -> Option<f64> {
+/// A statistic over the slots of a block, and the logarithm of its ratio.
+type Question = (&'static str, fn(&BlockValues) -> f64);
+/// The side questions in the order in which they are asked.
+const QUESTIONS: [Question; 3] =
+    [("median", |block| block.median), ("p90", |block| block.p90), ("mean", |block| block.mean)];
+
+/// Rounds of each block, by which the side questions weight it.
+fn rounds(comparison: &Comparison) -> Option<Vec<f64>> {
     let slots = &comparison.arms.get(1)?.samples;
     let rounds = |block: usize| slots.iter().filter(|slot| slot.block as usize == block).count().max(1) as f64;
-    let rounds: Vec<f64> = (0..comparison.blocks.len()).map(rounds).collect();
-    let of = |value: fn(&BlockValues) -> f64| {
+    Some((0..comparison.blocks.len()).map(rounds).collect())
+}
+
+/// The first side question that is answered with "slower", or else, in a record by other rules, that with the largest ratio.
+fn slower_beside(comparison: &Comparison) -> Option<Beside> {
+    let rounds = rounds(comparison)?;
+    let alpha = comparison.alpha / QUESTIONS.len() as f64;
+    let rule = DecisionRule::new(comparison.rope, alpha, &comparison.looks).ok()?.with_stakes(comparison.stakes.into());
+    let rule = rule.with_centre(Centre::Mean);
+    let rule = if comparison.spending == Spending::Pocock { rule.of_old_records() } else { rule };
+    let answer = |(statistic, value): Question| {
+        let weighted =
+            |(block, rounds): (&BlockValues, &f64)| Weighted { value: value(block), weight: *rounds, bet: *rounds };
+        let blocks: Vec<Weighted> = comparison.blocks.iter().zip(&rounds).map(weighted).collect();
+        Some((statistic, decide_weighted(&blocks, &rule).ok()?))
+    };
+    let answers: Vec<_> = QUESTIONS.into_iter().filter_map(answer).collect();
+    let slower = answers.iter().find(|(_, change)| change.difference == Difference::Slower);
+    let (statistic, change) = slower.or(answers.iter().max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio)))?;
+    Some(Beside { statistic, ratio: change.ratio, low: change.low, high: change.high })
+}
+
+/// E-value of the side questions: the mean of their e-values for "slower".
+fn beside(comparison: &Comparison) -> Option<f64> {
+    let rounds = rounds(comparison)?;
+    let of = |(_, value): Question| {
         let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
         weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes.into())
             .ok()
             .map(|found| found.slower.now)
     };
-    let all = [of(|block| block.median)?, of(|block| block.p90)?, of(|block| block.mean)?];
-    if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / 3.0) }
+    let all: Vec<f64> = QUESTIONS.into_iter().map(of).collect::<Option<_>>()?;
+    if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / all.len() as f64) }
 }
 
 fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
@@ -129,6 +178,7 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
         ratio: change.map(|change| change.ratio),
         low: change.map(|change| change.low),
         high: change.map(|change| change.high),
+        beside: slower_beside(comparison).filter(|_| comparison.verdict == "slower-beside"),
         confidence: 1.0 - comparison.alpha,
         rope: comparison.rope,
         blocks: comparison.blocks.len(),

@@ -25,7 +25,7 @@ mod trust;
 
 pub use axes::AxisInfo;
 pub use best::Best;
-pub use comparison::ComparisonInfo;
+pub use comparison::{Beside, ComparisonInfo};
 pub use growth::{AlongAxis, Growth};
 pub use load::HeldUp;
 pub use machines::{MachineInfo, MachineRow, Machines};
