@@ -1,8 +1,8 @@
 //! Comparisons in reports: what the verdict refers to, and the times of what was judged.
 #![allow(clippy::unwrap_used)]
 
-use ellwand_core::record::Record;
-use ellwand_report::{Options, Report, format};
+use ellwand_core::record::{Basis, Record};
+use ellwand_report::{Options, Report, format, units::human};
 use serde_json::Value;
 
 fn report(records: &[Record], options: &Options) -> Report {
@@ -15,11 +15,17 @@ fn text(report: &Report, name: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-#[test]
-fn slower_beside_names_the_statistic_that_is_slower() {
+/// A comparison of the record that is kept for ever.
+fn comparison() -> Record {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
     let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     record.comparisons.truncate(1);
+    record
+}
+
+#[test]
+fn slower_beside_names_the_statistic_that_is_slower() {
+    let mut record = comparison();
     let one = &mut record.comparisons[0];
     one.verdict = "slower-beside".into();
     for (index, block) in one.blocks.iter_mut().enumerate() {
@@ -38,4 +44,25 @@ fn slower_beside_names_the_statistic_that_is_slower() {
     assert_eq!(json["comparisons"][0]["beside"]["ratio"].as_f64(), Some(beside.ratio));
     record.comparisons[0].verdict = "same".into();
     assert_eq!(report(&[record], &Options::default()).comparisons[0].beside, None);
+}
+
+#[test]
+fn commands_are_described_as_whole_runs_with_the_times_of_the_basis() {
+    let mut record = comparison();
+    let one = &mut record.comparisons[0];
+    (one.case, one.basis) = ("command".into(), Some(Basis::Shortest));
+    for (arm, least) in one.arms.iter_mut().zip([20_000_000, 30_000_000]) {
+        for sample in &mut arm.samples {
+            // The shortest run of each block, and longer ones that the verdict leaves out.
+            sample.iterations = 1;
+            sample.wall_ns = if sample.round == 0 { least } else { 90_000_000 };
+        }
+    }
+    let report = report(&[record], &Options::default());
+    let markdown = text(&report, "markdown");
+    assert!(markdown.contains(&format!("| {} | {} |", human(0.02, "s"), human(0.03, "s"))), "{markdown}");
+    assert!(markdown.contains("| instrument | whole runs of the commands") && markdown.contains("| comparisons | 1 |"));
+    for other in ["slots of at least", "medians over slots", "measurements"] {
+        assert!(!markdown.contains(other), "{other}: {markdown}");
+    }
 }

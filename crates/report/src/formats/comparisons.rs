@@ -55,7 +55,7 @@ pub(super) fn legend(report: &Report) -> String {
     let beside = report.comparisons.iter().any(|row| row.beside.is_some());
     let beside = if beside { BESIDE } else { "" };
     format!(
-        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians over slots{beside}",
+        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians of the judged time{beside}",
         percent(confidence)
     )
 }

@@ -8,7 +8,7 @@ use ellwand_core::metric::find;
 use super::{columns, comparisons, machines, parts, readings, spans, targets};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
-use crate::model::{Report, Row, RunInfo, Section, distinct, distinct_by, settings_line};
+use crate::model::{ComparisonInfo, Report, Row, RunInfo, Section, distinct, distinct_by, settings_line};
 use crate::plots::Plot;
 use crate::units::{UNAVAILABLE, clean, human, range};
 use crate::{RULES, ReportError};
@@ -56,7 +56,8 @@ fn everything(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<()
     }
     for (index, run) in report.runs.iter().enumerate() {
         writeln!(out, "## {}\n", numbered(report, "Run", "Run", index))?;
-        about_run(run, out)?;
+        let comparisons: Vec<&ComparisonInfo> = report.comparisons.iter().filter(|one| one.run == index).collect();
+        about_run(run, &comparisons, out)?;
     }
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
@@ -109,7 +110,23 @@ fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
+/// What was measured in a run, and how.
+fn measured(run: &RunInfo, comparisons: &[&ComparisonInfo]) -> [(&'static str, String); 3] {
+    let of_commands = !comparisons.is_empty() && comparisons.iter().all(|one| one.is_of_commands());
+    let none = |count: usize, text: String| if count == 0 { String::new() } else { text };
+    let measurements = format!("{} ({} with times)", run.measurements, run.measured);
+    [
+        // A run that only compares has no measurements.
+        ("measurements", if comparisons.is_empty() { measurements } else { none(run.measurements, measurements) }),
+        ("comparisons", none(comparisons.len(), comparisons.len().to_string())),
+        ("instrument", if of_commands { COMMANDS.into() } else { settings_line(&run.settings) }),
+    ]
+}
+
+/// How commands are timed.
+const COMMANDS: &str = "whole runs of the commands in an order drawn by a coin, each a new process; none is a warm-up";
+
+fn about_run(run: &RunInfo, comparisons: &[&ComparisonInfo], out: &mut dyn Write) -> io::Result<()> {
     let commands: Vec<&str> = std::iter::once(&run.command).chain(&run.resumed).map(String::as_str).collect();
     writeln!(out, "```sh\n{}\n```\n", commands.join("\n"))?;
     let e = &run.environment;
@@ -125,13 +142,15 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
         (Some(cost), None) => format!("{} per pair of readings", human(cost * 1e-9, "s")),
         _ => unknown(),
     };
+    let [measurements, compared, instrument] = measured(run, comparisons);
     pairs(
         &[
             ("started", run.started.clone()),
             ("run", run.id.clone()),
             ("Ellwand", format!("{}, {}", run.ellwand, clean(&e.compiler))),
-            ("measurements", format!("{} ({} with times)", run.measurements, run.measured)),
-            ("instrument", settings_line(&run.settings)),
+            measurements,
+            compared,
+            instrument,
             ("seed", run.seed.to_string()),
             ("processor", run.machine_line()),
             ("instruction sets", e.cpu_features.join(" ")),

@@ -41,13 +41,24 @@ pub struct ComparisonInfo {
     pub blocks: usize,
     /// Description of the time that was compared.
     pub judged_by: String,
-    /// Median seconds per iteration on that time: baseline, candidate.
+    /// Median seconds per iteration on that time, over slots or, for the shortest run of a block, over blocks: baseline,
+    /// candidate.
     pub time_s: [Option<f64>; 2],
     /// What ran (instruction set, threads): baseline, candidate.
     pub what_ran: [String; 2],
     /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
 }
+
+impl ComparisonInfo {
+    /// True if shell commands were compared.
+    pub(crate) fn is_of_commands(&self) -> bool {
+        self.case == COMMAND
+    }
+}
+
+/// The case of a comparison of shell commands.
+const COMMAND: &str = "command";
 
 /// The answer to a side question, about the slots of a block instead of the compared time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -163,10 +174,11 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     let notes = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
     let arm = |index: usize| comparison.arms.get(index);
     // Records that do not name the compared time used the elapsed time.
-    let basis = comparison.basis.unwrap_or(Basis::Wall).of_slots();
+    let basis = comparison.basis.unwrap_or(Basis::Wall);
     let time = |index: usize| {
-        let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| basis.seconds(sample)).collect();
-        median(&seconds)
+        // The samples of a block follow each other.
+        let blocks = arm(index)?.samples.chunk_by(|a, b| a.block == b.block);
+        median(&blocks.flat_map(|block| basis.values(block)).collect::<Vec<_>>())
     };
     ComparisonInfo {
         run,
