@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::Options;
+
 /// The role of a cell. Colour only repeats what the text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
@@ -89,6 +91,19 @@ pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Colum
         }
     }
     if tables.is_empty() { vec![keys] } else { tables }
+}
+
+/// Writes the columns that fit and returns the note on the hidden ones; for a full report all columns, in several tables if they
+/// are wide.
+pub(crate) fn show(mut columns: Vec<Column>, options: &Options, out: &mut dyn Write) -> io::Result<Option<String>> {
+    let left_out = if options.full { Vec::new() } else { fit(&mut columns, options.width) };
+    for (index, part) in split(columns, options.width).iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        write(part, options.color, |_| Tone::Plain, out)?;
+    }
+    Ok(hidden(&left_out))
 }
 
 /// True if the table is not wider than that.

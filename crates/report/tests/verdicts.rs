@@ -66,3 +66,19 @@ fn commands_are_described_as_whole_runs_with_the_times_of_the_basis() {
         assert!(!markdown.contains(other), "{other}: {markdown}");
     }
 }
+
+#[test]
+fn a_full_report_hides_no_column_of_a_comparison() {
+    let of = |full: bool| {
+        let options = Options { width: Some(80), full, ..Options::default() };
+        text(&report(&[comparison()], &options), "table")
+    };
+    assert!(of(false).contains("hidden"), "{}", of(false));
+    let full = of(true);
+    assert!(!full.contains("hidden"), "{full}");
+    assert_eq!(full.lines().find(|line| line.chars().count() > 80), None, "{full}");
+    for head in ["baseline", "same within", "blocks", "candidate time", "judged by"] {
+        let heading = |line: &str| line.split("  ").any(|cell| cell.trim() == head);
+        assert!(full.lines().any(heading), "{head}: {full}");
+    }
+}

@@ -15,11 +15,10 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportErr
     let Some(machines) = &report.machines else { return Ok(()) };
     let Options { width, color, .. } = report.options;
     writeln!(out, "\n{}", paint("across machines", Tone::Strong, color))?;
-    let mut columns = columns(report, machines);
-    let hidden = grid::fit(&mut columns, width);
-    grid::write(&columns, color, |_| Tone::Plain, out)?;
+    let columns = columns(report, machines);
+    let hidden = grid::show(columns, &report.options, out)?;
     let mut notes = notes(machines);
-    notes.extend(grid::hidden(&hidden));
+    notes.extend(hidden);
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     Ok(())
 }

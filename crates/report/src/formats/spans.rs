@@ -127,10 +127,8 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             continue;
         }
         if !table.rows.is_empty() {
-            let mut columns = columns(table, false);
-            let left_out = grid::fit(&mut columns, width);
-            grid::write(&columns, color, |_| Tone::Plain, out)?;
-            let notes: Vec<String> = [terms(table)].into_iter().chain(grid::hidden(&left_out)).collect();
+            let hidden = grid::show(columns(table, false), &report.options, out)?;
+            let notes: Vec<String> = [terms(table)].into_iter().chain(hidden).collect();
             writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
         }
         for note in &table.notes {

@@ -162,14 +162,17 @@ fn readings_of(
 fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
     let mut columns = comparisons::columns(report);
+    if report.options.full {
+        // The case alone names the row in each part of a wide table.
+        columns.iter_mut().skip_while(|column| column.head != "case").skip(1).for_each(|column| column.rank = 2);
+    }
     if columns.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{}", paint("verdicts", Tone::Strong, color))?;
-    let left_out = grid::fit(&mut columns, width);
-    grid::write(&columns, color, |_| Tone::Plain, out)?;
+    let hidden = grid::show(columns, &report.options, out)?;
     let mut notes = vec![comparisons::legend(report)];
-    notes.extend(grid::hidden(&left_out));
+    notes.extend(hidden);
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     Ok(())
 }
@@ -271,25 +274,14 @@ fn over(sections: &[&Section]) -> String {
     most.into_iter().cloned().chain(others).collect::<Vec<_>>().join(", ")
 }
 
-fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+fn readings_block(title: &str, block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
     let title = [&[title.to_string()], block.fixed.as_slice()].concat().join(" · ");
     writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
     if block.columns.is_empty() {
         return Ok(());
     }
-    if report.options.full {
-        for (index, part) in grid::split(block.columns, width).iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            grid::write(part, color, |_| Tone::Plain, out)?;
-        }
-        return Ok(());
-    }
-    let left_out = grid::fit(&mut block.columns, width);
-    grid::write(&block.columns, color, |_| Tone::Plain, out)?;
-    if let Some(line) = grid::hidden(&left_out) {
+    if let Some(line) = grid::show(block.columns, &report.options, out)? {
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())
