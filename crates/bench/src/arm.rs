@@ -65,6 +65,7 @@ impl<'a> Arm<'a> {
             (verdict, digest) = judge.judge(&task, &check::rerun(prepared.as_mut())?)?;
         }
         let slot = Slot::whole(1, first_run_ns);
+        let work = guarded("the workload's work", || task.workload.work_of(task.case, task.inputs)).map_err(failed)?;
         let opened = Opened {
             device: device.id().to_string(),
             prepare_ns,
@@ -74,6 +75,7 @@ impl<'a> Arm<'a> {
             finest_part_ns: device.finest_part_ns(),
             settles: device.finest_part_ns().is_some(),
             what_ran: prepared.what_ran(),
+            work: Some(work),
             digest,
             verdict,
             readings,

@@ -7,6 +7,7 @@ use ellwand_core::device::Caches;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{LONG_RUN_S, Outcome, Sample, Settings, Settling};
+use ellwand_core::work::Work;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
@@ -104,12 +105,14 @@ pub fn compare(
         age_ns: terms.age_ns(),
         interrupt,
         what_ran: Default::default(),
+        work: Default::default(),
         readings: Default::default(),
         settling: Default::default(),
         unable: [false; 2],
     };
     let mut decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
     decision.what_ran = arms.what_ran;
+    decision.work = arms.work;
     decision.readings = arms.readings;
     decision.settling = arms.settling;
     decision.unable = arms.unable;
@@ -150,6 +153,7 @@ struct Arms<'a> {
     age_ns: f64,
     interrupt: &'a AtomicBool,
     what_ran: [String; 2],
+    work: [Option<Work>; 2],
     readings: [Vec<Reading>; 2],
     settling: [Option<Settling>; 2],
     unable: [bool; 2],
@@ -274,6 +278,9 @@ impl Arms<'_> {
             *slot = opened.slot;
             if let Some(what_ran) = self.what_ran.get_mut(arm) {
                 what_ran.clone_from(&opened.what_ran);
+            }
+            if let Some(work) = self.work.get_mut(arm) {
+                work.clone_from(&opened.work);
             }
             if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
                 readings.clone_from(&opened.readings);

@@ -228,6 +228,7 @@ impl Blocks<'_> {
             measurement.first_run_ns = Some(opened.first_run_ns);
             measurement.check = Some(opened.verdict);
             measurement.what_ran = opened.what_ran;
+            measurement.work = opened.work.unwrap_or(measurement.work);
             measurement.readings = opened.readings;
         } else if let Ok(device) = self.instrument.device(implementation) {
             measurement.device = device.id().to_string();

@@ -17,6 +17,7 @@ use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
 use ellwand_core::record::{Outcome, Sample, Settling};
 use ellwand_core::stats::{Centre, Change, DecisionRule, Difference, LOOKS, StatsError};
+use ellwand_core::work::Work;
 
 use crate::beside::{self, QUESTIONS, Side};
 use crate::measure::Interrupted;
@@ -204,6 +205,8 @@ pub struct Decision {
     pub disturbed: f64,
     /// The code that ran: baseline, candidate; empty if unknown.
     pub what_ran: [String; 2],
+    /// The work that the inputs required: baseline, candidate; `None` if unknown.
+    pub work: [Option<Work>; 2],
     /// Probe readings of the first block, if requested: baseline, candidate.
     pub readings: [Vec<Reading>; 2],
     /// Settling curves after other arms used the processor, if recorded: baseline, candidate.

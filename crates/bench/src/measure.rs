@@ -275,6 +275,7 @@ impl Instrument<'_> {
         measurement.first_run_ns = Some(opened.first_run_ns);
         measurement.check = Some(opened.verdict);
         measurement.what_ran = opened.what_ran;
+        measurement.work = opened.work.unwrap_or(measurement.work);
         measurement.readings = opened.readings;
         match arm.rejudge(self.probes) {
             Err(outcome) => measurement.outcome = outcome,

@@ -102,6 +102,7 @@ impl Instrument<'_> {
             Err(outcome) => return ended(spans, outcome),
         };
         spans.what_ran = opened.what_ran;
+        spans.work = opened.work.unwrap_or(spans.work);
         let trace = match self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings) {
             Ok(trace) => trace,
             Err(error) => return ended(spans, check::failed(error)),

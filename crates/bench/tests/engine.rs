@@ -52,6 +52,14 @@ fn a_slow_implementation_gets_its_share_of_the_time_and_no_more() {
 }
 
 #[test]
+fn the_work_of_a_row_is_that_of_its_inputs() {
+    let mut bench = Bench::default();
+    bench.add("steady", |_| Act::Right(250));
+    let m = &bench.measure()[0];
+    assert_eq!((m.work.items, m.work.flops), (4, 8.0));
+}
+
+#[test]
 fn fixed_counts_are_kept_by_every_slot() {
     let mut bench = Bench::default();
     let runs = bench.add("steady", |_| Act::Right(250));

@@ -236,6 +236,7 @@ fn blocks_are_merged_into_one_measurement() {
         assert!(m.prepare_ns.is_some() && m.first_run_ns.is_some() && m.device == "cpu");
         assert!(m.check.as_ref().is_some_and(|check| check.passed));
         assert_ne!(m.what_ran, std::process::id().to_string(), "it ran in its own process");
+        assert_eq!((m.work.items, m.work.flops), (4, 8.0), "the work of its inputs");
     }
     let positions = |m: &Measurement| m.samples.iter().map(|s| s.position).collect::<Vec<_>>();
     assert!(positions(&measured[0]).iter().zip(positions(&measured[1])).all(|(a, b)| a + b == 1), "side by side");

@@ -204,8 +204,14 @@ pub trait Workload: Send + Sync {
     /// If the inputs do not belong to the case.
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError>;
 
-    /// The work that one iteration requires.
+    /// The work that one iteration requires. If it depends on the data, a bound or a mean of it.
     fn work(&self, case: &Case) -> Work;
+
+    /// The work that one iteration on these inputs requires, which rates and shares of a ceiling use. Override it if the
+    /// work depends on the data.
+    fn work_of(&self, case: &Case, _inputs: &Tensors) -> Work {
+        self.work(case)
+    }
 
     /// Largest accepted difference between outputs and the reference.
     fn tolerance(&self, _case: &Case) -> Tolerance {

@@ -70,6 +70,7 @@ mod workload_memory;
 mod workload_run;
 mod workload_spec;
 mod workload_stream;
+mod workload_work;
 
 use ellwand_core::Registry;
 use ellwand_gpu::Source;

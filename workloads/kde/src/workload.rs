@@ -13,6 +13,7 @@ use super::options::Method;
 use super::workload_memory as memory;
 use super::workload_run::implementations;
 use super::workload_spec::{self as spec, Task};
+use super::workload_work as work;
 use ellwand_simd::isa::Isa;
 
 struct Kde {
@@ -181,37 +182,11 @@ impl Workload for Kde {
     }
 
     fn work(&self, case: &Case) -> Work {
-        let s = spec::shape(case);
-        let (electrodes, bins, edges, dims) = (s.electrodes as f64, s.bins as f64, s.edges as f64, s.dims as f64);
-        let (encoding, decoding) = (electrodes * s.encoding, electrodes * s.decoding);
-        let features = s.features as f64;
-        let read = 8.0 * ((dims + 1.0) * s.samples as f64 + dims * bins + encoding * (1.0 + features));
-        let read_decoding = 8.0 * (edges + decoding * (1.0 + features));
-        // Operations of a kernel: a difference and a multiply-add for each coordinate, and one for the exponential.
-        let kernel = 3.0 * dims + 1.0;
-        let evaluations = s.samples as f64 + encoding;
-        let fit = evaluations * bins * kernel;
-        let work = match self.task {
-            Task::Total => Work::items("spikes", decoding as u64)
-                .flops(fit + 2.0 * encoding * s.decoding * bins)
-                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
-            Task::Fit => Work::items("kernels", (evaluations * bins) as u64)
-                .flops(fit)
-                .bytes(read as u64, (4.0 * (2.0 * bins + electrodes)) as u64),
-            Task::Predict => Work::items("spikes", decoding as u64)
-                .flops(2.0 * encoding * s.decoding * bins)
-                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
-            Task::Stream => Work::items("bins", s.edges as u64 - 1)
-                .flops(2.0 * encoding * s.decoding * bins)
-                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
-            Task::Local => Work::items("spikes", decoding as u64)
-                .flops(
-                    encoding * s.decoding * (3.0 * (dims + features) + 1.0)
-                        + (edges * evaluations + decoding * s.samples as f64) * kernel,
-                )
-                .bytes((read + read_decoding + 8.0 * edges * (dims + 1.0)) as u64, (4.0 * edges) as u64),
-        };
-        work.double(spec::precision(case) == super::options::Precision::F64)
+        work::nominal(self.task, case)
+    }
+
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        work::of_inputs(self.task, case, inputs)
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {

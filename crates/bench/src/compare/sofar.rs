@@ -250,6 +250,7 @@ impl Sofar {
             looks: rule.spending().looks().to_vec(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
+            work: Default::default(),
             readings: Default::default(),
             settling: Default::default(),
             unable: [false; 2],

@@ -7,6 +7,7 @@ use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample, SlotState};
 use ellwand_core::verdict::Verdict;
+use ellwand_core::work::Work;
 use serde::{Deserialize, Serialize};
 
 use crate::hard::HardResult;
@@ -212,6 +213,9 @@ pub struct Opened {
     pub settles: bool,
     /// The code that really ran.
     pub what_ran: String,
+    /// The work that an iteration on its inputs requires; older programs do not report it.
+    #[serde(default)]
+    pub work: Option<Work>,
     /// Digest of the outputs, which were correct.
     pub digest: u64,
     /// Verdict of the check.
@@ -322,6 +326,7 @@ mod tests {
             finest_part_ns: Some(6),
             settles: true,
             what_ran: "avx2".into(),
+            work: Some(Work::items("values", 4).flops(8.0)),
             digest: u64::MAX,
             verdict: verdict.clone(),
             readings: Vec::new(),

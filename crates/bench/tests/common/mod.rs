@@ -99,6 +99,10 @@ impl Workload for AddOne {
         let n = case.int("batch").unwrap() as u64;
         Work::items("numbers", n).flops(n as f64).bytes(8 * n, 8 * n)
     }
+    /// The data need twice the operations.
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        self.work(case).flops(2.0 * inputs.get("x").unwrap().len() as f64)
+    }
 }
 
 /// The behaviour of a toy implementation, given the number of its earlier runs.

@@ -189,7 +189,12 @@ fn measure(
 fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {
     // A command is a whole process, longer than what the clock cannot resolve.
     let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
-    let Contest { case, names, candidate, .. } = contest;
+    let Contest { case, names, mut candidate, .. } = contest;
+    // What the inputs required, if the program of the candidate reports it.
+    let required = result.as_ref().ok().and_then(|decision| decision.work[1].clone());
+    if let Some((candidate, required)) = candidate.as_mut().zip(required) {
+        candidate.work = required;
+    }
     let budgets = match (limits, &candidate) {
         (Some(limits), Some(candidate)) => judge(limits, candidate, &case, &result, resolution_ns),
         _ => Vec::new(),

@@ -183,6 +183,7 @@ pub(super) mod samples {
             looks: vec![8],
             disturbed: 0.0,
             what_ran: Default::default(),
+            work: Default::default(),
             readings: Default::default(),
             settling: Default::default(),
             unable: [false; 2],

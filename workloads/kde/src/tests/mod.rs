@@ -5,6 +5,7 @@ mod cuda;
 mod laws;
 mod refusals;
 mod stream;
+mod work;
 mod workloads;
 
 use super::generate::{Data, Ragged, Sizes, script, structured};
