@@ -110,6 +110,7 @@ impl Stream {
     pub fn bin(&mut self, spikes: &[Arrival<'_>], out: &mut [f32]) -> Result<(), KdeError> {
         length("log_likelihood", out.len(), self.model.bins, "one a bin")?;
         let mut silent = 0;
+        self.buffers.pairs = 0;
         self.marked.iter_mut().for_each(Marked::clear);
         for spike in spikes {
             let electrodes = self.model.electrodes.len();
@@ -164,14 +165,12 @@ impl Stream {
         &self.model
     }
 
-    /// Pairs of encoding spikes and bins that the recurrence sums for a spike of an electrode; `None` for an electrode that
-    /// the kernels of [`ClusterlessDecoder::predict`] decode.
-    pub(super) fn pairs(&self, electrode: usize) -> Option<u64> {
-        if self.model.electrodes.get(electrode)?.spikes() == 0 {
-            return Some(0);
-        }
-        let reach = self.reach.get(electrode).filter(|reach| !reach.is_empty())?;
-        Some(reach.iter().map(|reach| whole_vectors(*reach).len() as u64).sum::<u64>() * SEGMENT as u64)
+    /// (Encoding spike, spike, bin) triples that the last time bin summed, given the electrodes of its spikes. Excludes
+    /// values outside the range of f32, which are computed by the reference's formula.
+    pub(super) fn pairs(&self, electrodes: impl Iterator<Item = usize>) -> u64 {
+        // No reach where the kernels of `predict` count.
+        let spikes = electrodes.flat_map(|electrode| &self.reach[electrode]);
+        spikes.map(|reach| (whole_vectors(*reach).len() * SEGMENT) as u64).sum::<u64>() + self.buffers.pairs
     }
 
     /// Number of electrodes decoded by the recurrence; the others use the kernels of [`ClusterlessDecoder::predict`].

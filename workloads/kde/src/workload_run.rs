@@ -7,6 +7,7 @@ use super::error::KdeError;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options, Precision};
 use super::workload_spec::{self as spec, Task};
+use super::workload_work as work;
 use super::{LocalWorkspace, Workspace};
 use ellwand_simd::isa::Isa;
 
@@ -54,6 +55,8 @@ struct Job {
     /// The result in f64; always used by the reference.
     wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
+    /// Operations of the fit that each run begins with; 0 if a run only predicts. A fit skips nothing.
+    fit_operations: f64,
     problem: Option<KdeError>,
 }
 
@@ -91,6 +94,7 @@ impl Job {
                 if options.precision == Precision::F64 && method != Method::Reference { values } else { 0 }
             ],
             fitted: None,
+            fit_operations: if task == Task::Total { work::of_fit(case, &arrays) } else { 0.0 },
             problem: None,
             arrays,
         })
@@ -190,7 +194,7 @@ impl Prepared for Job {
             return Vec::new();
         }
         let pairs = self.workspace.pairs(self.options.precision);
-        vec![Reading::operations(2.0 * pairs as f64)]
+        vec![Reading::operations(self.fit_operations + 2.0 * pairs as f64)]
     }
 
     fn what_ran(&self) -> String {

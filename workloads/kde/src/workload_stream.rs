@@ -126,8 +126,11 @@ impl Job {
         if let Some(stream) = &mut self.stream {
             let spikes: Vec<Arrival<'_>> =
                 bin.spikes.iter().map(|(electrode, mark)| Arrival { electrode: *electrode, mark }).collect();
-            stream.bin(&spikes, out)?;
-            return if last { stream.bin(&[], &mut end[..width]) } else { Ok(()) };
+            // First, so that what the stream counts is of the bin's spikes.
+            if last {
+                stream.bin(&[], &mut end[..width])?;
+            }
+            return stream.bin(&spikes, out);
         }
         let spike_lists = bin.times.iter().zip(&bin.features).zip(self.model.n_features());
         let electrodes: Vec<Spikes<'_>> =
@@ -148,10 +151,10 @@ impl Job {
     }
 
     /// The latency of each bin in ascending order, in seconds: the shortest of several passes, which other programs did
-    /// not lengthen. Also the operations of a pass, if they can be counted.
-    fn latencies(&mut self) -> Result<(Vec<f64>, Option<f64>), KdeError> {
+    /// not lengthen. Also the operations of a pass.
+    fn latencies(&mut self) -> Result<(Vec<f64>, f64), KdeError> {
         let mut shortest = vec![f64::INFINITY; self.bins.len()];
-        let mut pairs = Some(0);
+        let mut pairs = 0;
         let begun = Instant::now();
         for pass in 0..PASSES {
             for (at, shortest) in shortest.iter_mut().enumerate() {
@@ -159,7 +162,7 @@ impl Job {
                 self.decode(at)?;
                 *shortest = shortest.min(start.elapsed().as_secs_f64());
                 if pass == 0 {
-                    pairs = pairs.zip(self.pairs(at)).map(|(sum, more)| sum + more);
+                    pairs += self.pairs(at);
                 }
             }
             if begun.elapsed() > LATENCIES {
@@ -167,14 +170,14 @@ impl Job {
             }
         }
         shortest.sort_by(f64::total_cmp);
-        Ok((shortest, pairs.map(|pairs| 2.0 * pairs as f64)))
+        Ok((shortest, 2.0 * pairs as f64))
     }
 
-    /// Pairs of spikes times position bins that decoding bin `at`, the last one decoded, summed; `None` if not counted.
-    fn pairs(&self, at: usize) -> Option<u64> {
+    /// Pairs of spikes times position bins that decoding bin `at`, the last one decoded, summed.
+    fn pairs(&self, at: usize) -> u64 {
         match &self.stream {
-            Some(stream) => self.bins[at].spikes.iter().map(|(electrode, _)| stream.pairs(*electrode)).sum(),
-            None => Some(self.workspace.pairs(Precision::F32)),
+            Some(stream) => stream.pairs(self.bins[at].spikes.iter().map(|(electrode, _)| *electrode)),
+            None => self.workspace.pairs(Precision::F32),
         }
     }
 }
@@ -208,13 +211,12 @@ impl Prepared for Job {
                 format!("time of {which} of the recording's time bins, each the shortest of up to {PASSES} passes");
             Reading::measured(id, title, "s", Better::Lower, seconds, &about)
         };
-        let mut readings = vec![
+        vec![
             of(P50, "bin p50", at(0.5), "the median"),
             of(P99, "bin p99", at(0.99), "the 99th percentile"),
             of(SLOWEST, "slowest bin", at(1.0), "the slowest"),
-        ];
-        readings.extend(operations.map(Reading::operations));
-        readings
+            Reading::operations(operations),
+        ]
     }
 
     fn what_ran(&self) -> String {

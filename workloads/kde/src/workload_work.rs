@@ -73,6 +73,11 @@ pub(super) fn of_inputs(task: Task, case: &Case, inputs: &Tensors) -> Work {
     }
 }
 
+/// Operations of a fit of `arrays`.
+pub(super) fn of_fit(case: &Case, arrays: &Arrays) -> f64 {
+    fit(&spec::shape(case), &Load::of(arrays))
+}
+
 /// Operations of a kernel: a difference and a multiply-add for each coordinate, and one for the exponential.
 fn kernel(s: &Sizes) -> f64 {
     3.0 * s.dims as f64 + 1.0

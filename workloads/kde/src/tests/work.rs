@@ -1,8 +1,8 @@
-//! Required operations are those of the data.
+//! Required and counted operations are those of the data.
 
-use ellwand_core::{Case, Fit, Registry, Tensor, Value};
+use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
 
-use ellwand_gpu_lab::testing::case;
+use ellwand_gpu_lab::testing::{Here, case, here};
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
@@ -16,6 +16,14 @@ fn tiny(registry: &Registry, workload: &str, more: &[(&str, Value)]) -> Case {
     let size = workload.sizes().iter().find(|size| size.name == "tiny").unwrap();
     let set = size.values.iter().map(|(axis, values)| (*axis, values[0].clone()));
     case(registry, workload.name(), &set.chain(more.iter().cloned()).collect::<Vec<_>>())
+}
+
+/// The operations that a row counts in one run.
+fn counted(registry: &Registry, workload: &str, row: &str, case: &Case, inputs: &Tensors) -> f64 {
+    let row = here(registry, workload).into_iter().find(|known| known.name == row).unwrap();
+    let mut ready = (row.prepare)(case, inputs, &Here).unwrap();
+    ready.run();
+    ready.readings().iter().find(|reading| reading.id == "operations").and_then(|reading| reading.value).unwrap()
 }
 
 #[test]
@@ -53,4 +61,35 @@ fn spikes_outside_of_the_time_bins_are_no_work() {
     assert!(0 < inside && inside < 37);
     inputs.insert("time_edges", Tensor::vector(&edges[..]));
     assert_eq!(workload.work_of(&made, &inputs).items, inside);
+}
+
+#[test]
+fn a_fit_with_prediction_counts_the_operations_of_both() {
+    let registry = registry();
+    let [predict, both] = ["kde-predict", "kde-fit-predict"].map(|name| {
+        let made = tiny(&registry, name, &[("skip", Value::Flag(false))]);
+        let inputs = registry.find(name).unwrap().inputs(&made, 1).unwrap();
+        ["scalar", "gemm", "simd", "parallel"].map(|row| counted(&registry, name, row, &made, &inputs))
+    });
+    for (predict, both) in predict.into_iter().zip(both) {
+        assert_eq!(both - predict, (100.0 + 77.0) * 100.0 * 4.0);
+    }
+}
+
+#[test]
+fn a_stream_counts_its_operations_whichever_kernels_decode() {
+    let registry = registry();
+    let workload = registry.find("kde-stream").unwrap();
+    // One dimension, for the recurrence where encoding spikes lie near every bin; two, for the kernels of `predict`.
+    for dims in [1, 2] {
+        let spikes = ("enc-spikes", Value::Int(20));
+        let made = tiny(&registry, "kde-stream", &[("dims", Value::Int(dims)), ("edges", Value::Int(21)), spikes]);
+        let inputs = workload.inputs(&made, 5).unwrap();
+        let required = workload.work_of(&made, &inputs).flops;
+        let [batch, simd] = ["batch", "simd"].map(|row| counted(&registry, "kde-stream", row, &made, &inputs));
+        assert!(batch > 0.0 && batch <= required, "{dims}: {batch} of {required}");
+        // The recurrence sums whole vectors of spikes.
+        assert!(simd > 0.0 && simd <= 3.0 * required, "{dims}: {simd} of {required}");
+        assert!(dims == 1 || simd == batch, "the same kernels: {simd}, {batch}");
+    }
 }
