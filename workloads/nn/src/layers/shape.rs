@@ -1,6 +1,6 @@
 //! The parameters of a case: axes, named sizes, and their values.
 
-use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
+use ellwand_core::{Axis, Case, Domain, InputError, Size, Tensors, Value};
 
 use super::labels;
 use super::op::Op;
@@ -57,6 +57,8 @@ pub(super) struct Shape {
     /// Label of rows that the loss skips, and the share of generated rows that have it, in percent.
     pub(super) ignore_index: i64,
     pub(super) ignored: i64,
+    /// Rows that the loss does not skip, if the labels are known.
+    pub(super) counted: Option<usize>,
     pub(super) allocation: Allocation,
     pub(super) stores: Stores,
     pub(super) precision: Precision,
@@ -84,6 +86,7 @@ impl Shape {
             },
             ignore_index: labels::ignore_index(case),
             ignored: case.int("ignored").unwrap_or(0),
+            counted: None,
             allocation: match case.text("allocation") {
                 Some("arena") => Allocation::Arena,
                 Some("fresh") => Allocation::Fresh,
@@ -113,13 +116,22 @@ impl Shape {
         Ok(if case.input.is_some() { Shape { ignored: 0, ..shape } } else { shape })
     }
 
+    /// Reads a case for the work that its inputs require.
+    pub(super) fn of_inputs(case: &Case, inputs: &Tensors) -> Result<Shape, InputError> {
+        let labels = inputs.find("labels").map(|_| labels::of(case, inputs)).transpose()?;
+        Ok(Shape { counted: labels.map(|labels| labels::counted(&labels)), ..Shape::of(case)? })
+    }
+
     /// Number of rows, i.e. vectors along the last axis.
     pub(super) fn rows(&self) -> usize {
         self.batch * self.sequence
     }
 
-    /// Expected number of rows that the loss does not skip.
+    /// Number of rows that the loss does not skip; expected, unless the labels are known.
     pub(super) fn counted_rows(&self) -> usize {
+        if let Some(counted) = self.counted {
+            return counted;
+        }
         let (rows, percent) = (self.rows(), self.ignored.clamp(0, 100) as usize);
         // The product of all rows with the share may not fit.
         rows - (rows / 100 * percent + rows % 100 * percent / 100)

@@ -41,6 +41,14 @@ fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
     (read, written)
 }
 
+fn required(op: Op, shape: Result<Shape, InputError>) -> Work {
+    let Ok(shape) = shape else { return Work::items("elements", 0) };
+    let (read, written) = traffic(op, &shape);
+    let n = (shape.counted_rows() * shape.dimension) as u64;
+    let narrow = shape.precision == Precision::Bf16;
+    Work::items("elements", n).in_order().flops(op.flops() * n as f64).bytes(read, written).narrow(narrow)
+}
+
 impl Workload for Layer {
     fn description(&self) -> &Description {
         &self.description
@@ -128,12 +136,11 @@ impl Workload for Layer {
     }
 
     fn work(&self, case: &Case) -> Work {
-        let Ok(shape) = Shape::of_work(case) else { return Work::items("elements", 0) };
-        let op = self.op.of(case);
-        let (read, written) = traffic(op, &shape);
-        let n = (shape.counted_rows() * shape.dimension) as u64;
-        let narrow = precision(case) == Precision::Bf16;
-        Work::items("elements", n).in_order().flops(op.flops() * n as f64).bytes(read, written).narrow(narrow)
+        required(self.op.of(case), Shape::of_work(case))
+    }
+
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        required(self.op.of(case), Shape::of_inputs(case, inputs))
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {

@@ -30,6 +30,12 @@ impl Backward {
 /// dbeta in each column.
 const SCALES: [(&str, &str); 3] = [("dx", "dx-scale"), ("dgamma", "dgamma-scale"), ("dbeta", "dbeta-scale")];
 
+fn required(op: Op, shape: Result<Shape, InputError>) -> Work {
+    let Ok(shape) = shape else { return Work::items("elements", 0) };
+    let (read, written) = op.traffic(&shape);
+    Work::items("elements", shape.elements() as u64).in_order().flops(op.operations(&shape)).bytes(read, written)
+}
+
 impl Workload for Backward {
     fn description(&self) -> &Description {
         &self.description
@@ -121,10 +127,11 @@ impl Workload for Backward {
     }
 
     fn work(&self, case: &Case) -> Work {
-        let Ok(shape) = Shape::of_work(case) else { return Work::items("elements", 0) };
-        let op = self.op.of(case);
-        let (read, written) = op.traffic(&shape);
-        Work::items("elements", shape.elements() as u64).in_order().flops(op.operations(&shape)).bytes(read, written)
+        required(self.op.of(case), Shape::of_work(case))
+    }
+
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        required(self.op.of(case), Shape::of_inputs(case, inputs))
     }
 
     /// `absolute` times the upstream gradient, because a gradient is linear in it (activations, cross-entropy), or

@@ -134,10 +134,28 @@ fn rows_that_the_loss_skips_are_no_required_work() {
         assert_eq!((work.bytes_read, work.bytes_written), (4 * 8 * rows + 800, 4), "{percent} %");
     }
     assert_eq!(layer.footprint(&made("0")), layer.footprint(&made("25")));
-    // The labels of the user's arrays are unknown.
+    // Before they are read, the labels of the user's arrays are unknown.
     let mut given = made("25");
     given.input = Some("00ff".into());
     assert_eq!(layer.work(&given).items, 800);
+}
+
+#[test]
+fn rows_that_the_users_labels_skip_are_no_required_work() {
+    let layer = Layer::new(Op::CrossEntropyLoss);
+    let made = case(Op::CrossEntropyLoss, [1, 5, 8], &[]);
+    let given = Tensors::new()
+        .with("x", Tensor::new(&[5, 8], &[0.5_f32; 40][..]).unwrap())
+        .with("labels", labels(&[5], &[1, -100, 7, -100, 0]));
+    let (made, inputs) = layer.adopt(&made, given, Fit::Whole).unwrap();
+    let work = layer.work_of(&made, &inputs);
+    assert_eq!((work.items, work.flops), (24, 96.0));
+    assert_eq!((work.bytes_read, work.bytes_written), (4 * 24 + 40, 4));
+    // Generated labels count exactly too, not as the share that was asked for.
+    let made = case(Op::CrossEntropyLoss, [2, 50, 8], &[("ignored", "25")]);
+    let inputs = layer.inputs(&made, 3).unwrap();
+    let kept = inputs.get("labels").unwrap().i64().unwrap().iter().filter(|label| **label != -100).count() as u64;
+    assert_eq!(layer.work_of(&made, &inputs).items, 8 * kept);
 }
 
 #[test]

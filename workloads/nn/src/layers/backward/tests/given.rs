@@ -114,6 +114,9 @@ fn rows_that_the_loss_skips_get_no_gradient() {
         assert_eq!((work.flops, work.bytes_written), (6.0 * 60.0, 4 * 120));
         let upstream = if reduction == "none" { 4 * 20 } else { 4 };
         assert_eq!(work.bytes_read, 4 * 60 + 8 * 40 + upstream);
+        let kept = labels.iter().filter(|label| **label != -100).count();
+        let required = Backward::new(op).work_of(&case, &inputs);
+        assert_eq!(required.flops, 6.0 * (3 * kept) as f64, "of the labels in the data");
         // Not even from logits that are NaN.
         let mut x = inputs.f32("x").unwrap().to_vec();
         x[3 * skipped] = f32::NAN;
