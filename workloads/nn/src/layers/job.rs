@@ -84,7 +84,8 @@ pub(super) struct Job<T: Element = f32> {
     sum: Buffer<T>,
     /// Result of the first pass of an unfused pair.
     between: Buffer<T>,
-    /// Sum of the losses of each piece, as the bits of an f64.
+    pieces: usize,
+    /// Sum of the losses of each piece, as the bits of an f64; empty if the operation is no loss.
     partial: Vec<AtomicU64>,
     loss: f32,
     stream: bool,
@@ -112,6 +113,7 @@ impl<T: Element> Job<T> {
         let [y, sum] = output_lengths(op, &shape);
         let between = if method.unfused && op != Op::ResidualLayerNorm { shape.elements() } else { 0 };
         let (stream, stores) = choose_stores(op, method, &shape);
+        let pieces = shape.rows().div_ceil(rows_of_a_piece(&shape));
         Ok(Self {
             op,
             method,
@@ -123,7 +125,8 @@ impl<T: Element> Job<T> {
             y: Buffer::filled(y, T::ZERO, pages),
             sum: Buffer::filled(sum, T::ZERO, pages),
             between: Buffer::filled(between, T::ZERO, pages),
-            partial: (0..shape.rows().div_ceil(rows_of_a_piece(&shape))).map(|_| AtomicU64::new(0)).collect(),
+            pieces,
+            partial: (0..if op.is_loss() { pieces } else { 0 }).map(|_| AtomicU64::new(0)).collect(),
             loss: 0.0,
             shape,
             stream,
@@ -201,11 +204,13 @@ impl<T: Element> Job<T> {
                 }
             };
             let loss = T::run(self.method.way, &plan, piece);
-            self.partial[i].store(loss.to_bits(), Relaxed);
+            if let Some(partial) = self.partial.get(i) {
+                partial.store(loss.to_bits(), Relaxed);
+            }
         };
         match self.method.parallel {
-            true => pool::for_each_chunk(self.partial.len(), work),
-            false => (0..self.partial.len()).for_each(work),
+            true => pool::for_each_chunk(self.pieces, work),
+            false => (0..self.pieces).for_each(work),
         }
     }
 
@@ -297,15 +302,22 @@ impl<T: Element> Prepared for Job<T> {
     }
 
     fn threads(&self) -> Option<usize> {
-        self.method.parallel.then(|| pool::threads().min(self.partial.len()))
+        self.method.parallel.then(|| pool::threads().min(self.pieces))
     }
 
-    /// Preparation holds all that a run needs.
+    /// Besides the arrays, each thread holds what its rows need.
     fn readings(&mut self) -> Vec<Reading> {
         let outputs = self.y.len() + self.sum.len();
         let inputs = self.x.len() + self.second.len();
         let values = size_of::<T>() * (inputs + outputs) + 4 * self.vectors.iter().map(|v| v.len()).sum::<usize>();
-        let extra = size_of::<T>() * self.between.len() + 8 * self.partial.len();
+        let held = match self.op.unfused().filter(|_| self.method.unfused) {
+            None => T::held(self.method.way, Step::Whole(self.op), self.shape.dimension),
+            Some(steps) => {
+                let each = steps.map(|step| T::held(self.method.way, step, self.shape.dimension));
+                each.into_iter().max().unwrap_or(0)
+            }
+        };
+        let extra = size_of::<T>() * self.between.len() + 8 * self.partial.len() + held * self.threads().unwrap_or(1);
         memory(values + 8 * self.labels.len(), extra)
     }
 

@@ -62,6 +62,16 @@ impl Way {
         }
     }
 
+    /// Bytes that a thread holds while it computes a step on rows of `d` values.
+    pub(super) fn held(self, step: Step, d: usize) -> usize {
+        match (self, step) {
+            (Way::Reference, Step::Whole(Op::LayerNorm | Op::ResidualLayerNorm)) => size_of::<f64>() * d,
+            (Way::Vector(_), Step::Whole(Op::Softmax)) => scratch_bytes(softmax::SCRATCH * d),
+            (Way::Vector(_), Step::Whole(Op::ResidualLayerNorm)) => scratch_bytes(norm::SCRATCH * d),
+            _ => 0,
+        }
+    }
+
     /// Computes a piece; returns the sum of its losses (0 for other operations).
     pub(super) fn run(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         let _span = span(plan.step);
@@ -115,6 +125,11 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) ->
         let skip = scratch.as_ptr().align_offset(4 * PAGE).min(PAGE);
         work(&mut scratch[skip..skip + len])
     })
+}
+
+/// Size of the buffer of [`with_scratch`] in bytes.
+pub(super) fn scratch_bytes(len: usize) -> usize {
+    size_of::<f32>() * (len + PAGE)
 }
 
 fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {

@@ -260,7 +260,8 @@ impl Prepared for Job {
     fn readings(&mut self) -> Vec<Reading> {
         let values = [&self.x, &self.target, &self.upstream, &self.gamma, &self.dx, &self.dgamma, &self.dbeta];
         let required = 4 * values.iter().map(|buffer| buffer.len()).sum::<usize>() + 8 * self.labels.len();
-        memory(required, 8 * self.sums.len())
+        let held = piece::held(self.method.way, self.op, self.shape.dimension);
+        memory(required, 8 * self.sums.len() + held * self.threads().unwrap_or(1))
     }
 
     fn what_ran(&self) -> String {

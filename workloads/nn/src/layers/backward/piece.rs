@@ -6,7 +6,7 @@ use super::norm::{self, NormGradient};
 use super::op::Op;
 use super::{reference, scalar};
 use crate::layers::line::Flat;
-use crate::layers::piece::{Way, with_scratch};
+use crate::layers::piece::{Way, scratch_bytes, with_scratch};
 use crate::layers::soft_targets::LessTarget;
 use crate::layers::softmax::{self, Softmax};
 use ellwand_simd::isa::Isa;
@@ -48,6 +48,16 @@ pub(super) fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_>) {
         Way::Reference => reference::piece(plan, piece),
         Way::Scalar => scalar::piece(plan, piece),
         Way::Vector(isa) => vector(isa, plan, piece),
+    }
+}
+
+/// Bytes that a thread holds while it computes rows of `d` values.
+pub(super) fn held(way: Way, op: Op, d: usize) -> usize {
+    match (way, op) {
+        (Way::Reference, Op::LayerNorm) => 2 * size_of::<f64>() * d,
+        (Way::Vector(_), Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss) => scratch_bytes(softmax::SCRATCH * d),
+        (Way::Vector(_), Op::LayerNorm) => scratch_bytes(norm::SCRATCH * d),
+        _ => 0,
     }
 }
 

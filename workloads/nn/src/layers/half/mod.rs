@@ -9,6 +9,7 @@ mod run;
 use ellwand_core::verdict::compare;
 use ellwand_core::{Case, Compared, Dtype, InputError, Ports, Tensor, Tensors, Tolerance, Verdict};
 
+use super::op::Step;
 use super::piece::{Piece, Plan, Way};
 use ellwand_simd::buffer::Plain;
 use ellwand_simd::lanes::half::{narrow, widen};
@@ -25,6 +26,8 @@ pub(super) trait Element: Plain + ellwand_core::tensor::Element {
     fn tensor(shape: &[usize], values: &[Self]) -> Result<Tensor, InputError>;
     /// Computes a piece; returns the sum of its losses.
     fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_, Self>) -> f64;
+    /// Bytes that a thread holds while it computes a step on rows of `d` values.
+    fn held(way: Way, step: Step, d: usize) -> usize;
 }
 
 impl Element for f32 {
@@ -39,6 +42,9 @@ impl Element for f32 {
     }
     fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         way.run(plan, piece)
+    }
+    fn held(way: Way, step: Step, d: usize) -> usize {
+        way.held(step, d)
     }
 }
 
@@ -55,6 +61,9 @@ impl Element for u16 {
     }
     fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_, u16>) -> f64 {
         run::piece(way, plan, piece)
+    }
+    fn held(way: Way, step: Step, d: usize) -> usize {
+        run::held(way, step, d)
     }
 }
 

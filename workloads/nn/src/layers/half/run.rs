@@ -157,8 +157,7 @@ fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64],
     let d = plan.d;
     // One loss per row, a value for each of x, or nothing for a reduced loss.
     let wide = if y.is_empty() { 0 } else { d * y.len() / x.len() };
-    let room = if wide == d || !second.is_empty() { BESIDE } else { ALONE };
-    let rows = (room / d).max(1);
+    let rows = rows_at_once(wide != d && second.is_empty(), d);
     let near = Plan { stream: false, far: false, ..*plan };
     let mut total = 0.0;
     with_room(rows * d, |mut room| {
@@ -183,6 +182,20 @@ fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64],
     total
 }
 
+/// Rows widened at a time; `alone` if no other array is as long as x.
+fn rows_at_once(alone: bool, d: usize) -> usize {
+    (if alone { ALONE } else { BESIDE } / d).max(1)
+}
+
+/// Bytes that a thread holds while it computes a step on rows of `d` values.
+pub(super) fn held(way: Way, step: Step, d: usize) -> usize {
+    if way.isa().is_some() && matches!(step, Step::Whole(Op::Gelu | Op::Swish | Op::MseLoss)) {
+        return 0;
+    }
+    let rows = rows_at_once(step == Step::Whole(Op::CrossEntropyLoss), d);
+    size_of::<f32>() * room_len(rows * d) + way.held(step, d)
+}
+
 /// Buffers for x, the second array and y, all at the same offset within a page (see
 /// [`with_scratch`](super::super::piece::with_scratch)), kept per thread so that no run allocates.
 fn with_room(len: usize, work: impl FnOnce([&mut [f32]; 3])) {
@@ -191,14 +204,19 @@ fn with_room(len: usize, work: impl FnOnce([&mut [f32]; 3])) {
     }
     let each = len.next_multiple_of(PAGE);
     ROOM.with_borrow_mut(|room| {
-        if room.len() < 3 * each + PAGE {
-            *room = Buffer::filled(3 * each + PAGE, 0.0, Pages::Heap);
+        if room.len() < room_len(len) {
+            *room = Buffer::filled(room_len(len), 0.0, Pages::Heap);
         }
         let skip = room.as_ptr().align_offset(4 * PAGE).min(PAGE);
         let (x, rest) = room[skip..].split_at_mut(each);
         let (second, y) = rest.split_at_mut(each);
         work([x, second, y]);
     });
+}
+
+/// Length of the buffer of [`with_room`] in values.
+fn room_len(len: usize) -> usize {
+    3 * len.next_multiple_of(PAGE) + PAGE
 }
 
 struct Widen<'a> {

@@ -5,6 +5,7 @@ mod agreement;
 mod given;
 mod half;
 mod laws;
+mod memory;
 mod targets;
 
 use ellwand_core::{Case, Tensor, Tensors, Value, Workload};
