@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Caches;
 use crate::implementation::Parallelism;
 use crate::reading::Provenance;
+use crate::record::Environment;
 use crate::work::Work;
 
 mod case;
@@ -186,17 +187,23 @@ pub struct Roof {
     pub ceiling: Ceiling,
 }
 
-/// The limit of `work` on a machine with `ceilings`: the longer of the times of its [`traffic()`] and of its operations
+/// The limit of `work` on a machine: the longer of the times of its [`traffic()`] and of its operations
 /// at the multiply-add peak of their type. Uses only ceilings of `device`, in the cache state `caches`; `None` if no
 /// matching ceiling was measured.
-pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str, caches: Caches) -> Option<Roof> {
-    let ceilings = &of_device(ceilings, device);
+pub fn roof(
+    machine: &Environment,
+    work: &Work,
+    parallelism: Parallelism,
+    device: &str,
+    caches: Caches,
+) -> Option<Roof> {
+    let ceilings = &of_device(&machine.ceilings, device);
     let compute = operations(ceilings, work, parallelism).filter(|_| work.flops > 0.0).map(|ceiling| Roof {
         limit_s: work.flops / ceiling.value,
         memory_bound: false,
         ceiling,
     });
-    let memory = traffic(ceilings, work, parallelism, caches).map(|traffic| Roof {
+    let memory = traffic(machine, ceilings, work, parallelism, caches).map(|traffic| Roof {
         limit_s: traffic.seconds,
         memory_bound: true,
         ceiling: traffic.ceiling,
@@ -274,14 +281,18 @@ pub(super) mod tests {
         }
     }
 
+    fn with(ceilings: &[Ceiling]) -> Environment {
+        Environment { ceilings: ceilings.to_vec(), ..Environment::default() }
+    }
+
     #[test]
     fn the_slower_peak_binds() {
         let stream = Work::items("elements", 1).flops(1e6).bytes(64 << 20, 64 << 20);
-        let roof_of_stream = roof(&machine(), &stream, Parallelism::Single, "cpu", Caches::Warm).unwrap();
+        let roof_of_stream = roof(&with(&machine()), &stream, Parallelism::Single, "cpu", Caches::Warm).unwrap();
         assert!(roof_of_stream.memory_bound);
         assert_eq!(roof_of_stream.ceiling.value, 40e9);
         let dense = Work::items("elements", 1).flops(1e12).bytes(1 << 20, 1 << 20);
-        let roof_of_dense = roof(&machine(), &dense, Parallelism::Single, "cpu", Caches::Warm).unwrap();
+        let roof_of_dense = roof(&with(&machine()), &dense, Parallelism::Single, "cpu", Caches::Warm).unwrap();
         assert!(!roof_of_dense.memory_bound);
         assert_eq!(roof_of_dense.limit_s, 10.0);
     }
@@ -291,7 +302,7 @@ pub(super) mod tests {
         let dense = Work::items("elements", 1).flops(1e12);
         let mut machine = machine();
         let of = |machine: &[Ceiling], work: &Work| {
-            Some(roof(machine, work, Parallelism::Single, "cpu", Caches::Warm)?.limit_s)
+            Some(roof(&with(machine), work, Parallelism::Single, "cpu", Caches::Warm)?.limit_s)
         };
         assert_eq!(of(&machine, &dense.clone().double(true)), None, "no f64 peak was measured");
         machine.push(ceiling(CeilingKind::FmaF64, 0, 50e9));
@@ -304,7 +315,8 @@ pub(super) mod tests {
         let dense = Work::items("elements", 1).flops(1e12).bf16(true);
         let mut machine = machine();
         let kind = |machine: &[Ceiling], work: &Work| {
-            roof(machine, work, Parallelism::Single, "cpu", Caches::Warm).map(|roof| (roof.ceiling.kind, roof.limit_s))
+            roof(&with(machine), work, Parallelism::Single, "cpu", Caches::Warm)
+                .map(|roof| (roof.ceiling.kind, roof.limit_s))
         };
         assert_eq!(kind(&machine, &dense), Some((CeilingKind::Fma, 10.0)));
         machine.push(ceiling(CeilingKind::ProductsBf16, 0, 1000e9));
@@ -313,7 +325,7 @@ pub(super) mod tests {
         let on_card = |kind, value| Ceiling { device: "cuda:0".into(), ..ceiling(kind, 0, value) };
         let mut device = vec![on_card(CeilingKind::Fma, 1e13)];
         let of_card = |ceilings: &[Ceiling]| {
-            roof(ceilings, &dense, Parallelism::Single, "cuda:0", Caches::Warm).map(|r| r.limit_s)
+            roof(&with(ceilings), &dense, Parallelism::Single, "cuda:0", Caches::Warm).map(|r| r.limit_s)
         };
         assert_eq!(of_card(&device), None, "not measured");
         // The faster of two bf16 implementations is the ceiling.
@@ -326,7 +338,7 @@ pub(super) mod tests {
         let mut machine = machine();
         machine.push(Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Copy, 128 << 20, 4e12) });
         let peak = |device: &str| {
-            Some(roof(&machine, &copied(1 << 30), Parallelism::Many, device, Caches::Warm)?.ceiling.value)
+            Some(roof(&with(&machine), &copied(1 << 30), Parallelism::Many, device, Caches::Warm)?.ceiling.value)
         };
         assert_eq!(peak("cpu"), Some(40e9));
         assert_eq!(peak("cuda:0"), Some(4e12));
@@ -336,7 +348,7 @@ pub(super) mod tests {
     #[test]
     fn nothing_measured_means_no_roof() {
         let work = Work::items("calls", 1);
-        assert!(roof(&machine(), &work, Parallelism::Single, "cpu", Caches::Warm).is_none());
-        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single, "cpu", Caches::Warm).is_none());
+        assert!(roof(&with(&machine()), &work, Parallelism::Single, "cpu", Caches::Warm).is_none());
+        assert!(roof(&with(&[]), &work.bytes(1, 1), Parallelism::Single, "cpu", Caches::Warm).is_none());
     }
 }

@@ -92,11 +92,9 @@ pub const METRICS: &[Metric] = &[
         unit: "1",
         provenance: Provenance::Derived,
         better: Better::Higher,
-        about: "shortest possible time of the required work at this machine's measured peaks, divided by the measured time; above 1 the measurement or the ceiling is wrong",
+        about: "shortest possible time of the required work at this machine's measured peaks, divided by the measured time; above 1 the working set lies between two cache levels, or the measurement or the ceiling is wrong",
         missing: "the record has no matching ceiling: none was measured for this device, or the run measured no ceilings",
-        of: |m, sample, e| {
-            Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / m.seconds(sample))
-        },
+        of: |m, sample, e| Some(roof(e, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / m.seconds(sample)),
     },
 ];
 

@@ -144,11 +144,23 @@ impl Environment {
     /// The smallest cache level that holds `bytes`, or `DRAM`: divided over all threads (`many`), where private caches add
     /// up, or used by one.
     pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
-        let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
-            .find(|cache| bytes <= cache.bytes * copies(cache))
+            .find(|cache| bytes <= self.held(cache, many))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+
+    /// False if a working set of `bytes` exceeds the cache level in which `ceiling` was measured, with as many caches as its
+    /// threads use. True in main memory, on a device, and if the caches are unknown.
+    pub fn holds(&self, ceiling: &Ceiling, bytes: u64) -> bool {
+        let level = self.caches.iter().find(|cache| ceiling.device == "cpu" && cache.level == ceiling.level);
+        level.is_none_or(|cache| bytes <= self.held(cache, ceiling.parallelism == Parallelism::Many))
+    }
+
+    /// Bytes that all caches of a level hold together (`many`), or one of them.
+    fn held(&self, cache: &Cache, many: bool) -> u64 {
+        let copies = if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
+        cache.bytes.saturating_mul(copies)
     }
 }
 

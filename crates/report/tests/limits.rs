@@ -34,6 +34,7 @@ fn costly() -> ellwand_core::Run {
     add(CeilingKind::Wake, 0, "", 1e-6);
     add(CeilingKind::ColdWake, 0, "", 20e-6);
     add(CeilingKind::Latency, 16 << 10, "L1", 1.25e-9);
+    add(CeilingKind::Latency, 512 << 10, "L2", 4e-9);
     add(CeilingKind::Latency, 64 << 20, "DRAM", 150e-9);
     run
 }

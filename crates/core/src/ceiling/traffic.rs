@@ -3,6 +3,7 @@
 use super::{Ceiling, CeilingKind, allowed, best};
 use crate::device::Caches;
 use crate::implementation::Parallelism;
+use crate::record::Environment;
 use crate::work::Work;
 
 /// Memory traffic and the bandwidth that limits it.
@@ -17,8 +18,14 @@ pub struct Traffic {
 /// The time of the required bytes at the [`bandwidth`] for their mix of reads and writes and for the cache level of the
 /// working set. With cold caches every read comes from main memory, so that time applies if it is longer; writes need
 /// not have reached main memory when the run ends.
-pub fn traffic(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, caches: Caches) -> Option<Traffic> {
-    longer(ceilings, work, caches, |ceilings, work| bandwidth(ceilings, work, parallelism))
+pub fn traffic(
+    machine: &Environment,
+    ceilings: &[Ceiling],
+    work: &Work,
+    parallelism: Parallelism,
+    caches: Caches,
+) -> Option<Traffic> {
+    longer(ceilings, work, caches, |ceilings, work| bandwidth(machine, ceilings, work, parallelism))
 }
 
 /// As [`traffic()`], at the largest measured footprint that does not exceed the bytes of `work`. Between two cache
@@ -53,18 +60,23 @@ fn of_main_memory(ceilings: &[Ceiling]) -> Vec<Ceiling> {
 }
 
 /// The time of a dependent load for a working set of `bytes`; with cold caches, the latency of main memory.
-pub fn latency(ceilings: &[Ceiling], bytes: u64, caches: Caches) -> Option<Ceiling> {
+pub fn latency(machine: &Environment, ceilings: &[Ceiling], bytes: u64, caches: Caches) -> Option<Ceiling> {
     let bytes = if caches.is_warm() { bytes } else { u64::MAX };
     let loads = || ceilings.iter().filter(|c| c.kind == CeilingKind::Latency && c.value > 0.0);
-    let nearest = nearest_footprint(loads(), bytes)?;
+    let nearest = nearest_footprint(machine, loads(), bytes)?;
     loads().filter(|c| c.footprint_bytes == nearest).min_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }
 
 /// The best bandwidth measured for the mix of reads and writes nearest to that of `work`, at the nearest footprint on a
-/// logarithmic scale. The working set defaults to the required bytes; extra traffic of an implementation is not
-/// counted. If only copies were measured, they apply to every mix.
-pub fn bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
-    near(ceilings, work, parallelism, |footprints, bytes| nearest_footprint(footprints, bytes))
+/// logarithmic scale among those of the cache levels that hold the working set. The working set defaults to the required
+/// bytes; extra traffic of an implementation is not counted. If only copies were measured, they apply to every mix.
+pub fn bandwidth(
+    machine: &Environment,
+    ceilings: &[Ceiling],
+    work: &Work,
+    parallelism: Parallelism,
+) -> Option<Ceiling> {
+    near(ceilings, work, parallelism, |footprints, bytes| nearest_footprint(machine, footprints, bytes))
 }
 
 /// The bandwidth at the largest measured footprint that does not exceed the bytes of `work`; a result above it is
@@ -103,15 +115,23 @@ fn near(
     [of(Parallelism::Single), of(Parallelism::Many)].into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-fn nearest_footprint<'a>(ceilings: impl Iterator<Item = &'a Ceiling>, bytes: u64) -> Option<u64> {
+/// The footprint nearest to `bytes` among those of the levels that hold `bytes`; the largest if no level does.
+fn nearest_footprint<'a>(
+    machine: &Environment,
+    ceilings: impl Iterator<Item = &'a Ceiling>,
+    bytes: u64,
+) -> Option<u64> {
     let distance = |footprint: u64| ((footprint.max(1) as f64).ln() - (bytes.max(1) as f64).ln()).abs();
-    ceilings.map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
+    let (holding, small): (Vec<&Ceiling>, Vec<&Ceiling>) = ceilings.partition(|c| machine.holds(c, bytes));
+    let nearest = holding.iter().map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)));
+    nearest.or_else(|| small.iter().map(|c| c.footprint_bytes).max())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{ceiling, copied, machine};
     use super::*;
+    use crate::record::Cache;
 
     #[test]
     fn reads_use_read_ceilings_and_mixtures_the_most_similar_stream() {
@@ -120,7 +140,7 @@ mod tests {
         machine.push(ceiling(CeilingKind::Triad, 128 << 20, 41e9));
         let of = |read, written| {
             let work = Work::items("bytes", 1).bytes(read, written);
-            bandwidth(&machine, &work, Parallelism::Single).unwrap().kind
+            bandwidth(&unknown(), &machine, &work, Parallelism::Single).unwrap().kind
         };
         assert_eq!(of(128 << 20, 8), CeilingKind::Read);
         assert_eq!(of(80 << 20, 40 << 20), CeilingKind::Triad);
@@ -136,10 +156,55 @@ mod tests {
         assert_eq!(fastest_bandwidth(&machine(), &copied(8), Parallelism::Single).unwrap().value, 200e9);
     }
 
+    /// A machine whose caches are unknown.
+    fn unknown() -> Environment {
+        Environment::default()
+    }
+
+    #[test]
+    fn no_level_is_a_bound_for_what_exceeds_it() {
+        let cache = |level: &str, bytes, shared_by| Cache { level: level.into(), bytes, shared_by };
+        let machine = Environment {
+            cores: 8,
+            caches: vec![cache("L1", 32 << 10, 2), cache("L2", 1 << 20, 2), cache("L3", 32 << 20, 8)],
+            ..Environment::default()
+        };
+        let of = |kind, parallelism, copies: u64| {
+            let at = |level: &str, footprint: u64| Ceiling {
+                level: level.into(),
+                parallelism,
+                ..ceiling(kind, footprint * copies, 1e9)
+            };
+            [at("L1", 16 << 10), at("L2", 512 << 10), at("L3", 16 << 20), at("DRAM", 128 << 20)]
+        };
+        let mut ceilings: Vec<Ceiling> = of(CeilingKind::Copy, Parallelism::Single, 1).into();
+        ceilings.extend(of(CeilingKind::Latency, Parallelism::Single, 1));
+        let level = |machine, ceilings: &[Ceiling], bytes, threads| {
+            bandwidth(machine, ceilings, &copied(bytes), threads).unwrap().level
+        };
+        let one = |machine, bytes| level(machine, &ceilings, bytes, Parallelism::Single);
+        assert_eq!([32, 33, 64, 1024, 1025].map(|kib| one(&machine, kib << 10)), ["L1", "L2", "L2", "L2", "L3"]);
+        assert_eq!([32, 33, 36].map(|mib| one(&machine, mib << 20)), ["L3", "DRAM", "DRAM"]);
+        let load = |bytes| latency(&machine, &ceilings, bytes, Caches::Warm).unwrap().level;
+        assert_eq!([load(32 << 10), load(64 << 10)], ["L1", "L2"]);
+        // Unknown caches exclude nothing, and a device has others.
+        let unknown = unknown();
+        assert_eq!([64 << 10, 36 << 20].map(|bytes| one(&unknown, bytes)), ["L1", "L3"]);
+        let mut on_device = ceilings.clone();
+        on_device.iter_mut().for_each(|ceiling| ceiling.device = "cuda:0".into());
+        assert_eq!(level(&machine, &on_device, 64 << 10, Parallelism::Single), "L1");
+        // All four cores hold four times as much in their own caches.
+        let all: Vec<Ceiling> = of(CeilingKind::Copy, Parallelism::Many, 4).into();
+        let many = |bytes| level(&machine, &all, bytes, Parallelism::Many);
+        assert_eq!([128, 129].map(|kib| many(kib << 10)), ["L1", "L2"]);
+        // If nothing larger was measured, the largest has to do.
+        assert_eq!(level(&machine, &ceilings[..2], 64 << 20, Parallelism::Single), "L2");
+    }
+
     #[test]
     fn the_footprint_chooses_the_cache_level() {
-        assert_eq!(bandwidth(&machine(), &copied(8 << 10), Parallelism::Single).unwrap().value, 200e9);
-        assert_eq!(bandwidth(&machine(), &copied(1 << 30), Parallelism::Single).unwrap().value, 40e9);
+        assert_eq!(bandwidth(&unknown(), &machine(), &copied(8 << 10), Parallelism::Single).unwrap().value, 200e9);
+        assert_eq!(bandwidth(&unknown(), &machine(), &copied(1 << 30), Parallelism::Single).unwrap().value, 40e9);
     }
 
     #[test]
@@ -148,13 +213,13 @@ mod tests {
         let all = |value| Ceiling { parallelism: Parallelism::Many, ..ceiling(CeilingKind::Copy, 16 << 10, value) };
         machine.push(all(1e9));
         assert_eq!(
-            bandwidth(&machine, &copied(16 << 10), Parallelism::Many).unwrap().value,
+            bandwidth(&unknown(), &machine, &copied(16 << 10), Parallelism::Many).unwrap().value,
             200e9,
             "waking them cost more"
         );
         machine.push(all(380e9));
-        assert_eq!(bandwidth(&machine, &copied(16 << 10), Parallelism::Many).unwrap().value, 380e9);
-        assert_eq!(bandwidth(&machine, &copied(16 << 10), Parallelism::Single).unwrap().value, 200e9);
+        assert_eq!(bandwidth(&unknown(), &machine, &copied(16 << 10), Parallelism::Many).unwrap().value, 380e9);
+        assert_eq!(bandwidth(&unknown(), &machine, &copied(16 << 10), Parallelism::Single).unwrap().value, 200e9);
     }
 
     #[test]
@@ -168,7 +233,7 @@ mod tests {
             latency_of(16 << 10, 1.0),
             latency_of(128 << 20, 100.0),
         ]);
-        let of = |work: &Work, caches| traffic(&machine, work, Parallelism::Single, caches).unwrap();
+        let of = |work: &Work, caches| traffic(&unknown(), &machine, work, Parallelism::Single, caches).unwrap();
         // 8 KiB read, 8 KiB written.
         let small = copied(16 << 10);
         let (warm, cold) = (of(&small, Caches::Warm), of(&small, Caches::Cold));
@@ -184,7 +249,7 @@ mod tests {
         // Nothing is read, so nothing can miss.
         let filled = Work::items("bytes", 1).bytes(0, 16 << 10);
         assert_eq!(of(&filled, Caches::Cold), of(&filled, Caches::Warm));
-        let load = |caches| latency(&machine, 16 << 10, caches).unwrap().footprint_bytes;
+        let load = |caches| latency(&unknown(), &machine, 16 << 10, caches).unwrap().footprint_bytes;
         assert_eq!((load(Caches::Warm), load(Caches::Cold)), (16 << 10, 128 << 20));
     }
 }

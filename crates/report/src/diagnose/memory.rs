@@ -59,9 +59,9 @@ fn finding(
         evidence("time", own, "s"),
         evidence(format!("{} takes", other.implementation), faster, "s"),
     ];
-    let ceilings = &report.runs.get(group.run)?.environment.ceilings;
+    let machine = &report.runs.get(group.run)?.environment;
     let traffic = Work::items("bytes", 1).bytes(bytes as u64, bytes as u64).working_set(bytes as u64);
-    if let Some(bandwidth) = ceiling::bandwidth(ceilings, &traffic, row.parallelism) {
+    if let Some(bandwidth) = ceiling::bandwidth(machine, &machine.ceilings, &traffic, row.parallelism) {
         let seconds = traffic.bytes_total() as f64 / bandwidth.value;
         numbers.push(evidence("to write and read them once at the measured bandwidth", seconds, "s"));
     }

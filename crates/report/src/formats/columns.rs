@@ -216,7 +216,9 @@ fn note(row: &Row, full: bool) -> String {
         let settled = settles.seconds.map_or("did not settle".into(), |s| format!("settles in {}", human(s, "s")));
         words.push(format!("{settled} ({} slower at first)", units::ratio(settles.slower_at_first)));
     }
-    if row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
+    // Part of a working set between two cache levels is still in the faster one.
+    let possible = row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::AboveCeiling);
+    if !possible && row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
         words.push("above ceiling".to_string());
     }
     words.join(", ")

@@ -263,7 +263,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
             .collect(),
         speedup,
         roof: if m.outcome.is_measured() {
-            roof(&environment.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)
+            roof(environment, &m.work_done(), m.ran_on(), &m.device, m.caches)
         } else {
             None
         },

@@ -2,7 +2,7 @@
 //! saving.
 
 use ellwand_core::ceiling::{cost, operations};
-use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, ceiling};
+use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, ceiling};
 use serde::Serialize;
 
 use super::{Diagnosis, Limit};
@@ -81,15 +81,15 @@ impl Levers {
 }
 
 /// The levers for the limit of a measurement, best first.
-pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ceiling]) -> Vec<Saving> {
+pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> Vec<Saving> {
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
     let mut levers = Levers::default();
     match d.limit {
-        Limit::Memory => of_memory(&mut levers, d, m, ceilings),
-        Limit::Compute => of_compute(&mut levers, d, m, ceilings),
+        Limit::Memory => of_memory(&mut levers, d, m, e, ceilings),
+        Limit::Compute => of_compute(&mut levers, d, m, e, ceilings),
         Limit::Issue | Limit::Dependency | Limit::Instructions => {
-            levers.add(Lever::Threads, spread(m, cores, d, ceilings), SEVERAL_THREADS);
+            levers.add(Lever::Threads, spread(m, e.cores, d, ceilings), SEVERAL_THREADS);
             levers.add(Lever::Tuning, d.share, fewer_or_faster(d.limit));
         }
         Limit::PageFaults => levers.add(
@@ -98,7 +98,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
             "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
         ),
         Limit::ThreadWake => {
-            let one = alone(m, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
+            let one = alone(m, e, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
             let waking = 1.0 - memory.max(compute);
             let at_once = "give one call more work, so that the threads are woken once for all of it";
             levers.add(Lever::Batching, waking, at_once);
@@ -137,7 +137,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, cores: u32, ceilings: &[Ce
 
 const SEVERAL_THREADS: &str = "run the implementation with several threads at the same case";
 
-fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) {
+fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) {
     let [memory, compute] = [Limit::Memory, Limit::Compute].map(|limit| d.seconds(limit) / d.time_s);
     let wide = d.level.as_deref() == Some("DRAM") && !m.work.bf16 && !m.work.narrow;
     levers.add(
@@ -151,7 +151,7 @@ fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ce
         if wide { memory / 2.0 } else { 0.0 },
         "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
     );
-    levers.add(Lever::Threads, more_threads(d, m, ceilings), SEVERAL_THREADS);
+    levers.add(Lever::Threads, more_threads(d, m, e, ceilings), SEVERAL_THREADS);
     levers.add(
         Lever::Tuning,
         1.0 - memory,
@@ -159,9 +159,9 @@ fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ce
     );
 }
 
-fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) {
+fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) {
     let compute = d.seconds(Limit::Compute) / d.time_s;
-    levers.add(Lever::Threads, more_threads(d, m, ceilings), SEVERAL_THREADS);
+    levers.add(Lever::Threads, more_threads(d, m, e, ceilings), SEVERAL_THREADS);
     levers.add(
         Lever::Precision,
         if m.work.double { compute / 2.0 } else { 0.0 },
@@ -188,11 +188,11 @@ fn fewer_or_faster(limit: Limit) -> &'static str {
 }
 
 /// The most that using all threads could save: the limits of all threads and their wake-up against those of one thread.
-fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
+fn more_threads(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> f64 {
     if m.ran_on() == Parallelism::Many {
         return 0.0;
     }
-    let Some(many) = ceiling::roof(ceilings, &m.work_done(), Parallelism::Many, &m.device, m.caches) else {
+    let Some(many) = ceiling::roof(e, &m.work_done(), Parallelism::Many, &m.device, m.caches) else {
         return 0.0;
     };
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
@@ -210,8 +210,8 @@ fn spread(m: &Measurement, cores: u32, d: &Diagnosis, ceilings: &[Ceiling]) -> f
 }
 
 /// The least time that one thread needs, in seconds.
-fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
-    let memory = ceiling::traffic(ceilings, &m.work, Parallelism::Single, m.caches).map(|traffic| traffic.seconds);
+fn alone(m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> Option<f64> {
+    let memory = ceiling::traffic(e, ceilings, &m.work, Parallelism::Single, m.caches).map(|traffic| traffic.seconds);
     let compute = operations(ceilings, &m.work, Parallelism::Single).map(|c| m.work_done().flops / c.value);
     Some(memory.unwrap_or(0.0).max(compute?))
 }

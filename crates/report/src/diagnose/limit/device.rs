@@ -6,7 +6,7 @@
 
 use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
-use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Reading};
+use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Reading};
 
 use super::changes::{Lever, Levers, Saving};
 use super::{ABOVE, CALLS, Diagnosis, Limit, REFUTED, binds};
@@ -15,7 +15,7 @@ use super::{ABOVE, CALLS, Diagnosis, Limit, REFUTED, binds};
 const FEW: f64 = 0.5;
 
 /// Compares a measurement with the ceilings of its device. `None` without device times.
-pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
+pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceiling]) -> Option<Diagnosis> {
     let walls: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.wall_seconds()).collect();
     let time_s = median(&walls).filter(|time| time.is_finite() && *time > 0.0)?;
     let (work, all) = (&m.work_done(), Parallelism::Many);
@@ -28,7 +28,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
         None => Some(0.0),
     };
 
-    let memory = traffic(ceilings, work, all, m.caches);
+    let memory = traffic(environment, ceilings, work, all, m.caches);
     let transfer =
         over(Reading::CARRIED_IN, CeilingKind::ToDevice).zip(over(Reading::CARRIED_OUT, CeilingKind::FromDevice));
     let parts = [

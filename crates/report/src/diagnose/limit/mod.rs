@@ -39,7 +39,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     } else if m.device == "cpu" {
         processor::place(m, environment, ceilings)
     } else {
-        device::place(m, ceilings)
+        device::place(m, environment, ceilings)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
     let work = &m.work_done();
     let bytes = work.bytes_total() as f64;
-    let memory = traffic(ceilings, work, threads, m.caches);
+    let memory = traffic(environment, ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
 
     let mut parts = vec![
@@ -51,7 +51,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
         parts.push((Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s)));
     } else {
         // Only if the workload declares dependent loads: many ordinary loops also take about one latency per line.
-        let waits = latency(ceilings, work.footprint(), m.caches).filter(|_| work.dependent);
+        let waits = latency(environment, ceilings, work.footprint(), m.caches).filter(|_| work.dependent);
         parts.push((Limit::Latency, waits.map(|ceiling| bytes / LINE * ceiling.value)));
     }
 
@@ -76,7 +76,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     if matches!(limit, Limit::PageFaults | Limit::ThreadWake | Limit::Contended) {
         diagnosis.share = diagnosis.share.min(1.0);
     }
-    diagnosis.changes = changes::changes(&diagnosis, m, environment.cores, ceilings);
+    diagnosis.changes = changes::changes(&diagnosis, m, environment, ceilings);
     Some(diagnosis)
 }
 

@@ -80,6 +80,6 @@ fn in_core(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]
     if work.in_order {
         return true;
     }
-    let Some(each) = latency(ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
+    let Some(each) = latency(e, ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
     work.bytes_total() as f64 / LINE / could_use(m, e) * each.value < BINDS * d.time_s
 }
