@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 
 use ellwand_core::case::Case;
 use ellwand_core::device::{Caches, CpuScope, Device};
@@ -13,6 +12,7 @@ use ellwand_core::record::{Allowed, Outcome};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::Workload;
+use serde::{Deserialize, Serialize};
 
 /// A workload at a case, with its inputs.
 #[derive(Clone, Copy)]
@@ -143,6 +143,15 @@ fn flatten(ran: Result<Result<(), DeviceError>, Panicked>) -> Result<(), Outcome
     ran.map_err(failed)?.map_err(failed)
 }
 
+/// How an implementation did on the hard sets.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HardResult {
+    /// Sets on which it is right, for every case of the set that it supports.
+    pub right: usize,
+    /// Sets outside its declared range, with that range; or why an answer of another library is not right there.
+    pub excepted: Vec<(String, String)>,
+}
+
 thread_local! {
     static GUARDING: Cell<bool> = const { Cell::new(false) };
 }
@@ -150,27 +159,6 @@ thread_local! {
 /// True while this thread is inside [`guarded`]: a panic hook can stay silent then, because the panic becomes a row.
 pub fn guarding() -> bool {
     GUARDING.get()
-}
-
-/// Calls `report` where code inside [`guarded`] ends this process by `exit`, which then has the exit code that it
-/// returns. Only the first call counts.
-#[allow(unsafe_code)]
-pub fn on_exit_of_guarded(report: fn() -> i32) {
-    static REPORT: OnceLock<fn() -> i32> = OnceLock::new();
-    extern "C" fn left() {
-        // On this thread: another one may end the process at any time.
-        if guarding()
-            && let Some(report) = REPORT.get()
-        {
-            // SAFETY: it ends the process, in which nothing is left to do.
-            unsafe { nix::libc::_exit(report()) }
-        }
-    }
-    if REPORT.set(report).is_ok() {
-        // SAFETY: the handler has the signature that C expects and does not unwind. If none can be installed, the
-        // process ends as the code asks.
-        unsafe { nix::libc::atexit(left) };
-    }
 }
 
 /// A panic in code of a workload, an implementation or a library, which becomes a row of the result.

@@ -8,23 +8,14 @@ use ellwand_core::record::Outcome;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::{Verdict, compare};
 use ellwand_core::{Case, HardSet};
-use serde::{Deserialize, Serialize};
 
+pub use crate::check::HardResult;
 use crate::check::{self, SetupError, Task};
 use crate::measure::Instrument;
 use crate::plan::Cell;
 
 /// The hard sets of a cell with their expected outputs.
 pub struct Hard(Vec<(HardSet, Tensors)>);
-
-/// How an implementation did on the hard sets.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HardResult {
-    /// Sets on which it is right, for every case of the set that it supports.
-    pub right: usize,
-    /// Sets outside its declared range, with that range; or why an answer of another library is not right there.
-    pub excepted: Vec<(String, String)>,
-}
 
 impl Hard {
     /// Names of the sets.

@@ -10,7 +10,7 @@ use ellwand_core::verdict::Verdict;
 
 use super::process::{Launch, Lost, Worker};
 use super::protocol::{Answer, Ask, Asked, Pose};
-use crate::hard::HardResult;
+use crate::check::HardResult;
 use crate::measure::Interrupted;
 use crate::plan::Cell;
 
@@ -85,7 +85,7 @@ impl<'a> Checker<'a> {
         Ok(made)
     }
 
-    /// Asks the worker, or a new one if there is none.
+    /// Asks the worker, or starts one.
     fn ask(&mut self, ask: &Ask) -> Result<Result<Answer, String>, Interrupted> {
         let answered = match &mut self.worker {
             Some(worker) => worker.put(ask).and_then(|()| worker.hear(self.limit, self.interrupt)),

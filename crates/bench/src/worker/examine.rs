@@ -12,8 +12,8 @@ use ellwand_core::verdict::Verdict;
 
 use super::protocol::Pose;
 use super::serve::{Host, implementation, workload};
-use crate::check::failed;
-use crate::hard::{Hard, HardResult};
+use crate::check::{HardResult, failed};
+use crate::hard::Hard;
 use crate::measure::Instrument;
 use crate::plan::Cell;
 use crate::settings::Effort;

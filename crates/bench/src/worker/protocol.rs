@@ -10,7 +10,7 @@ use ellwand_core::verdict::Verdict;
 use ellwand_core::work::Work;
 use serde::{Deserialize, Serialize};
 
-use crate::hard::HardResult;
+use crate::check::HardResult;
 use crate::sample::Slot;
 
 /// A question from the parent.
@@ -181,7 +181,7 @@ pub enum Answer {
     Posed,
     /// What the implementation answered.
     Checked {
-        /// The verdict on the inputs of the case and the result on the hard sets, or why there is none.
+        /// The verdict on the inputs of the case and the result on the hard sets, or why it has none.
         found: Result<(Verdict, HardResult), Outcome>,
     },
     /// The implementation has ended; no further answer follows.
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_question_and_answer_survives_the_pipe() {
+    fn every_question_survives_the_pipe() {
         let case = Case {
             input: Some("00ff".into()),
             ..Case::new(
@@ -316,6 +316,10 @@ mod tests {
                 assert_eq!(open.asked.case().id(), case.id());
             }
         }
+    }
+
+    #[test]
+    fn every_answer_survives_the_pipe() {
         let verdict = Verdict::agree(ellwand_core::Compared { values: 1, of: 2 }, 0.0);
         there_and_back(&Answer::Ready(Box::new(Opened {
             device: "cpu".into(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ellwand_bench::commands::{self, Commands};
-use ellwand_bench::compare::{AGE_S, End, NoDecision};
+use ellwand_bench::compare::{AGE_S, End, NoDecision, Terms};
 use ellwand_bench::{Effort, arms, resolutions, reuse};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::{InputError, Registry};
@@ -119,6 +119,37 @@ fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
     }
 }
 
+/// Decides one contest, or says how an arm ended; `None` if the user interrupted before there was anything to say.
+fn decided(
+    args: &CompareArgs,
+    what: &What,
+    terms: &Terms,
+    on_block: &mut dyn FnMut(f64, f64),
+) -> Result<Option<Decided>, Failure> {
+    let interrupt = signals::flag();
+    let result = match what {
+        What::Workers(sides) => arms::compare(sides, terms, interrupt, on_block),
+        What::Commands([a, b]) => {
+            let prepare = [args.prepare.first(), args.prepare.last()].map(|one| one.map(String::as_str));
+            let commands = Commands { timed: [a, b], prepare, same_output: args.same_output };
+            commands::compare(commands, terms, interrupt, on_block)
+        }
+    };
+    Ok(Some(match result {
+        Ok(decision) => Ok(decision),
+        Err(NoDecision::Ended { arm, outcome }) => Err((arm, outcome)),
+        Err(NoDecision::Interrupted) => return Ok(None),
+        Err(NoDecision::OutOfTime(needed_s)) => {
+            let why = match what {
+                What::Workers(_) => time::too_little(terms.budget_s, needed_s),
+                What::Commands(_) => time::too_little_for_commands(terms.budget_s, needed_s),
+            };
+            Err((verdict::COMPARISON, Fate::Unsupported { why }))
+        }
+        Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
+    }))
+}
+
 /// Decides contest after contest, until the last one, until the user interrupts, or until a row cannot be kept: then the
 /// error is returned beside the rows.
 fn measure(
@@ -129,7 +160,7 @@ fn measure(
     mut keeper: Option<&mut Keeper>,
     lines: &mut Lines,
 ) -> Result<(Vec<Row>, Option<Failure>), Failure> {
-    let interrupt = signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
+    signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
     let clock = Clock::start(args, cases.len());
     // Before the bar: what is printed beside it leaves a copy of it behind.
@@ -145,27 +176,7 @@ fn measure(
             let ahead_s = whole_s - gone_s + clock.after(index, whole_s);
             progress.ahead(&format!("{name}, {:.0} s at most", terms.budget_s.ceil()), ahead_s);
         };
-        let result = match &contest.what {
-            What::Workers(sides) => arms::compare(sides, &terms, interrupt, &mut on_block),
-            What::Commands([a, b]) => {
-                let prepare = [args.prepare.first(), args.prepare.last()].map(|one| one.map(String::as_str));
-                let commands = Commands { timed: [a, b], prepare, same_output: args.same_output };
-                commands::compare(commands, &terms, interrupt, &mut on_block)
-            }
-        };
-        let result = match result {
-            Ok(decision) => Ok(decision),
-            Err(NoDecision::Ended { arm, outcome }) => Err((arm, outcome)),
-            Err(NoDecision::Interrupted) => break,
-            Err(NoDecision::OutOfTime(needed_s)) => {
-                let why = match &contest.what {
-                    What::Workers(_) => time::too_little(terms.budget_s, needed_s),
-                    What::Commands(_) => time::too_little_for_commands(terms.budget_s, needed_s),
-                };
-                Err((verdict::COMPARISON, Fate::Unsupported { why }))
-            }
-            Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
-        };
+        let Some(result) = decided(args, &contest.what, &terms, &mut on_block)? else { break };
         let row = row(contest, result, limits, resolution_ns);
         unkept = keeper.as_mut().and_then(|keeper| keeper.keep(&row, &terms).err());
         let cut = matches!(&row.result, Ok(decision) if decision.end == End::Interrupted);

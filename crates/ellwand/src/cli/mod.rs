@@ -86,7 +86,6 @@ fn run_collected(args: &[OsString], registry: &Registry) -> i32 {
 /// As [`run()`]; the record states `line` as its command, for a host with options that are not Ellwand's.
 pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
-    signals::report_exits_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
     let command = match args::parse(registry, args) {
         Ok(command) => command,

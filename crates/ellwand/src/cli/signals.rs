@@ -59,14 +59,3 @@ pub(super) fn quiet_panics_of_implementations() {
         }
     }));
 }
-
-/// What is measured in this process and calls `exit` would end the command with its code, as if all were done.
-pub(super) fn report_exits_of_implementations() {
-    ellwand_bench::check::on_exit_of_guarded(|| {
-        note(
-            "error: the code under measurement called exit, which ended this command; measured in another process (as by \
-             `check`, or `run` with blocks) it is a failed row",
-        );
-        Exit::Error.code()
-    });
-}
