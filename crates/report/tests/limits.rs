@@ -7,7 +7,7 @@ mod findings;
 
 use ellwand_core::record::Record;
 use ellwand_core::{Measurement, Work};
-use ellwand_report::{Class, Options, Report};
+use ellwand_report::{Class, FORMATS, Options, Report};
 use findings::{MIB, of, silent, sized, speaks, stream};
 
 /// The synthetic machine with all costs that can be a limit.
@@ -111,6 +111,25 @@ fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need()
     let row = &report.workloads[0].rows[0];
     assert!((row.median("roofline-fraction").unwrap() - 0.6).abs() < 0.01);
     assert!(row.work.flops < m.work.flops);
+}
+
+#[test]
+fn a_working_set_between_two_levels_is_judged_against_the_slower_one() {
+    // 40 KiB exceed an L1 of 32 KiB; most of them may still come from there, faster than L2.
+    let bytes = 40 << 10;
+    let work = Work::items("vectors", 1000).bytes(bytes / 2, bytes / 2);
+    let m = common::measured(&common::lattice_case("w", 1000), "simd", bytes as f64 / 150e9, work);
+    silent("above-ceiling", std::slice::from_ref(&m));
+    let record: Record = common::through_text(&common::run(), std::slice::from_ref(&m));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let row = &report.workloads[0].rows[0];
+    assert_eq!(row.roof.as_ref().unwrap().ceiling.level, "L2");
+    assert!((row.median("roofline-fraction").unwrap() - 150.0 / 90.0).abs() < 0.05);
+    let format = FORMATS.iter().find(|known| known.name == "table").unwrap();
+    let mut table = Vec::new();
+    (format.write)(&report, &mut table).unwrap();
+    let table = String::from_utf8(table).unwrap();
+    assert!(table.contains("simd") && !table.contains("above ceiling"), "{table}");
 }
 
 #[test]
