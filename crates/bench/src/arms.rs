@@ -8,8 +8,8 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{LONG_RUN_S, Outcome, Sample, Settings, Settling};
 use ellwand_core::work::Work;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
 use crate::compare::{

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use ellwand_core::record::{Counts, Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
 use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
-use rand_chacha::ChaCha8Rng;
 
 use crate::measure::Interrupted;
 use crate::sample::Slot;

@@ -7,8 +7,8 @@ use std::time::Instant;
 use ellwand_core::case::Case;
 use ellwand_core::record::{Basis, Measurement, Outcome, Sample, Settling};
 use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
 use crate::check::{SetupError, guarded};

@@ -3,8 +3,8 @@
 
 use ellwand_core::record::Sample;
 use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_lower_bound, special};
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::compare::{Basis, BlockSamples, Call, Choice, Decision, Rounds, Spent, Terms, over_blocks};
 

@@ -16,8 +16,8 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::{Fit, Workload};
 use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::arm::{Arm, Judge};
 use crate::calibrate;

@@ -17,8 +17,8 @@ use ellwand_core::error::DeviceError;
 use ellwand_core::implementation::Prepared;
 use ellwand_core::record::Settling;
 use ellwand_core::stats::median;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::sample::Slot;
 

@@ -23,7 +23,7 @@ use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
 use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 

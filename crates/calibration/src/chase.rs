@@ -7,8 +7,8 @@ use ellwand_core::{
     Axis, Case, Description, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor,
     Tensors, Tolerance, Work, Workload,
 };
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 /// Eight-byte words per cache line.
 const LINE: usize = 8;

@@ -11,8 +11,8 @@ use ellwand_core::{
     Axis, Case, Description, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
     Registry, Tensor, Tensors, Work, Workload,
 };
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use ellwand_simd::pool;
 

@@ -8,8 +8,8 @@ use ellwand_core::{
     Axis, Case, Description, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
     Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::stream::{LARGEST, PIECE, passes};
 use ellwand_simd::isa::{Isa, Set};

@@ -1,7 +1,7 @@
 //! Data sets: an exact copy of the published profiling script's, and a structured one with features of real recordings.
 
+use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 
 use super::numpy::NumpyRng;

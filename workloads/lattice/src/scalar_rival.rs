@@ -34,7 +34,7 @@ pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
 mod tests {
     use super::*;
     use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
+    use rand::rngs::ChaCha8Rng;
     use rand_distr::{Distribution, StandardNormal};
 
     #[test]

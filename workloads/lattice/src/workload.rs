@@ -3,7 +3,7 @@
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Tensor, Tensors, Value};
 use ellwand_simd::isa::Isa;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::error::LatticeError;

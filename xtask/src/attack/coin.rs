@@ -1,7 +1,7 @@
 //! Random numbers that depend on the area and the number of the try alone, so that a failure can be repeated.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, SeedableRng};
 
 /// A stream of random numbers.
 pub(crate) struct Coin(ChaCha8Rng);

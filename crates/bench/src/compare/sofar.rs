@@ -5,7 +5,7 @@ use ellwand_core::stats::{
     Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
 };
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{

@@ -9,7 +9,7 @@ use std::path::Path;
 use ellwand_core::stats::special::binomial_upper_tail;
 use ellwand_core::stats::{Difference, quantile};
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use self::noise::{Cost, Noise, Recorded, SHAPES, Shape};
 use crate::compare::{Basis, BlockSamples, Call, Choice, NoDecision, Rounds, Spent, Terms, over_blocks};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use ellwand_core::record::Sample;
 use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 /// Seconds to start and end the processes of a block, besides their first runs, and of a turn besides its slot.
 const START_S: f64 = 0.016;

@@ -1,7 +1,7 @@
 //! The oracle: a sequential test that knows both variances, with the same probability of a wrong interval as the rule.
 
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use super::noise::{Cost, normal};
 use ellwand_core::stats::median;

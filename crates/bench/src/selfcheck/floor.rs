@@ -9,8 +9,8 @@ use ellwand_core::{
     Tolerance, Value, Work, Workload, stats::median,
 };
 use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{NoDecision, PLAIN, spec};

@@ -7,9 +7,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use ellwand_core::record;
+use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::{npy, npz, safetensors};
 

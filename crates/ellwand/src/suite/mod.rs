@@ -26,7 +26,7 @@ use std::vec::Drain;
 
 use ellwand_bench::environment::second_level_cache;
 use ellwand_core::{Axis, Case, Description, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use ready::{Borrowing, Filling, Owning};
 use task::{Shared, Task};

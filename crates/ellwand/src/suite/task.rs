@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ellwand_core::case::Fnv;
 use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 

@@ -15,8 +15,8 @@ use ellwand_core::{
     Axis, Case, Description, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry,
     Tensor, Tensors, Tolerance, Work, Workload,
 };
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::{Buffer, Grid, Job, Source, files, gpu, on_wgpu, whole};
 

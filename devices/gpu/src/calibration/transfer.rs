@@ -8,8 +8,8 @@ use ellwand_core::{
     Axis, Case, Description, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError,
     Prepared, Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::{Buffer, Gpu, GpuError, Host, carried_over, gpu};
 

@@ -1,8 +1,8 @@
 //! The GPU kernels compared with the reference bit by bit, on all devices and emulators available here.
 
 use ellwand_core::{Case, Fit, Prepared, Registry, Tensor, Tensors, Value};
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::super::workload_code::Task;
 use super::super::{Lattice, cuda};

@@ -9,8 +9,8 @@ mod invariants;
 mod theory;
 mod workloads;
 
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{Codec, CodesMut, Isa, Lattice, Method, Overload, Params};

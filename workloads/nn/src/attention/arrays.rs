@@ -2,7 +2,7 @@
 
 use ellwand_core::{Case, Dtype, Fit, InputError, Port, Ports, Tensor, Tensors};
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use super::Task;
 use super::shape::{Mask, Shape, set_keys};

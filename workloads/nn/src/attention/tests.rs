@@ -136,7 +136,7 @@ fn core(isa: Isa, tiling: Tiling, shape: &Shape, lengths: &[i64], arrays: [&[f32
 
 fn normal(len: usize, seed: u64) -> Vec<f32> {
     use rand::SeedableRng;
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = rand::rngs::ChaCha8Rng::seed_from_u64(seed);
     crate::gemm::normal(&[len], 1.0, &mut rng).unwrap().f32().unwrap().to_vec()
 }
 

@@ -6,7 +6,7 @@ use ellwand_core::{
     PrepareError, Prepared, Registry, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::reference::reference;

@@ -1,8 +1,8 @@
 //! The arrays of a case: seeded ones, and those given by the user.
 
 use ellwand_core::{Case, Dtype, Fit, InputError, Tensor, Tensors};
+use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 

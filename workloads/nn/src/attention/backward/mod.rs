@@ -16,7 +16,7 @@ use ellwand_core::{
     Work, Workload,
 };
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use rand::rngs::ChaCha8Rng;
 
 use super::Task;
 use super::arrays;
