@@ -64,15 +64,6 @@ fn advice(cause: &io::Error) -> &'static str {
     }
 }
 
-impl From<csv::Error> for ReportError {
-    fn from(error: csv::Error) -> Self {
-        ReportError::Write(match error.into_kind() {
-            csv::ErrorKind::Io(cause) => cause,
-            other => io::Error::other(format!("{other:?}")),
-        })
-    }
-}
-
 impl From<serde_json::Error> for ReportError {
     fn from(error: serde_json::Error) -> Self {
         ReportError::Write(error.into())

@@ -21,15 +21,22 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         return super::spans::write_csv(report, out);
     }
     let columns = columns(report);
-    let mut writer = ::csv::Writer::from_writer(out);
-    writer.write_record(columns.iter().map(|column| column.name.as_str()))?;
+    record(out, columns.iter().map(|column| column.name.clone()))?;
     for section in &report.workloads {
         for row in &section.rows {
-            writer.write_record(columns.iter().map(|column| (column.cell)(section, row)))?;
+            record(out, columns.iter().map(|column| (column.cell)(section, row)))?;
         }
     }
-    writer.flush()?;
     Ok(())
+}
+
+/// Writes a line; a cell with a comma, a quote or a line break is quoted (RFC 4180).
+pub(super) fn record(out: &mut dyn Write, cells: impl Iterator<Item = String>) -> std::io::Result<()> {
+    let quoted = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    };
+    writeln!(out, "{}", cells.map(quoted).collect::<Vec<String>>().join(","))
 }
 
 /// The shortest text that parses to the same bits.
@@ -148,5 +155,17 @@ fn with_unit(name: &str, unit: &str) -> String {
         "B/s" => format!("{name}_bytes_per_s"),
         "FLOP/s" => format!("{name}_flop_per_s"),
         other => format!("{name}_{}", plain(&other.replace('/', "_per_"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_line_is_read_back_by_another_reader() {
+        let cells = ["plain", "", "a,b", "say \"no\"", "two\nlines", "\r", " spaces "];
+        let mut text = Vec::new();
+        super::record(&mut text, cells.iter().map(ToString::to_string)).unwrap();
+        let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_slice());
+        assert_eq!(reader.records().next().unwrap().unwrap().iter().collect::<Vec<_>>(), cells);
     }
 }

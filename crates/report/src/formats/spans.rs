@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::csv::record;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
 use crate::model::{Report, SpanRow, SpanTable};
 use crate::units::{UNAVAILABLE, human};
@@ -178,8 +179,7 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
 /// Writes one line per component with exact numbers; components on other threads or on a device are marked.
 pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let exact = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or_else(String::new, |v| format!("{v:?}"));
-    let mut writer = ::csv::Writer::from_writer(out);
-    writer.write_record([
+    let columns = [
         "run_id",
         "workload",
         "case",
@@ -207,7 +207,8 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
         "bandwidth_bytes_per_s",
         "compute_flop_per_s",
         "throughput_per_s",
-    ])?;
+    ];
+    record(out, columns.iter().map(ToString::to_string))?;
     for table in &report.spans {
         let place = [
             report.runs[table.run].id.clone(),
@@ -222,7 +223,7 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
             exact(table.iteration_s),
         ];
         if table.rows.is_empty() {
-            writer.write_record(place.iter().cloned().chain(std::iter::repeat_n(String::new(), 17)))?;
+            record(out, place.iter().cloned().chain(std::iter::repeat_n(String::new(), 17)))?;
         }
         for row in &table.rows {
             let values = [
@@ -244,10 +245,9 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
                 exact(row.flop_rate),
                 exact(row.item_rate),
             ];
-            writer.write_record(place.iter().chain(&values))?;
+            record(out, place.iter().chain(&values).cloned())?;
         }
     }
-    writer.flush()?;
     Ok(())
 }
 
