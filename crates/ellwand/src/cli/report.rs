@@ -146,12 +146,11 @@ pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path)
     // Files are for every reader: no terminal width and no colour.
     let options = Options { width: None, color: false, ..options.clone() };
     let report = Report::from_records(records, &options)?;
-    let undrawn = ellwand_report::undrawn(&report);
-    if options.plots && undrawn > 0 {
-        output::note(&format!(
-            "note: {undrawn} plots not drawn: this program was built without the feature `plots` of ellwand; \
-             --no-plot hides this note"
-        ));
+    if options.plots && ellwand_report::undrawn(&report) {
+        output::note(
+            "note: plots not drawn: this program was built without the feature `plots` of ellwand; \
+             --no-plot hides this note",
+        );
     }
     ellwand_report::write_all(&report, dir, &options)?;
     Ok(())
