@@ -3,7 +3,6 @@
 //! A guard is a shell that waits for the end of its input, which closes when this process ends, and then kills process
 //! groups. It sleeps in a system call meanwhile. Parent-death signals alone would reach only direct children.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -49,7 +48,7 @@ impl Guard {
         kill(self.group());
     }
 
-    fn watch(&mut self, groups: &BTreeSet<i32>) -> io::Result<()> {
+    fn watch(&mut self, groups: &[i32]) -> io::Result<()> {
         let list: String = groups.iter().map(|group| format!("-{group} ")).collect();
         self.input.write_all(format!("{list}\n").as_bytes())
     }
@@ -71,20 +70,20 @@ pub(crate) fn kill(group: i32) {
 
 /// The groups of the live workers, and the guard that watches them.
 struct Watch {
-    groups: BTreeSet<i32>,
+    groups: Vec<i32>,
     guard: Option<Guard>,
 }
 
-static WATCH: Mutex<Watch> = Mutex::new(Watch { groups: BTreeSet::new(), guard: None });
+static WATCH: Mutex<Watch> = Mutex::new(Watch { groups: Vec::new(), guard: None });
 
 /// Makes a worker's group end with this process.
 pub(crate) fn watch(group: i32) {
-    change(|groups| groups.insert(group));
+    change(|groups| groups.push(group));
 }
 
 /// Removes a killed group, since the system may reuse its number.
 pub(crate) fn forget(group: i32) {
-    change(|groups| groups.remove(&group));
+    change(|groups| groups.retain(|known| *known != group));
 }
 
 /// Why this process may start no other, if the system's limits forbid it (`ulimit -u`, memory).
@@ -93,7 +92,7 @@ pub fn alone() -> Option<io::Error> {
     Guard::start().err().filter(|error| limits.contains(&error.kind()))
 }
 
-fn change(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
+fn change(change: impl FnOnce(&mut Vec<i32>)) {
     let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
     let Watch { groups, guard } = &mut *watch;
     change(groups);
