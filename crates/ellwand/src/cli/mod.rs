@@ -1,5 +1,6 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
+#[cfg(feature = "arrays")]
 mod apply;
 mod args;
 mod baseline;
@@ -13,6 +14,7 @@ mod compare;
 mod contests;
 mod crossing;
 mod diagnosis;
+#[cfg(feature = "arrays")]
 mod differences;
 mod eta;
 mod exit;
@@ -109,6 +111,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     code(match command {
         Command::List(args) => list::list(registry, &args),
         Command::Run(args) => run::run(registry, &args, line),
+        #[cfg(feature = "arrays")]
         Command::Apply(args) => apply::apply(registry, &args, &line),
         Command::Check(args) => check::check(registry, &args),
         Command::Report(args) => report::report(&args),

@@ -1,19 +1,15 @@
-//! Arguments of the commands that compute: `run`, `check` and `apply`.
+//! Arguments of the commands that compute: `run` and `check`.
 //!
 //! The structs have no doc comments: clap would print them as descriptions of commands.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use clap::Args;
-use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
 use ellwand_core::record::{Counts, Settings};
 use ellwand_core::{Caches, InputError};
 use serde::{Deserialize, Serialize};
 
 use super::shared::{Chosen, Reports, Session, TimeLimit};
-use super::values::{FailOn, Form, RunFormat, directory, integer, named, seconds};
+use super::values::{FailOn, Form, RunFormat, integer, named, seconds};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -132,45 +128,4 @@ pub(crate) struct CheckArgs {
     pub(crate) in_process: bool,
     #[command(flatten)]
     pub(crate) limit: TimeLimit,
-}
-
-#[derive(Args)]
-pub(crate) struct ApplyArgs {
-    /// Workload to apply to the arrays
-    #[arg(value_name = "WORKLOAD")]
-    pub(crate) workload: String,
-    /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]; the outputs of further
-    /// ones are compared with those of the first
-    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
-    implementation: Vec<String>,
-    /// Arrays: NAME=FILE.npy, NAME=FILE.npz:ARRAY, or all arrays of FILE.npz or FILE.safetensors by name
-    #[arg(long, value_name = "BINDING", required = true)]
-    pub(crate) input: Vec<String>,
-    /// Directory for the outputs: a .npy file for each array, and apply.json
-    #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", required = true, value_parser = directory())]
-    pub(crate) output: PathBuf,
-    /// Device: cpu, cuda, wgpu, or one by its index such as cuda:1
-    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
-    device: Vec<String>,
-    /// Replace the arrays of an earlier call in the output directory
-    #[arg(long)]
-    pub(crate) overwrite: bool,
-    /// Check the outputs against the reference, and write nothing if they are wrong
-    #[arg(long)]
-    pub(crate) verify: bool,
-    #[arg(skip)]
-    pub(super) axes: BTreeMap<String, String>,
-}
-
-impl ApplyArgs {
-    pub(crate) fn selection(&self) -> Selection {
-        Selection {
-            workloads: vec![self.workload.clone()],
-            axes: self.axes.clone(),
-            size: None,
-            implementations: self.implementation.clone(),
-            devices: self.device.clone(),
-            allowed: None,
-        }
-    }
 }

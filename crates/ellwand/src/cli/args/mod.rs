@@ -1,5 +1,7 @@
 //! The command line as types. A command's arguments are parsed once, here; no other file looks up a flag by its name.
 
+#[cfg(feature = "arrays")]
+mod apply;
 mod axes;
 mod hints;
 #[cfg(feature = "history")]
@@ -23,10 +25,12 @@ use ellwand_bench::settings::Effort;
 use ellwand_core::{InputError, Registry, Workload};
 use ellwand_report::Format;
 
+#[cfg(feature = "arrays")]
+pub(super) use apply::ApplyArgs;
 pub(super) use axes::{defaults, range};
 #[cfg(feature = "history")]
 pub(super) use history::{HistoryArgs, HistoryCommand, TrendArgs};
-pub(super) use measure::{ApplyArgs, CheckArgs, Measuring, RunArgs};
+pub(super) use measure::{CheckArgs, Measuring, RunArgs};
 #[cfg(feature = "page")]
 pub(super) use profile::{DiffArgs, ExportArgs, ProfileArgs, ProfileCommand, ShowArgs, ViewArgs};
 pub(super) use shared::Reports;
@@ -59,6 +63,7 @@ pub(super) enum Command {
     /// Measure implementations over a sweep and write a record, tables, plots and a report
     Run(RunArgs),
     /// Run one implementation on your own arrays and write its outputs as .npy files
+    #[cfg(feature = "arrays")]
     Apply(ApplyArgs),
     /// Check every implementation against the reference; time nothing
     Check(CheckArgs),
@@ -135,6 +140,7 @@ impl Command {
             Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => Some(&mut args.how.chosen.cases.axes),
             Command::Check(args) => Some(&mut args.chosen.cases.axes),
             Command::Compare(args) => Some(&mut args.cases.axes),
+            #[cfg(feature = "arrays")]
             Command::Apply(args) => Some(&mut args.axes),
             #[cfg(feature = "history")]
             Command::History(HistoryArgs { command: HistoryCommand::Trend(args) }) => Some(&mut args.axes),
@@ -167,7 +173,13 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
 }
 
 /// The commands whose flags are axes as well. `sweep plan` and `history trend` have more flags, which no axis has to avoid.
-const OF_AXES: [&str; 4] = ["run", "apply", "check", "compare"];
+const OF_AXES: &[&str] = &[
+    "run",
+    #[cfg(feature = "arrays")]
+    "apply",
+    "check",
+    "compare",
+];
 
 /// The error about a name in the registry that the command line cannot give.
 pub(super) fn slip(registry: &Registry) -> Option<InputError> {
@@ -179,7 +191,7 @@ pub(super) fn slip(registry: &Registry) -> Option<InputError> {
 /// All commands, with the axes of all workloads as flags. Help lists those of the workloads in `shown`.
 fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     let with_axes = |command| axes::add(registry, shown, command);
-    let line = OF_AXES.into_iter().fold(Line::command(), |line, name| line.mut_subcommand(name, with_axes));
+    let line = OF_AXES.iter().fold(Line::command(), |line, name| line.mut_subcommand(*name, with_axes));
     #[cfg(feature = "history")]
     let line = line.mut_subcommand("history", |history| history.mut_subcommand("trend", with_axes));
     #[cfg(feature = "sweep")]
@@ -254,6 +266,7 @@ mod tests {
             "run double --resume --in-process",
             "run double --once",
             "run double --spans",
+            #[cfg(feature = "arrays")]
             "apply double -i simd --input x=y --input z=w --output-dir out --device cpu --overwrite --verify --N 3",
             "check",
             "check double --format json --size tiny -i a --device cpu --seed 3 --count 2",
@@ -328,12 +341,15 @@ mod tests {
 
     #[test]
     fn help_shows_the_axes_of_the_workloads_that_it_names_and_no_others() {
-        for command in ["run", "apply", "check", "compare"] {
+        let more: &[&str] = if cfg!(feature = "arrays") { &["apply"] } else { &[] };
+        for command in ["run", "check", "compare"].iter().chain(more) {
             let plain = help(&format!("{command} --help"));
             assert!(!plain.contains("--count") && plain.contains("WORKLOAD"), "{plain}");
         }
-        let mut lines =
-            vec!["run double --help", "apply double -h", "check double --help", "compare double:simd --help"];
+        let mut lines = vec!["run double --help", "check double --help", "compare double:simd --help"];
+        if cfg!(feature = "arrays") {
+            lines.push("apply double -h");
+        }
         if cfg!(feature = "sweep") {
             lines.push("sweep plan double --help");
         }
@@ -351,11 +367,18 @@ mod tests {
     }
 
     #[test]
+    fn apply_needs_array_files() {
+        let parsed = parsed("apply double --input x=x.npy -o out");
+        assert_eq!(parsed.is_ok(), cfg!(feature = "arrays"));
+    }
+
+    #[test]
     fn help_fits_one_screen() {
         let of_sweep: &[&str] =
             if cfg!(feature = "sweep") { &["sweep plan", "sweep submit", "sweep run", "sweep merge"] } else { &[] };
-        let all = ["list", "run", "apply", "check", "report", "compare", "machine", "selfcheck"];
-        for command in all.iter().chain(of_sweep) {
+        let of_arrays: &[&str] = if cfg!(feature = "arrays") { &["apply"] } else { &[] };
+        let all = ["list", "run", "check", "report", "compare", "machine", "selfcheck"];
+        for command in all.iter().chain(of_arrays).chain(of_sweep) {
             let text = help(&format!("{command} --help"));
             assert!(text.lines().count() <= 60, "{command}: {} lines\n{text}", text.lines().count());
         }
