@@ -147,6 +147,18 @@ fn the_table_shows_the_numbers_of_the_report() {
 }
 
 #[test]
+fn a_bound_and_what_is_slower_are_shown() {
+    let mut report = report();
+    report["workloads"][0]["rows"][0]["held_up"] = json!({"busy": 0.5, "could_use": 1.0, "least_s": 1e-3});
+    report["comparisons"][1]["beside"] = json!({"statistic": "p90", "ratio": 1.852, "low": 1.214, "high": 2.827});
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let results = browser.text("document.querySelector('#workload-attention-core table.results').textContent");
+    assert_eq!(results.matches('≤').count(), 1, "{results}");
+    let verdicts = browser.text("document.querySelector('#verdicts table').textContent");
+    assert!(verdicts.contains("slower by the p90 of all slots: 1.852 (1.214 to 2.827)"), "{verdicts}");
+}
+
+#[test]
 fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
     let text = include_str!("../../report/tests/snapshots/formats__json.snap");
     let report: Value = serde_json::from_str(text.splitn(3, "---\n").nth(2).unwrap()).unwrap();
