@@ -171,7 +171,7 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     {
         scene.segment(corner[0], corner[1], 1.2, GREY);
     }
-    let below = fonts.cut(&panel.x.label, LABEL, false, area.right - area.left);
+    let below = fonts.cut(&panel.x.label, LABEL, false, plot.right - plot.left);
     scene.text(((plot.left + plot.right) / 2.0, area.bottom - 6.0), &below, LABEL, Anchor::Middle, INK);
     let side = fonts.cut(&panel.y.label, LABEL, false, plot.bottom - plot.top);
     scene.upwards((area.left + 13.0, (plot.top + plot.bottom) / 2.0), &side, LABEL);
