@@ -50,6 +50,8 @@ const TESTS: &[Test] = &[
     ("budgets_of_a_comparison", gates::budgets_of_a_comparison),
     ("a_comparison_keeps_its_record", gates::a_comparison_keeps_its_record),
     ("outputs_of_commands_are_judged_where_asked", gates::outputs_of_commands_are_judged_where_asked),
+    #[cfg(feature = "page")]
+    ("tables_of_profiles_fit_the_terminal", gates::tables_of_profiles_fit_the_terminal),
     ("lines_break_where_the_terminal_ends", gates::lines_break_where_the_terminal_ends),
     ("programs_that_are_not_ours_are_rows", gates::programs_that_are_not_ours_are_rows),
     ("bad_implementations_are_rows_of_a_run", gates::bad_implementations_are_rows_of_a_run),
@@ -59,7 +61,7 @@ const TESTS: &[Test] = &[
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let command = args.get(1).map_or("", String::as_str);
-    if ["worker", "run", "check", "compare", "report"].contains(&command) {
+    if ["worker", "run", "check", "compare", "report", "profile", "view"].contains(&command) {
         let registry = if std::env::var_os(EMPTY).is_some() { ellwand::devices() } else { registry() };
         std::process::exit(ellwand::run(args, &registry));
     }

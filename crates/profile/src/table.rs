@@ -1,4 +1,5 @@
-//! Tables for a terminal: a summary, a breakdown, bottlenecks.
+//! Tables for a terminal: a summary, a breakdown, bottlenecks. The width of a format (`{:80}`) is that of the terminal;
+//! without one, or at 0, tables have all columns.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -47,7 +48,7 @@ pub fn named(name: &str, width: usize) -> String {
 fn placed(name: &str, place: Option<&str>, width: usize) -> String {
     let Some(place) = place else { return named(name, width) };
     let place = printable(place.rsplit(['/', '\\']).next().unwrap_or(place));
-    format!("{} ({place})", named(name, width.saturating_sub(place.chars().count() + 3).max(8)))
+    format!("{} ({place})", named(name, width.saturating_sub(place.chars().count() + 3).max(SHORTEST)))
 }
 
 /// A value in three digits with the largest of the units that is at most the value.
@@ -103,6 +104,11 @@ fn percent(share: f64) -> String {
         value => format!("{value:.0e} %"),
     }
 }
+
+/// Columns that a narrow terminal hides, the first one first.
+const LEAST_TIMES: [&str; 8] = ["std", "min", "p90", "max", "p99", "p50", "mean", "wall"];
+const LEAST_RESOURCES: [&str; 9] =
+    ["own cost", "items", "peak", "transfer", "items/s", "GB/s", "device", "allocated", "waiting"];
 
 type Cell = Box<dyn Fn(&Row) -> String>;
 
@@ -171,11 +177,63 @@ fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
     columns
 }
 
-/// Prints rows of cells; the first column to the left, the others to the right.
-fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
+/// Columns between two cells.
+const GAP: usize = 2;
+/// Characters that stay of a name, however narrow the terminal is.
+const SHORTEST: usize = 8;
+
+fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+}
+
+fn total(lines: &[Vec<String>]) -> usize {
+    widths(lines).iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// The width of the terminal, if that is given.
+fn room(f: &fmt::Formatter<'_>) -> usize {
+    f.width().filter(|width| *width > 0).unwrap_or(usize::MAX)
+}
+
+/// A text of at most `width` characters that lacks its middle.
+fn without_middle(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_string();
+    }
+    let end = width.saturating_sub(1) / 2;
+    let start: String = text.chars().take(width.saturating_sub(end + 1)).collect();
+    format!("{start}…{}", text.chars().skip(count - end).collect::<String>())
+}
+
+/// Prints rows of cells below their headings; the first column to the left, the others to the right. If the terminal is
+/// narrower, hides the columns of `least` in this order until the table fits, and then cuts names in the middle.
+///
+/// # Errors
+/// Errors of `f`.
+pub fn fitted(f: &mut fmt::Formatter<'_>, mut lines: Vec<Vec<String>>, least: &[&str]) -> fmt::Result {
+    let room = room(f);
+    let mut hidden = Vec::new();
+    for heading in least {
+        let column = lines.first().and_then(|line| line.iter().position(|cell| cell.trim() == *heading));
+        if let Some(column) = column.filter(|_| total(&lines) > room) {
+            lines.iter_mut().filter(|line| line.len() > column).for_each(|line| drop(line.remove(column)));
+            hidden.push(*heading);
+        }
+    }
+    let over = total(&lines).saturating_sub(room);
+    let longest = widths(&lines).first().map_or(0, |width| width.saturating_sub(over).max(SHORTEST));
+    for name in lines.iter_mut().filter_map(|line| line.first_mut()) {
+        *name = without_middle(name, longest);
+    }
+    print(f, &lines)?;
+    if hidden.is_empty() { Ok(()) } else { write!(f, "\nhidden at this width: {}", hidden.join(", ")) }
+}
+
+fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
+    let widths = widths(lines);
     for (number, line) in lines.iter().enumerate() {
         let mut text = String::new();
         for (index, (cell, width)) in line.iter().zip(&widths).enumerate() {
@@ -199,7 +257,7 @@ fn lines(rows: &[Row], ambiguous: &HashSet<&str>, columns: &[(&'static str, Cell
         let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
         let place = ambiguous.contains(row.name()) && !row.file.is_empty();
         let place = place.then(|| format!("{}:{}", row.file, row.line));
-        let width = NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(8);
+        let width = NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(SHORTEST);
         let name = placed(row.name(), place.as_deref(), width);
         let first = format!("{indent}{name}{open}");
         std::iter::once(first).chain(columns.iter().map(|(_, cell)| cell(row))).collect()
@@ -215,11 +273,11 @@ impl fmt::Display for Summary {
         let shown = if f.alternate() { self.rows.len() } else { self.rows.len().min(FIRST_ROWS) };
         let rows = &self.rows[..shown];
         let ambiguous = ambiguous(&self.rows);
-        print(f, &lines(rows, &ambiguous, &times(self)))?;
+        fitted(f, lines(rows, &ambiguous, &times(self)), &LEAST_TIMES)?;
         let resources = resources(self);
         if !resources.is_empty() {
             f.write_str("\n\n")?;
-            print(f, &lines(rows, &ambiguous, &resources))?;
+            fitted(f, lines(rows, &ambiguous, &resources), &LEAST_RESOURCES)?;
         }
         if shown < self.rows.len() {
             write!(f, "\n… and {} more", self.rows.len() - shown)?;
@@ -240,13 +298,22 @@ impl fmt::Display for Breakdown {
             lines.push(vec![name, time(self.ns(part)), percent(self.share(part))]);
         }
         lines.push(vec!["elapsed".to_string(), time(self.wall_ns()), String::new()]);
+        if total(&lines) > room(f) {
+            // The first word of a line names the part.
+            lines.iter_mut().filter_map(|line| line.first_mut()).for_each(|name| {
+                name.truncate(name.find(' ').unwrap_or(name.len()));
+            });
+        }
         print(f, &lines)
     }
 }
 
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The other columns have 28 characters.
+        let width = room(f).saturating_sub(28).clamp(SHORTEST, NAME_WIDTH);
         let (name, by) = (placed(&self.operation, self.place.as_deref(), NAME_WIDTH), self.by.word());
-        write!(f, "{name:<NAME_WIDTH$}  {by:<7}  {:>8}  {:>7}", time(self.ns), percent(self.share))
+        let name = without_middle(&name, width);
+        write!(f, "{name:<width$}  {by:<7}  {:>8}  {:>7}", time(self.ns), percent(self.share))
     }
 }

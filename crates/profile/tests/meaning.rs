@@ -242,6 +242,31 @@ fn a_summary_of_many_operations_is_cut_unless_all_are_asked_for() {
 }
 
 #[test]
+fn tables_fit_the_terminal_and_name_what_they_hide() {
+    let mut trace = step();
+    trace.sites[0].name = "the start of a name that has an end".into();
+    // The command line breaks the note.
+    let table =
+        |text: &str| text.lines().filter(|line| !line.starts_with("hidden")).map(|line| line.chars().count()).max();
+    let widest = |text: &str| table(text).unwrap();
+    let all = |width: usize| {
+        let bottlenecks: String = trace.bottlenecks(3).iter().map(|one| format!("\n{one:width$}")).collect();
+        let summary = trace.summary_by_site();
+        format!("{summary:width$}\n{summary:#width$}\n{:width$}{bottlenecks}", trace.breakdown())
+    };
+    assert!(widest(&all(0)) > 100, "{}", all(0));
+    assert_eq!((all(500), all(0).contains("hidden")), (all(0), false));
+    for width in [100, 80, 60, 48] {
+        let text = all(width);
+        assert!(widest(&text) <= width, "{width}: {text}");
+        assert!(text.contains("the start of"), "{text}");
+        assert!(text.contains("hidden at this width: std") && text.contains("self"), "{text}");
+    }
+    let narrow = format!("{:40}", trace.summary_by_site());
+    assert!(narrow.lines().any(|line| line.starts_with("the sta") && line.contains("…")), "{narrow}");
+}
+
+#[test]
 fn names_that_are_blank_are_named() {
     let mut trace = step();
     trace.sites[0].name = " ".into();

@@ -380,6 +380,27 @@ fn a_slower_part_is_found_with_its_interval_and_its_contribution() {
 }
 
 #[test]
+fn a_difference_fits_the_terminal() {
+    let (mut a, mut b) = (repeated(20, 500, 900, false), repeated(20, 500, 1_900, true));
+    for trace in [&mut a, &mut b] {
+        trace.sites[2].name = format!("start {} end", "x".repeat(90));
+        // Another number of calls.
+        trace.sites[3].name = "load".into();
+    }
+    let diff = diff(&a, &b, &DiffOptions { root: Some("step".into()), ..DiffOptions::default() }).unwrap();
+    let free = diff.to_string();
+    assert_eq!((format!("{diff:500}"), free.contains("hidden")), (free.clone(), false));
+    for width in [100, 80, 60, 48] {
+        let text = format!("{diff:width$}");
+        let tables = text.split_once("\n\n").unwrap().1;
+        // The command line breaks the note.
+        let fits = |line: &str| line.chars().count() <= width || line.starts_with("hidden");
+        assert!(tables.lines().all(fits), "{width}: {text}");
+        assert!(tables.contains("hidden at this width: interval") && tables.contains("verdict"), "{text}");
+    }
+}
+
+#[test]
 fn the_same_profile_is_the_same_and_one_repetition_is_undecided() {
     let same = diff(&repeated(100, 500, 900, false), &repeated(100, 500, 900, false), &DiffOptions::default()).unwrap();
     assert_eq!(same.verdict, Difference::Same);

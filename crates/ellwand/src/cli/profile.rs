@@ -77,7 +77,7 @@ fn show(args: &ShowArgs) -> Outcome {
             serde_json::to_writer_pretty(&mut *out, &model(&trace, &findings)?).map_err(anyhow::Error::from)?;
             Ok(writeln!(out)?)
         })?,
-        _ => output::result(|out| -> Result<(), Failure> { Ok(text(&trace, &findings, args, out)?) })?,
+        _ => output::result(|out| output::prose(out, |out| text(&trace, &findings, args, out)))?,
     }
     let empty = trace.lanes.iter().all(|lane| lane.spans.is_empty() && lane.totals.is_empty());
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
@@ -100,24 +100,26 @@ fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut d
     let gaps = Gaps::of(trace);
     let word = if gaps.are_real() { "warning" } else { "note" };
     for gap in gaps.sentences() {
-        output::prose(out, |out| writeln!(out, "{word}: {gap}"))?;
+        writeln!(out, "{word}: {gap}")?;
     }
     let summary = if args.tree { trace.summary() } else { trace.summary_by_site() };
-    let mut breakdown = trace.breakdown().to_string();
+    let width = output::width().unwrap_or(0);
+    let mut breakdown = format!("{:width$}", trace.breakdown());
     if gaps.sampled_out > 0 {
         // What sampling left out happened in that time. Texts of equal length keep the columns.
         breakdown = breakdown.replacen("no span covers the time", "in no span, or left out", 1);
     }
-    let table = if args.full { format!("{summary:#}") } else { summary.to_string() };
+    let table = if args.full { format!("{summary:#width$}") } else { format!("{summary:width$}") };
     writeln!(out, "\n{table}\n\n{breakdown}")?;
     let bottlenecks = trace.bottlenecks(args.top);
     if !bottlenecks.is_empty() {
         writeln!(out, "\nbottlenecks")?;
-        bottlenecks.iter().try_for_each(|bottleneck| writeln!(out, "  {bottleneck}"))?;
+        let width = width.saturating_sub(2);
+        bottlenecks.iter().try_for_each(|bottleneck| writeln!(out, "  {bottleneck:width$}"))?;
     }
     if !findings.is_empty() {
         writeln!(out, "\nfindings")?;
-        output::prose(out, |out| findings.iter().try_for_each(|finding| writeln!(out, "- {finding}")))?;
+        findings.iter().try_for_each(|finding| writeln!(out, "- {finding}"))?;
     }
     Ok(())
 }
@@ -144,7 +146,7 @@ fn diff(args: &DiffArgs) -> Outcome {
     output::result(|out| -> Result<(), Failure> {
         match args.format {
             Form::Json => writeln!(out, "{}", diff.to_json())?,
-            _ => writeln!(out, "{diff}")?,
+            _ => output::prose(out, |out| writeln!(out, "{diff:0$}", output::width().unwrap_or(0)))?,
         }
         Ok(())
     })?;

@@ -240,6 +240,27 @@ pub(crate) fn lines_break_where_the_terminal_ends() {
     }
 }
 
+/// Tables of profiles in a narrow terminal.
+#[cfg(feature = "page")]
+pub(crate) fn tables_of_profiles_fit_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let event =
+        |at: u64| format!(r#"{{"ph":"X","name":"{}","ts":{},"dur":9,"pid":1,"tid":1}}"#, "name".repeat(20), at * 10);
+    let events: Vec<String> = (0..9).map(event).collect();
+    std::fs::write(dir.path().join("a.json"), format!("[{}]", events.join(","))).unwrap();
+    for args in [&["profile", "show", "a.json"][..], &["profile", "diff", "a.json", "a.json"]] {
+        let ran = |columns: &str| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(args).current_dir(dir.path()).env("COLUMNS", columns);
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        let (wide, narrow) = (ran("500"), ran("60"));
+        assert!(wide.lines().any(|line| line.chars().count() > 60) && !wide.contains("hidden"), "{wide}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(narrow.contains("hidden at this width"), "{narrow}");
+    }
+}
+
 /// A program without the workload, one that is no program, and one that says what no worker says.
 pub(crate) fn programs_that_are_not_ours_are_rows() {
     let this = std::env::current_exe().unwrap();

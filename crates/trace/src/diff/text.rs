@@ -1,8 +1,8 @@
-//! Differences as a table for a terminal.
+//! Differences as a table for a terminal; the width of a format is that of the terminal.
 
 use std::fmt;
 
-use ellwand_profile::table::{named, time};
+use ellwand_profile::table::{fitted, named, time};
 use ellwand_stats::Difference;
 
 use super::{Diff, Node, Ratio, verdict_word};
@@ -11,6 +11,8 @@ use super::{Diff, Node, Ratio, verdict_word};
 const FIRST: usize = 30;
 /// Columns of the path.
 const WIDTH: usize = 44;
+/// Columns that a narrow terminal hides, the first one first.
+const LEAST: [&str; 4] = ["interval", "candidate", "baseline", "ratio"];
 
 fn signed(ns: f64) -> String {
     let text = time(ns.abs());
@@ -86,36 +88,36 @@ impl fmt::Display for Diff {
         }
         let shown = if f.alternate() { self.nodes.len() } else { self.nodes.len().min(FIRST) };
         let paths: Vec<String> = self.nodes.iter().take(shown).map(Node::label).collect();
-        let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).max("path".len());
-        write!(
-            f,
-            "\n{:<width$}  {:>9}  {:>9}  {:>12}  {:>8}  {:>16}  verdict",
-            "path", "baseline", "candidate", "contribution", "ratio", "interval"
-        )?;
-        for (node, path) in self.nodes.iter().zip(&paths) {
+        let heading = [
+            "path".to_string(),
+            format!("{:>9}", "baseline"),
+            format!("{:>9}", "candidate"),
+            "contribution".to_string(),
+            format!("{:>8}", "ratio"),
+            format!("{:>16}", "interval"),
+            format!("{:<9}", "verdict"),
+        ];
+        let row = |(node, path): (&Node, &String)| {
             let ns = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
             let (value, interval) = ratio(node.ratio.as_ref());
-            write!(
-                f,
-                "\n{path:<width$}  {:>9}  {:>9}  {:>12}  {value:>8}  {interval:>16}  {}",
-                ns(node.baseline_ns),
-                ns(node.candidate_ns),
-                signed(node.contribution_ns),
-                node.status(),
-            )?;
-        }
+            let change = signed(node.contribution_ns);
+            let verdict = format!("{:<9}", node.status());
+            vec![path.clone(), ns(node.baseline_ns), ns(node.candidate_ns), change, value, interval, verdict]
+        };
+        let rows = self.nodes.iter().zip(&paths).map(row);
+        f.write_str("\n")?;
+        fitted(f, std::iter::once(heading.to_vec()).chain(rows).collect(), &LEAST)?;
         if shown < self.nodes.len() {
             write!(f, "\n… and {} more", self.nodes.len() - shown)?;
         }
         let differing = self.nodes.iter().zip(&paths).filter_map(|(node, path)| Some((path, node.calls()?)));
         let lines: Vec<_> = differing.collect();
         if !lines.is_empty() {
-            let wide = lines.iter().map(|(_, [calls, _])| calls.chars().count()).max().unwrap_or(0).max("calls".len());
-            write!(f, "\n\ndifferent numbers of calls{}", if self.root.is_some() { " per repetition" } else { "" })?;
-            write!(f, "\n{:<width$}  {:>wide$}  time per call", "path", "calls")?;
-            for (path, [calls, each]) in lines {
-                write!(f, "\n{path:<width$}  {calls:>wide$}  {each}")?;
-            }
+            let wide = lines.iter().map(|(_, [_, each])| each.chars().count()).max().unwrap_or(0);
+            let row = |path: &str, calls: &str, each: &str| vec![path.into(), calls.into(), format!("{each:<wide$}")];
+            writeln!(f, "\n\ndifferent numbers of calls{}", if self.root.is_some() { " per repetition" } else { "" })?;
+            let rows = lines.iter().map(|(path, [calls, each])| row(path, calls, each));
+            fitted(f, std::iter::once(row("path", "calls", "time per call")).chain(rows).collect(), &[])?;
         }
         Ok(())
     }
