@@ -13,4 +13,6 @@ pub struct Extras<'a> {
     pub findings: &'a [Value],
     /// The profile to compare with (A); the page's own profile is B.
     pub baseline: Option<&'a Document>,
+    /// How the page's own profile differs from the baseline, as `ellwand_trace::Diff` serialises.
+    pub difference: Option<&'a Value>,
 }

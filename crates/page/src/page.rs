@@ -30,7 +30,7 @@ const TITLE: usize = 120;
 /// # Errors
 /// [`PageError::Write`] if `out` fails.
 pub fn profile_page(document: &Document, extras: &Extras<'_>, out: &mut dyn Write) -> Result<(), PageError> {
-    let about = serde_json::json!({ "findings": extras.findings });
+    let about = serde_json::json!({ "findings": extras.findings, "difference": extras.difference });
     let mut data = vec![("data", pack(document)?), ("extras", pack_json(&about).map_err(PageError::Write)?)];
     if let Some(baseline) = extras.baseline {
         data.push(("baseline", pack(baseline)?));

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{clean, golden, names, number, opened, table, write_page};
+use ellwand_page::{Document, Extras, profile_page};
 use serde_json::{Value, json};
 
 #[test]
@@ -284,6 +285,44 @@ fn flame_graphs_of_every_kind_answer_clicks() {
     browser.click("#flame [data-value=\"absolute\"]");
     browser.wait("document.querySelector('#flame .note').textContent.includes('faster')");
     assert!(browser.text("document.getElementById('durations').textContent").contains('A'));
+    clean(&browser);
+}
+
+#[test]
+fn the_difference_from_the_baseline_is_a_table_until_another_one_is_opened() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let link = "document.querySelector('nav a[href=\"#difference\"]')";
+    assert_eq!(browser.eval(&format!("document.getElementById('difference').hidden && {link}.hidden")), json!(true));
+    let node = |path: &[&str], a: Option<f64>, ratio: Option<f64>, verdict: &str| {
+        json!({"path": path, "baseline_ns": a, "candidate_ns": 3_000.0, "baseline_calls": 1.0, "candidate_calls": 1.0,
+            "ratio": ratio.map(|ratio| json!({"ratio": ratio, "low": 1.4, "high": 1.6, "p": 0.0})),
+            "contribution_ns": 1_000.0, "verdict": verdict})
+    };
+    let difference = json!({"root": "step", "baseline": {"name": "a", "repetitions": 20, "mean_ns": 2_000.0},
+        "candidate": {"name": "b", "repetitions": 30, "mean_ns": 3_000.0}, "change_ns": 1_000.0, "verdict": "slower",
+        "ratio": null, "notes": ["a note"],
+        "nodes": [node(&["step", "solve"], Some(2_000.0), Some(1.5), "slower"), node(&["step", "check"], None, None, "undecided")]});
+    let document = Document::from_json(golden::document().to_string().as_bytes()).unwrap();
+    let extras = Extras { findings: &[], baseline: Some(&document), difference: Some(&difference) };
+    let page = folder.path().join("difference.html");
+    profile_page(&document, &extras, &mut std::fs::File::create(&page).unwrap()).unwrap();
+    browser.open(&page, "");
+    let rows = browser.eval(
+        "[...document.querySelectorAll('#difference tbody tr')].map(tr => [...tr.children].map(cell => cell.textContent.replace('\\u00a0', ' ')))",
+    );
+    let wanted = json!([
+        ["step › solve", "2.00 µs", "3.00 µs", "+1.00 µs", "1.500×", "1.400 to 1.600", "slower"],
+        ["step › check", "–", "3.00 µs", "+1.00 µs", "–", "–", "new"]
+    ]);
+    assert_eq!(rows, wanted);
+    let text = browser.text("document.getElementById('difference').textContent");
+    assert!(
+        text.contains("step, 20 and 30 repetitions: 2.00 µs in A, 3.00 µs in B, slower.") && text.contains("a note")
+    );
+    let other = folder.path().join("other.json");
+    std::fs::write(&other, golden::document().to_string()).unwrap();
+    browser.pick("#second", &other);
+    browser.wait(&format!("document.getElementById('difference').hidden && {link}.hidden"));
     clean(&browser);
 }
 

@@ -10,7 +10,7 @@ use ellwand_core::InputError;
 use ellwand_page::{Document, Extras};
 use ellwand_profile::{Trace, write_file};
 use ellwand_report::{Options, Report};
-use ellwand_trace::EXPECTED;
+use ellwand_trace::{DiffOptions, EXPECTED};
 use serde_json::Value;
 
 use super::args::ViewArgs;
@@ -59,10 +59,13 @@ fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// If the profile cannot be encoded.
 pub fn profile_page(trace: &Trace, baseline: Option<&Trace>) -> anyhow::Result<Vec<u8>> {
+    let difference =
+        baseline.map(|baseline| ellwand_trace::diff(baseline, trace, &DiffOptions::default())).transpose()?;
+    let difference = difference.map(serde_json::to_value).transpose()?;
     let baseline = baseline.map(document).transpose()?;
     let findings: Result<Vec<Value>, _> = findings(trace).iter().map(serde_json::to_value).collect();
     let findings = findings?;
-    let extras = Extras { findings: &findings, baseline: baseline.as_ref() };
+    let extras = Extras { findings: &findings, baseline: baseline.as_ref(), difference: difference.as_ref() };
     let mut page = Vec::new();
     ellwand_page::profile_page(&document(trace)?, &extras, &mut page)?;
     Ok(page)

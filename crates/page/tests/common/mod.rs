@@ -28,7 +28,7 @@ pub(crate) fn write_page(folder: &std::path::Path, name: &str, document: &Value,
     let read = |value: &Value| Document::from_json(value.to_string().as_bytes()).unwrap();
     let (document, baseline) = (read(document), baseline.map(read));
     let findings = [finding()];
-    let extras = Extras { findings: &findings, baseline: baseline.as_ref() };
+    let extras = Extras { findings: &findings, baseline: baseline.as_ref(), difference: None };
     let path = folder.join(name);
     profile_page(&document, &extras, &mut std::fs::File::create(&path).unwrap()).unwrap();
     path

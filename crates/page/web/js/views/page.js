@@ -12,6 +12,7 @@ import { payload } from "../data/inflate.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
 import { cardsView } from "./cards.js";
 import { chartsView } from "./charts.js";
+import { differenceView } from "./difference.js";
 import { environmentView } from "./environment.js";
 import { findingsView } from "./findings.js";
 import { flameView } from "./flame.js";
@@ -21,13 +22,13 @@ import { tableView } from "./table.js";
 import { timelineView } from "./timeline.js";
 
 const SECTIONS = [
-  ["findings", "Findings"], ["timeline", "Timeline"], ["statistics", "Statistics"], ["time", "Time"], ["flame", "Flame graph"],
+  ["findings", "Findings"], ["difference", "Difference"], ["timeline", "Timeline"], ["statistics", "Statistics"], ["time", "Time"], ["flame", "Flame graph"],
   ["histogram", "Durations"], ["memory", "Memory"], ["environment", "Environment"],
 ];
 
 export async function startProfile(app) {
   const [profile, other, extras] = await Promise.all([embeddedProfile("data"), embeddedProfile("baseline"), payload("extras")]);
-  const views = [findingsView(), timelineView(), tableView(), chartsView(), flameView(), histogramView(), memoryView(), environmentView()];
+  const views = [findingsView(), differenceView(), timelineView(), tableView(), chartsView(), flameView(), histogramView(), memoryView(), environmentView()];
   derive("profile range", (keys) => {
     state.summary = summarize(state.profile, state.range ?? [0, state.profile.wall]);
     // Colours follow the whole recording, so that a range does not change them.
@@ -82,7 +83,13 @@ function header() {
       button("Demo", () => show(demo(), { other: demo(1.6) }), { id: "demo", title: "Show demo data: a made-up training loop, compared with a slower one" }),
       button("Print", () => drawAll().then(() => print())),
       themeButton()),
-    h("nav", { "aria-label": "Sections" }, SECTIONS.map(([id, text]) => h("a", { href: `#${id}`, onclick: (event) => jump(event, id) }, text))));
+    h("nav", { "aria-label": "Sections" }, SECTIONS.map(link)));
+}
+
+function link([id, text]) {
+  const element = h("a", { href: `#${id}`, onclick: (event) => jump(event, id) }, text);
+  if (id === "difference") on("profile extras", () => (element.hidden = !state.extras?.difference));
+  return element;
 }
 
 // Moves to a section without changing the hash, which holds the view.
@@ -111,7 +118,8 @@ async function load(file, compare) {
   document.documentElement.dataset.loading = file.name;
   try {
     const profile = await readFile(file);
-    if (compare) update({ other: profile });
+    // The difference is to the profile that the page was made with.
+    if (compare) update({ other: profile, extras: { ...state.extras, difference: null } });
     else show(profile);
     message(null);
   } catch (error) {
