@@ -12,6 +12,6 @@ pub enum PageError {
     #[error("the profile is damaged: {0}")]
     Damaged(String),
     /// The page could not be written.
-    #[error("cannot write the page: {0}")]
+    #[error("the page could not be written")]
     Write(#[from] io::Error),
 }

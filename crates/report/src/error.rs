@@ -34,7 +34,7 @@ pub enum ReportError {
     /// The page could not be made.
     #[cfg(feature = "page")]
     #[error(transparent)]
-    Page(#[from] ellwand_page::PageError),
+    Page(ellwand_page::PageError),
     /// A plot could not be drawn or encoded.
     #[error("plot {name}: {problem}")]
     Plot {
@@ -43,6 +43,16 @@ pub enum ReportError {
         /// What went wrong, in words.
         problem: String,
     },
+}
+
+#[cfg(feature = "page")]
+impl From<ellwand_page::PageError> for ReportError {
+    fn from(error: ellwand_page::PageError) -> Self {
+        match error {
+            ellwand_page::PageError::Write(cause) => ReportError::Write(cause),
+            other => ReportError::Page(other),
+        }
+    }
 }
 
 impl ReportError {

@@ -30,9 +30,12 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     if args.command && args.cases.seed.is_some() {
         return Err(unheeded("--seed", "shell commands are compared", "the commands choose their own inputs").into());
     }
+    if args.command && args.session.config.is_some() {
+        return Err(unheeded("--config", "shell commands are compared", "budgets are about workloads").into());
+    }
     // Terms cannot fail later on when they do not fail now.
     rows::terms(args.rope, args.blocks, args.limit.limits())?;
-    let limits = budgets::find(registry, args.session.config.as_deref())?;
+    let limits = if args.command { None } else { budgets::find(registry, args.session.config.as_deref())? };
     // The kernels of the self-check can be compared like any other; `list` does not show them.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);

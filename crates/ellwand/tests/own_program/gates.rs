@@ -200,6 +200,8 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     let unprepared = compare(&once, &once, &["--prepare", &make, "--prepare", "true"]);
     assert_eq!(unprepared.code, Some(1), "{}{}", unprepared.stdout, unprepared.stderr);
     assert!(unprepared.stdout.contains("the candidate failed: it exited with code 1"), "{}", unprepared.stdout);
+    let budgets = compare("true", "true", &["--config", "ellwand.toml"]);
+    assert!(budgets.code == Some(2) && budgets.stderr.contains("budgets are about workloads"), "{}", budgets.stderr);
     let thrice = compare("true", "true", &["--prepare", "a", "--prepare", "b", "--prepare", "c"]);
     assert!(thrice.code == Some(2) && thrice.stderr.contains("it is given 3 times"), "{}", thrice.stderr);
     // The first run, which is not timed, has its end as well.

@@ -193,6 +193,12 @@ pub(super) fn make(task: Task, s: &Shape, seed: u64) -> Result<Tensors, InputErr
     Ok(made)
 }
 
+/// The sizes of a case with the lengths in the inputs.
+pub(super) fn shape(case: &Case, inputs: &Tensors) -> Result<Shape, InputError> {
+    let shape = Shape::of(case)?;
+    Ok(shape.with_lengths(lengths(&shape, inputs)?))
+}
+
 /// The lengths in the inputs; empty if the mask needs none.
 pub(super) fn lengths<'a>(s: &Shape, inputs: &'a Tensors) -> Result<&'a [i64], InputError> {
     match s.mask {

@@ -50,8 +50,16 @@ mod tests {
     use super::*;
 
     fn deal(batch: usize, heads: usize, sequence: usize, threads: usize) -> Deal {
-        let shape =
-            Shape { batch, sequence, keys: sequence, dimension: 64 * heads, heads, kv_heads: heads, mask: Mask::None };
+        let shape = Shape {
+            batch,
+            sequence,
+            keys: sequence,
+            dimension: 64 * heads,
+            heads,
+            kv_heads: heads,
+            mask: Mask::None,
+            seen: None,
+        };
         Deal::of(&shape, threads)
     }
 

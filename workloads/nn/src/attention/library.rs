@@ -45,6 +45,7 @@ impl Heads {
             heads,
             kv_heads,
             mask: if causal { Mask::Causal } else { Mask::None },
+            seen: None,
         })
     }
 }

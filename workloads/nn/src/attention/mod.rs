@@ -118,6 +118,14 @@ impl Task {
     }
 }
 
+/// The work of a task on arrays of this shape.
+fn required(task: Task, shape: Result<Shape, InputError>, precision: Precision) -> Work {
+    let Ok(s) = shape else { return Work::items("positions", 0) };
+    let (read, written) = arrays::traffic(task, &s, precision);
+    let bf16 = precision == Precision::Bf16;
+    Work::items("positions", s.positions() as u64).flops(task.flops(&s)).bytes(read, written).bf16(bf16)
+}
+
 /// Largest score for which the tolerances hold unscaled. The error of an f32 score is proportional to its products, and
 /// the relative error of a weight equals that of its score: beyond this the tolerance grows with the largest possible
 /// score.
@@ -194,10 +202,10 @@ impl Workload for Attention {
         reference::reference(self.task, &s, inputs)
     }
     fn work(&self, case: &Case) -> Work {
-        let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
-        let (read, written) = arrays::traffic(self.task, &s, Precision::of(case));
-        let bf16 = Precision::of(case) == Precision::Bf16;
-        Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written).bf16(bf16)
+        required(self.task, Shape::of(case), Precision::of(case))
+    }
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        required(self.task, arrays::shape(case, inputs), Precision::of(case))
     }
     /// For outputs of magnitude at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute
     /// part with both. In bf16 the absolute part refers to the spread of an output's terms (`bf16.rs`).

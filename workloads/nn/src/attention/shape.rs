@@ -33,6 +33,8 @@ pub(super) struct Shape {
     pub(super) kv_heads: usize,
     /// Which keys a query sees.
     pub(super) mask: Mask,
+    /// Keys within the lengths of all sequences, if the arrays that hold these are known and the mask needs them.
+    pub(super) seen: Option<usize>,
 }
 
 /// Largest sequence, batch and dimension of a case.
@@ -154,7 +156,13 @@ impl Shape {
         };
         let sequence = size("sequence", 256)?;
         let keys = usize::try_from(case.int("keys").unwrap_or(0)).ok().filter(|keys| *keys > 0).unwrap_or(sequence);
-        Ok(Self { batch: size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask })
+        Ok(Self { batch: size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask, seen: None })
+    }
+
+    /// The same sizes with these lengths of the sequences, if the mask needs them.
+    pub(super) fn with_lengths(self, lengths: &[i64]) -> Self {
+        let seen = || (0..self.batch).map(|b| self.visible(lengths, b, 0)).sum();
+        Self { seen: (self.mask == Mask::Padding).then(seen), ..self }
     }
 
     /// Refuses another number of keys than of queries, for kernels that know only one length.
@@ -199,7 +207,7 @@ impl Shape {
         match self.mask {
             Mask::None => self.batch * self.keys,
             Mask::Causal => self.batch * self.keys.min(self.sequence),
-            Mask::Padding => (0..self.batch).map(|b| self.length(b)).sum(),
+            Mask::Padding => self.seen.unwrap_or_else(|| (0..self.batch).map(|b| self.length(b)).sum()),
         }
     }
 
@@ -211,7 +219,7 @@ impl Shape {
         match self.mask {
             Mask::None => self.batch as f64 * s * keys,
             Mask::Causal => self.batch as f64 * (growing * (growing + 1.0) / 2.0 + (s - growing) * keys),
-            Mask::Padding => (0..self.batch).map(|b| s * self.length(b) as f64).sum(),
+            Mask::Padding => s * self.seen_keys() as f64,
         }
     }
 

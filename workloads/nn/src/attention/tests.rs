@@ -182,8 +182,16 @@ fn scores_that_grow_along_the_keys_correct_what_was_summed_before() {
     // Growth within tiles, between tiles and between blocks; at 30 per key the earlier sums vanish, at -1 nothing needs
     // correction.
     for step in [0.01, 0.3, 1.0, 30.0, -1.0] {
-        let shape =
-            Shape { batch: 1, sequence: 600, keys: 600, dimension: 16, heads: 1, kv_heads: 1, mask: Mask::Causal };
+        let shape = Shape {
+            batch: 1,
+            sequence: 600,
+            keys: 600,
+            dimension: 16,
+            heads: 1,
+            kv_heads: 1,
+            mask: Mask::Causal,
+            seen: None,
+        };
         let [_, _, v] = arrays(&shape, 8);
         // The score of key j is j step, to about 1e-4 in f32; a missing correction gives errors of tenths.
         let q = vec![1.0_f32; 600 * 16];
@@ -247,7 +255,8 @@ fn the_threads_of_a_run_are_those_that_its_pieces_can_occupy() {
 
 #[test]
 fn one_key_gives_its_value_and_no_key_gives_zero() {
-    let shape = Shape { batch: 2, sequence: 9, keys: 9, dimension: 32, heads: 2, kv_heads: 2, mask: Mask::Padding };
+    let shape =
+        Shape { batch: 2, sequence: 9, keys: 9, dimension: 32, heads: 2, kv_heads: 2, mask: Mask::Padding, seen: None };
     let given = arrays(&shape, 11);
     for isa in Isa::available() {
         for tiling in [Tiling::FAST, Tiling::SMALL] {
@@ -273,7 +282,16 @@ fn one_key_gives_its_value_and_no_key_gives_zero() {
 
 #[test]
 fn a_key_that_is_not_a_number_reaches_the_rows_that_see_it_and_no_others() {
-    let shape = Shape { batch: 1, sequence: 40, keys: 40, dimension: 16, heads: 1, kv_heads: 1, mask: Mask::Causal };
+    let shape = Shape {
+        batch: 1,
+        sequence: 40,
+        keys: 40,
+        dimension: 16,
+        heads: 1,
+        kv_heads: 1,
+        mask: Mask::Causal,
+        seen: None,
+    };
     let mut given = arrays(&shape, 4);
     given[1][20 * 16 + 3] = f32::NAN;
     for isa in Isa::available() {
@@ -290,7 +308,16 @@ fn a_key_that_is_not_a_number_reaches_the_rows_that_see_it_and_no_others() {
 
 #[test]
 fn a_head_shared_by_a_group_is_a_head_repeated() {
-    let grouped = Shape { batch: 2, sequence: 50, keys: 50, dimension: 64, heads: 4, kv_heads: 2, mask: Mask::Causal };
+    let grouped = Shape {
+        batch: 2,
+        sequence: 50,
+        keys: 50,
+        dimension: 64,
+        heads: 4,
+        kv_heads: 2,
+        mask: Mask::Causal,
+        seen: None,
+    };
     let apart = Shape { kv_heads: 4, ..grouped };
     let given = arrays(&grouped, 9);
     let repeated = |x: &[f32]| x.chunks(50 * 16).flat_map(|head| [head, head].concat()).collect::<Vec<f32>>();
@@ -318,7 +345,16 @@ fn the_working_memory_that_is_planned_for_is_the_one_that_is_held() {
         assert!(held[2] < held[0] && held[3] < held[2], "{held:?}");
     }
     // A hundredth of the scores at the published length, on two threads.
-    let long = Shape { batch: 1, sequence: 4096, keys: 4096, dimension: 512, heads: 8, kv_heads: 8, mask: Mask::None };
+    let long = Shape {
+        batch: 1,
+        sequence: 4096,
+        keys: 4096,
+        dimension: 512,
+        heads: 8,
+        kv_heads: 8,
+        mask: Mask::None,
+        seen: None,
+    };
     assert!(4 * 2 * Tiling::FAST.len(&long) * 100 <= 4 * 8 * 4096 * 4096, "{}", Tiling::FAST.len(&long));
     assert!(Tiling::SMALL.len(&long) * 4 < 64 << 10);
 }
@@ -407,7 +443,7 @@ proptest! {
 
     #[test]
     fn the_order_of_keys_does_not_matter(sequence in 2_usize..200, head in 1_usize..70, by in 1_usize..200, seed in 0_u64..1000) {
-        let shape = Shape { batch: 1, sequence, keys: sequence, dimension: head, heads: 1, kv_heads: 1, mask: Mask::None };
+        let shape = Shape { batch: 1, sequence, keys: sequence, dimension: head, heads: 1, kv_heads: 1, mask: Mask::None, seen: None };
         let given = arrays(&shape, seed);
         let turned = |x: &[f32]| { let mut x = x.to_vec(); x.rotate_left(by % sequence * head); x };
         let again = [given[0].clone(), turned(&given[1]), turned(&given[2])];
@@ -420,7 +456,7 @@ proptest! {
 
     #[test]
     fn results_lie_between_the_values_and_move_with_them(sequence in 1_usize..150, head in 1_usize..40, seed in 0_u64..1000) {
-        let shape = Shape { batch: 1, sequence, keys: sequence, dimension: head, heads: 1, kv_heads: 1, mask: Mask::Causal };
+        let shape = Shape { batch: 1, sequence, keys: sequence, dimension: head, heads: 1, kv_heads: 1, mask: Mask::Causal, seen: None };
         let mut given = arrays(&shape, seed);
         let out = core(Isa::best(), Tiling::FAST, &shape, &[], by_ref(&given));
         for e in 0..head {

@@ -114,13 +114,11 @@ impl Workload for Backward {
 
     /// The products of the forward pass, and the four of the gradients. Computing the weights again is no required work.
     fn work(&self, case: &Case) -> Work {
-        let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
-        // Keys that no query sees need not be read; their gradients are 0, and are written.
-        let (_, written) = bytes(&s);
-        let (forward, upstream) = arrays::traffic(Task::Core, &s, Precision::F32);
-        let read = forward.saturating_add(upstream);
-        let flops = 12.0 * s.pairs() * s.dimension as f64;
-        Work::items("positions", s.positions() as u64).flops(flops).bytes(read, written)
+        required(Shape::of(case))
+    }
+
+    fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
+        required(arrays::shape(case, inputs))
     }
 
     /// For arrays of magnitude at most 1: sums of a row's or a column's products; [`Workload::judge`] scales the absolute
@@ -178,6 +176,16 @@ fn cancelled(case: &Case, inputs: &Tensors, output: &str) -> f64 {
 fn bytes(s: &Shape) -> (u64, u64) {
     let (read, one) = arrays::bytes(Task::Core, s, Precision::F32);
     (read.saturating_add(one), read.saturating_add(one))
+}
+
+fn required(shape: Result<Shape, InputError>) -> Work {
+    let Ok(s) = shape else { return Work::items("positions", 0) };
+    // Keys that no query sees need not be read; their gradients are 0, and are written.
+    let (_, written) = bytes(&s);
+    let (forward, upstream) = arrays::traffic(Task::Core, &s, Precision::F32);
+    let read = forward.saturating_add(upstream);
+    let flops = 12.0 * s.pairs() * s.dimension as f64;
+    Work::items("positions", s.positions() as u64).flops(flops).bytes(read, written)
 }
 
 /// Registers the workload and its implementations.

@@ -114,6 +114,14 @@ fn keys_that_no_query_sees_are_no_required_traffic() {
     assert_eq!([3, 9].map(|keys| read("attention-core", keys, "causal")), [bytes(2 * 3), bytes(2 * 4)]);
     // The generated lengths of 9 keys are 9 - 1 and 9 - 3.
     assert_eq!(read("attention-core", 9, "padding"), bytes(8 + 6));
+    let mut own = case(&registry, "attention-core", [2, 4, 16, 2, 1], "padding");
+    set_keys(&mut own, 9);
+    let workload = registry.find("attention-core").unwrap();
+    let mut inputs = workload.inputs(&own, 1).unwrap();
+    assert_eq!(workload.work_of(&own, &inputs), workload.work(&own), "the generated lengths");
+    inputs.insert("lengths", Tensor::vector(&[0_i64, 5][..]));
+    let work = workload.work_of(&own, &inputs);
+    assert_eq!((work.bytes_read, work.flops), (bytes(5), 4.0 * (4 * 5) as f64 * 16.0));
     let upstream = 4 * 2 * 4 * 16;
     assert_eq!(read("attention-core-backward", 9, "causal"), bytes(2 * 4) + upstream);
     // Ten of the sixteen scores of a head are visible.
