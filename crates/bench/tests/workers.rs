@@ -1,7 +1,7 @@
 //! Worker processes that crash, hang, are killed, print rubbish, exit early or answer wrongly: each becomes a row with
 //! the end of its stderr, the others are measured, and no process is left over.
 //!
-//! This program is its own worker (`worker`), and a parent to be killed (`orphan`); otherwise it runs the tests.
+//! This program is its own worker (`worker`), a parent to be killed (`orphan`), and a worker that starts one (`nested`); otherwise it runs the tests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
@@ -18,7 +18,7 @@ use common::{AddOne, settings};
 use ellwand_bench::block::{Block, Known, Spec};
 use ellwand_bench::measure::{Event, Instrument, Interrupted};
 use ellwand_bench::plan::{Cell, Plan, Selection};
-use ellwand_bench::worker::{Asked, Checker, Host, Launch, Limits, Open, serve};
+use ellwand_bench::worker::{Asked, Checker, Host, Launch, Limits, Open, Worker, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
 use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
@@ -36,6 +36,7 @@ const TESTS: &[Test] = &[
     ("a_check_survives_whatever_it_checks", a_check_survives_whatever_it_checks),
     ("an_interrupt_ends_a_hanging_worker", an_interrupt_ends_a_hanging_worker),
     ("each_block_has_fresh_processes", each_block_has_fresh_processes),
+    ("a_worker_starts_no_worker", a_worker_starts_no_worker),
     ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
     ("the_reference_is_computed_once", the_reference_is_computed_once),
     ("what_starts_slowly_gets_fewer_processes", what_starts_slowly_gets_fewer_processes),
@@ -49,6 +50,7 @@ fn main() {
             serve(&host, &mut std::io::stdin().lock(), &mut std::io::stdout().lock()).unwrap();
         }
         Some("orphan") => orphan(),
+        Some("nested") => println!("{}", Worker::spawn(&this(), 0).unwrap_err()),
         // A test runner lists twice: all tests, and the ignored ones; no test is ignored here.
         _ if args.iter().any(|arg| arg == "--ignored") => {}
         _ if args.iter().any(|arg| arg == "--list") => TESTS.iter().for_each(|(name, _)| println!("{name}: test")),
@@ -394,6 +396,14 @@ fn the_reference_is_computed_once() {
         "the slots keep their shape"
     );
     again.close();
+}
+
+/// A program that does not hand its arguments on would otherwise start itself again without end.
+fn a_worker_starts_no_worker() {
+    let mut nested = Command::new(std::env::current_exe().unwrap());
+    let said = nested.arg("nested").env("ELLWAND_PADDING", "").output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("could not be started: this process is one, and its program did not hand"), "{said}");
 }
 
 /// A parent that is killed while its worker hangs.

@@ -300,7 +300,7 @@ fn names_that_no_command_line_can_give_are_refused() {
         assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis(name))), 2, "{name}");
         assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n").alias(&[name]))), 2, "{name}");
     }
-    assert_eq!(ellwand::run(["mine", "check", "w", "--in-process"], &named("w", "x", axis("n"))), 0);
+    assert_eq!(ellwand::run(["mine", "check", "w"], &named("w", "x", axis("n"))), 0);
 }
 
 #[test]
@@ -326,8 +326,8 @@ fn values_outside_the_domain_of_their_axis_are_refused() {
 #[test]
 fn the_command_line_serves_a_suite() {
     let registry = Registry::from(numbers().implementation_mut("lazy", |_| {}));
-    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,1,9", "--in-process"], &registry), 0);
-    assert_eq!(ellwand::run(["mine", "check", "sort", "--in-process"], &registry), 5);
+    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,1,9"], &registry), 0);
+    assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 5);
     assert_eq!(ellwand::run(["mine", "check", "sort", "--m", "4"], &registry), 2);
 }
 

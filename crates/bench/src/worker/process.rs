@@ -38,6 +38,9 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// A variable in the environment of every worker.
+const PADDING: &str = "ELLWAND_PADDING";
+
 /// How to start workers if this program's file is an interpreter.
 static HOST: OnceLock<Launch> = OnceLock::new();
 
@@ -61,6 +64,12 @@ impl Launch {
         let _ = HOST.set(self);
     }
 
+    /// True if this program, started with these arguments, becomes a worker where its own command line says so: if they
+    /// are its command line, or a host has named how its workers are started.
+    pub fn serves(args: &[OsString]) -> bool {
+        HOST.get().is_some() || args.iter().cloned().eq(std::env::args_os())
+    }
+
     /// The running program, even if its file has been replaced since it started.
     pub fn this_program() -> Self {
         if let Some(host) = HOST.get() {
@@ -75,7 +84,7 @@ impl Launch {
         let mut command = Command::new(&self.program);
         command.args(&self.args);
         // The environment is above the stack, so its size shifts the stack (Mytkowicz et al. 2009).
-        command.env("ELLWAND_PADDING", "x".repeat(padding));
+        command.env(PADDING, "x".repeat(padding));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A separate process group: Ctrl-C reaches only the parent, which then ends its workers.
         command.process_group(0);
@@ -140,6 +149,10 @@ impl Worker {
         let refused = |error: &dyn std::fmt::Display| {
             Lost::Broken(format!("the worker {} could not be started: {error}", launch.program.display()))
         };
+        // Each such process would start another one, without end.
+        if std::env::var_os(PADDING).is_some() {
+            return Err(refused(&"this process is one, and its program did not hand its arguments to Ellwand"));
+        }
         let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (questions @ Some(_), Some(answers), errors) => {

@@ -73,13 +73,14 @@ impl Printer {
     }
 }
 
-pub(super) fn check(registry: &Registry, args: &CheckArgs) -> Outcome {
+/// Judges in workers if this program `serves`; a test or an example that calls the command line does not.
+pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outcome {
     let registry = &plan::preferring(registry, &args.chosen.cases.device);
     let plan = plan::expand(registry, &args.chosen.selection())?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
     let (seed, json) = (args.chosen.cases.seed(), args.format == Form::Json);
-    if args.in_process {
+    if args.in_process || !serves {
         return judge_here(registry, &plan, json, seed, None, true);
     }
     let mut checker = Checker::new(registry, args.limit.limits().open, seed, interrupt);

@@ -55,7 +55,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
 use ellwand_bench::probe::PROBES;
-use ellwand_bench::worker::{COMMAND, Host, serve};
+use ellwand_bench::worker::{COMMAND, Host, Launch, serve};
 use ellwand_core::{DeviceKind, Registry};
 
 use args::Command;
@@ -113,7 +113,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         Command::Run(args) => run::run(registry, &args, line),
         #[cfg(feature = "arrays")]
         Command::Apply(args) => apply::apply(registry, &args, &line),
-        Command::Check(args) => check::check(registry, &args),
+        Command::Check(check) => check::check(registry, &check, Launch::serves(args)),
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(registry, &args, line),
         Command::Machine(args) => machine::machine(registry, &args),
