@@ -17,9 +17,14 @@ export function looks(report) {
   return { colour: (name) => of(dark() ? COLOURS.dark : COLOURS.light, name), symbol: (name) => of(SYMBOLS, name) };
 }
 
+// The value of an axis, as the command line takes it.
+export function plainValue(value) {
+  return typeof value === "boolean" ? (value ? "on" : "off") : value;
+}
+
 // A case in the words of the axes that vary in its section.
 export function caseName(section, row) {
-  const parts = section.swept.map(({ name }) => `${name} ${row.params[name]}`);
+  const parts = section.swept.map(({ name }) => `${name} ${plainValue(row.params[name])}`);
   return parts.length > 0 ? parts.join(", ") : "the only case";
 }
 

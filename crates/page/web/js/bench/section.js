@@ -3,12 +3,12 @@ import { append, button, h, section as frame, select } from "../base/dom.js";
 import { count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { caseName, human, interval, measured, metric, speedup } from "./model.js";
+import { caseName, human, interval, measured, metric, plainValue, speedup } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
 export function workloadView(report, section, tables, look, redraws) {
-  const facts = section.fixed.map(({ name, unit, values }) => h("span", { class: "tag" }, `${name} ${values[0]}${unit ? ` ${unit}` : ""}`));
+  const facts = section.fixed.map(({ name, values }) => h("span", { class: "tag" }, `${name} ${plainValue(values[0])}`));
   const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
     button("CSV", () => exportRows("csv", section), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section), { "data-export": "markdown" })]);
   append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), readings(tables), h("div", { class: "grid" }, figures(report, section, look, redraws)),
