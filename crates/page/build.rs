@@ -22,10 +22,10 @@ fn main() -> Outcome<()> {
     let script = bundle::bundle(Path::new("web/js"), "main.js")?;
     let style = fs::read_to_string("web/page.css")?;
     let charts = plotly_source()?;
-    let packed = out.join("plotly.txt");
+    let packed = out.join("plotly.deflate");
     let mark = format!("{}-{}", env!("CARGO_PKG_VERSION"), hash(&charts));
     if fs::read_to_string(out.join("plotly.mark")).ok().as_deref() != Some(&mark) {
-        fs::write(&packed, STANDARD.encode(deflate(charts.as_bytes())?))?;
+        fs::write(&packed, deflate(charts.as_bytes())?)?;
         fs::write(out.join("plotly.mark"), mark)?;
     }
     for (name, text) in [("script", &script), ("style", &style), ("charts", &charts)] {

@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const SCRIPT_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/script.sha256"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 const STYLE_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/style.sha256"));
-const CHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.txt"));
+const CHARTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.deflate"));
 const CHARTS_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/charts.sha256"));
 
 /// The hash of no text: Plotly.js adds an empty style element and fills it through the object model.
@@ -75,7 +75,7 @@ fn write(name: &str, kind: &str, data: &[(&str, Vec<u8>)], out: &mut dyn Write) 
                 write!(out, "script-src '{SCRIPT_HASH}' '{CHARTS_HASH}'; style-src '{STYLE_HASH}' '{EMPTY_HASH}'")?
             }
             "style" => out.write_all(STYLE.as_bytes())?,
-            "charts" => out.write_all(CHARTS.as_bytes())?,
+            "charts" => out.write_all(STANDARD.encode(CHARTS).as_bytes())?,
             "script" => out.write_all(SCRIPT.as_bytes())?,
             "data" => {
                 for (id, bytes) in data {
