@@ -24,7 +24,7 @@ fn main() -> Outcome<()> {
     let charts = plotly_source()?;
     let packed = out.join("plotly.deflate");
     let mark = format!("{}-{}", env!("CARGO_PKG_VERSION"), hash(&charts));
-    if fs::read_to_string(out.join("plotly.mark")).ok().as_deref() != Some(&mark) {
+    if !packed.exists() || fs::read_to_string(out.join("plotly.mark")).ok().as_deref() != Some(&mark) {
         fs::write(&packed, deflate(charts.as_bytes())?)?;
         fs::write(out.join("plotly.mark"), mark)?;
     }
