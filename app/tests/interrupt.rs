@@ -184,7 +184,7 @@ fn ctrl_c_in_a_long_comparison_keeps_the_blocks_so_far() {
     let output = child.wait_with_output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130));
-    assert!(stdout.contains("it was interrupted") && stdout.contains("at 99 %"), "{stdout}");
+    assert!(stdout.starts_with("undecided") && stdout.contains("it was interrupted"), "{stdout}");
     let record = here.path("out/record.jsonl");
     assert!(lines(&record).iter().any(|line| line.contains("\"wall_ns\"")), "{:?}", lines(&record));
 }
