@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _arrays, _compile, _native
+from . import _arrays, _compile
 from ._case import Case
 from ._errors import EllwandError
 
@@ -57,7 +57,9 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     before = {name: _digest(array) for name, array in inputs.items()}
     _compile.save(*case.id.split("/"), row.name)
     watch = _compile.Watch()
-    # The copies in `inputs` are not the implementation's.
+    # The copies in `inputs` are not the implementation's. Declaring one needs no native code.
+    from . import _native
+
     _native.restart_peak()
     made = row.function(case, inputs)
 
