@@ -3,8 +3,8 @@
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
 //! counts, because delays only make a process slower, or all of them where that scatters less; CPU time counts if an
 //! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only on
-//! request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time budget begins with the first run of all; a run that
-//! lasts until its end is killed.
+//! request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time
+//! budget begins with the first run of all; a run that lasts until its end is killed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -23,6 +23,7 @@ use crate::check::plain;
 use crate::compare::{ARMS, BASELINE, BlockSamples, Choice, Decision, NoDecision, Rounds, Spent, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 use crate::guard::Guard;
+use crate::worker::shared::unnamed;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -150,7 +151,8 @@ impl Runner<'_> {
         printed.map(drop).map_err(|end| failed(arm, format!("its preparation `{command}`: {end}")))
     }
 
-    /// What a command prints to stdout, or how it ended if it did not succeed.
+    /// What a command prints to stdout, or how it ended if it did not succeed. It prints to files: a pipe would end with
+    /// the last process that the command leaves running, and not with the command.
     fn printed(&self, arm: usize, command: &str, end_s: f64) -> Result<Result<Vec<u8>, String>, NoDecision> {
         let lost = |error: io::Error| failed(arm, format!("what it prints cannot be kept: {error}"));
         let printed = self.commands.same_output.then(unnamed).transpose().map_err(lost)?;
@@ -239,18 +241,6 @@ fn shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).stdin(Stdio::null());
     shell
-}
-
-/// A file without a name for what a command prints. A pipe would end with the last process that the command leaves
-/// running, and not with the command.
-fn unnamed() -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::memfd::{MFdFlags, memfd_create};
-        Ok(File::from(memfd_create(c"ellwand-output", MFdFlags::MFD_CLOEXEC)?))
-    }
-    #[cfg(not(target_os = "linux"))]
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn writes(file: &File) -> io::Result<Stdio> {

@@ -17,15 +17,15 @@ use crate::plan::Cell;
 /// Asks one worker after the other; each serves until it ends.
 pub struct Checker<'a> {
     /// How workers are started.
-    pub launch: Launch,
+    launch: Launch,
     /// Time for inputs, reference and hard sets of a case, and for each implementation.
-    pub limit: Duration,
+    limit: Duration,
     /// Seed of the inputs.
-    pub seed: u64,
+    seed: u64,
     /// Registry in which devices are looked up.
-    pub registry: &'a Registry,
+    registry: &'a Registry,
     /// Set to end the worker.
-    pub interrupt: &'a AtomicBool,
+    interrupt: &'a AtomicBool,
     worker: Option<Worker>,
     /// The case that the worker was asked last, and why it has no inputs, reference or hard sets.
     posed: Option<(String, Result<(), Outcome>)>,
@@ -87,13 +87,14 @@ impl<'a> Checker<'a> {
 
     /// Asks the worker, or starts one.
     fn ask(&mut self, ask: &Ask) -> Result<Result<Answer, String>, Interrupted> {
-        let answered = match &mut self.worker {
-            Some(worker) => worker.put(ask).and_then(|()| worker.hear(self.limit, self.interrupt)),
-            none => Worker::spawn(&self.launch, 0).and_then(|worker| {
-                let worker = none.insert(worker);
-                worker.put(ask).and_then(|()| worker.hear(self.limit, self.interrupt))
-            }),
+        let worker = match &mut self.worker {
+            Some(worker) => Ok(worker),
+            missing => Worker::spawn(&self.launch, 0).map(|worker| missing.insert(worker)),
         };
+        let answered = worker.and_then(|worker| {
+            worker.put(ask)?;
+            worker.hear(self.limit, self.interrupt)
+        });
         match answered {
             Ok(answer) => Ok(Ok(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),

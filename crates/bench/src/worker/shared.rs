@@ -17,20 +17,25 @@ const BYTES_A_SECOND: f64 = 1e9;
 /// Most bytes that are shared: they take memory besides those that each worker has.
 const MOST: u64 = 1 << 30;
 
+/// An empty file without a name.
+pub(crate) fn unnamed() -> std::io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        Ok(File::from(memfd_create(c"ellwand", MFdFlags::MFD_CLOEXEC)?))
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// The parent's end.
 #[derive(Debug)]
 pub(crate) struct Shared(File);
 
 impl Shared {
-    /// An empty place; `None` if the system has none.
+    /// An empty place; `None` where the system cannot make one.
     pub(crate) fn new() -> Option<Self> {
-        #[cfg(target_os = "linux")]
-        {
-            use nix::sys::memfd::{MFdFlags, memfd_create};
-            memfd_create(c"ellwand-arrays", MFdFlags::MFD_CLOEXEC).ok().map(|fd| Self(File::from(fd)))
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
+        unnamed().ok().map(Self)
     }
 
     /// Where workers find it.
