@@ -90,6 +90,13 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
         &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
         &["the record was made with --seed 42, this command has --seed 7", "--seed 42, or a new directory"],
     );
+    // A changed digit: as refused as by the commands that only read records.
+    let text = String::from_utf8(resumed).unwrap().replacen("\"seed\":42", "\"seed\":43", 1);
+    std::fs::write(&record, &text).unwrap();
+    let damaged = "line 1: it differs from its checksum";
+    here.refused(&[&QUICK[..], &["-o", "out", "--resume"]].concat(), &["error: --resume: ", damaged]);
+    here.refused(&["report", "out"], &[damaged]);
+    assert_eq!(std::fs::read_to_string(&record).unwrap(), text);
     assert_eq!(here.sweep(&["-o", "out", "--overwrite"]).code, Some(0));
 }
 

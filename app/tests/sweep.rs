@@ -128,6 +128,24 @@ fn a_shard_that_is_run_twice_counts_once() {
 }
 
 #[test]
+fn a_copy_in_another_class_counts_for_none() {
+    let here = finished();
+    fs::create_dir(here.path("plan.shards/other")).unwrap();
+    let copy = here.path("plan.shards/other/0000.jsonl");
+    fs::copy(here.path("plan.shards/default/0000.jsonl"), &copy).unwrap();
+    let parts = ["other/0000.jsonl was measured for the class default", "results of the class other alone", "remove"];
+    for command in [&["sweep", "status", "plan.json"][..], &["sweep", "merge", "plan.json"]] {
+        here.refused(command, &parts);
+    }
+    here.refused(&["sweep", "run", "plan.json", "--shard", "0", "--class", "other"], &parts);
+    fs::write(&copy, "no record\n").unwrap();
+    fs::rename(&copy, here.path("plan.shards/other/own.jsonl")).unwrap();
+    for command in [&["sweep", "status", "plan.json"][..], &["sweep", "merge", "plan.json"]] {
+        here.refused(command, &["own.jsonl cannot be read", "restore it from a copy, or remove it"]);
+    }
+}
+
+#[test]
 fn a_missing_shard_is_named_and_is_all_that_is_submitted_again() {
     let here = finished();
     fs::remove_file(here.path("plan.shards/default/0001.jsonl")).unwrap();
@@ -138,10 +156,20 @@ fn a_missing_shard_is_named_and_is_all_that_is_submitted_again() {
     assert_eq!(here.run(&["sweep", "status", "plan.json", "--wait"]).code, Some(1));
     let partial = here.ok(&["sweep", "merge", "plan.json", "--partial", "--no-plot"]);
     assert!(partial.stdout.contains("1 of 2 shards, 2 rows"), "{}", partial.stdout);
+    let merged = record(&here.path("plan.merged/default/record.jsonl"));
+    let plan: Value = serde_json::from_slice(&fs::read(here.path("plan.json")).unwrap()).unwrap();
+    assert_eq!(Value::from(merged.run.shard.unwrap().missing), plan["plan"]["shards"][1]);
+    let lacks = "the record is a part of a sweep and lacks 2 cases of the plan: lattice-encode/";
+    for format in ["table", "markdown", "json"] {
+        let report = here.ok(&["report", "plan.merged/default", "--format", format]).stdout;
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(report.contains(lacks), "{format}: {report}");
+    }
     let again = here.ok(&["sweep", "submit", "plan.json"]);
     assert!(again.stderr.contains("shard 1: written") && !again.stderr.contains("shard 0"), "{}", again.stderr);
     assert_eq!(fs::read(here.path("plan.shards/default/0000.jsonl")).unwrap(), kept);
     here.ok(&["sweep", "merge", "plan.json", "--overwrite", "--no-plot"]);
+    assert_eq!(record(&here.path("plan.merged/default/record.jsonl")).run.shard.unwrap().missing, [""; 0]);
 }
 
 #[test]
@@ -193,6 +221,8 @@ fn two_machines_never_share_a_record() {
         assert_eq!(records.iter().map(|record| record.measurements.len()).collect::<Vec<_>>(), [2, 2]);
         assert_ne!(records[0].run.environment, records[1].run.environment);
         assert_ne!(records[0].run.id, records[1].run.id);
+        let lacks = records.iter().map(|record| record.run.shard.as_ref().unwrap().missing.len());
+        assert_eq!(lacks.collect::<Vec<_>>(), [2, 2], "each has only a part of the cases");
     }
 }
 

@@ -189,7 +189,8 @@ pub struct Decision {
     pub sides: Vec<Side>,
     /// Which time the verdict is based on.
     pub basis: Basis,
-    /// Median time of an iteration over all slots on that basis, in seconds: baseline, candidate.
+    /// Median time of an iteration on that basis, in seconds, over slots or, for the shortest run of a block, over blocks:
+    /// baseline, candidate.
     pub seconds: [f64; 2],
     /// Capital of the better-supported direction: an e-value, to combine several cases.
     pub evidence: f64,

@@ -337,3 +337,39 @@ fn machines_are_side_by_side_with_their_own_ceilings() {
     let alone = Report::from_records(&again[..1], &options).unwrap_err();
     assert!(matches!(&alone, ReportError::OneMachine { .. }), "{alone}");
 }
+
+#[test]
+fn machines_without_a_common_row_are_told_why() {
+    let here = common::run();
+    let mut there = common::run();
+    there.id = "there".into();
+    there.environment.cpu = "Other Processor".into();
+    let row = |workload: &str, batch: i64, name: &str| {
+        common::measured(&common::lattice_case(workload, batch), name, 1e-6, Work::items("vectors", 10))
+    };
+    let mut elsewhere = row("w", 10, "simd");
+    elsewhere.device = "cuda:0".into();
+    let mut cold = row("w", 10, "simd");
+    cold.caches = ellwand_core::Caches::Cold;
+    let options = Options { across_machines: true, ..Options::default() };
+    for (other, why) in [
+        (vec![row("v", 10, "simd")], "they measured different workloads"),
+        (vec![row("w", 20, "simd")], "they measured different cases"),
+        (vec![row("w", 10, "scalar")], "they measured different implementations of the same cases"),
+        (vec![elsewhere], "they measured the same implementations on different devices"),
+        (vec![cold], "one measured with warm caches and the other with cold ones"),
+        (vec![row("w", 10, "simd")], ""),
+    ] {
+        let records = [common::through_text(&here, &[row("w", 10, "simd")]), common::through_text(&there, &other)];
+        let report = Report::from_records(&records, &options).unwrap();
+        let machines = report.machines.as_ref().unwrap();
+        assert_eq!(machines.rows.is_empty(), !why.is_empty(), "{why}");
+        for name in ["table", "markdown", "json"] {
+            let mut text = Vec::new();
+            (ellwand_report::format(name).unwrap().write)(&report, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(text.contains("two machines have a row in common: "), !why.is_empty(), "{name}: {text}");
+            assert!(text.contains(why), "{name}: {text}");
+        }
+    }
+}

@@ -193,9 +193,7 @@ impl Sofar {
         self.bets.push(bet);
         self.main.push(value);
         self.blocks.push(BlockValue { main: value.value, control: control.value, median, p90, mean, weight: 1.0, bet });
-        for (times, samples) in self.times.iter_mut().zip(samples) {
-            times.extend(samples.iter().map(|sample| basis.seconds(sample)));
-        }
+        self.times.iter_mut().zip(main).for_each(|(times, main)| times.extend(main));
         Ok(())
     }
 

@@ -19,4 +19,8 @@ pub struct Shard {
     /// The rows that the task set out to measure, as `CASE IMPLEMENTATION`; older records do not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
+    /// In a merged record, the cases of the plan that it lacks: their shards have no whole result, or another machine
+    /// measured them. Older records do not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::{Cell, Effort, Instrument, Writer};
+use ellwand_bench::{Cell, Effort, Instrument, Writer, WriterError};
 use ellwand_core::record::{Allowed, Counts, Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
@@ -55,7 +55,7 @@ impl<'a> Recording<'a> {
             let record = Writer::create(path, run)?;
             return Ok(Self { record, resumes: None, finished: BTreeSet::new(), unwritten: Vec::new() });
         }
-        let (record, known) = Writer::resume(path)?;
+        let (record, known) = Writer::resume(path).map_err(refused)?;
         refuse_other(&known.run, run)?;
         let finished: BTreeSet<String> = if spans {
             known.spans.iter().map(Spans::cell).collect()
@@ -121,6 +121,16 @@ pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
         output::note(&format!("warning: {before} has vanished; everything so far is in {now}, which is continued"));
     }
     Ok(())
+}
+
+/// A damaged record is an input that the user must change, as in the commands that only read records.
+fn refused(error: WriterError) -> Failure {
+    match error {
+        WriterError::Unreadable { .. } => {
+            InputError::new("--resume", error.to_string(), "a record as `run` writes it (record.jsonl)").into()
+        }
+        other => other.into(),
+    }
 }
 
 /// Refuses to continue the record of a run that measured under other conditions.

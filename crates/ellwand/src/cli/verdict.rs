@@ -70,7 +70,10 @@ fn word(fate: &str) -> &str {
 
 fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     let [baseline, candidate] = names(row);
-    let judged = if decision.basis.is_cpu() { "CPU time" } else { "elapsed time" };
+    let judged = match decision.basis {
+        Basis::Fastest | Basis::Wall => "elapsed time",
+        basis => basis.about(),
+    };
     let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
     let takes = format!(
@@ -190,8 +193,9 @@ fn mixed(names: &[String; 2], decision: &Decision) -> Option<String> {
     let apart = quotient < change.low / (1.0 + SEEN) || quotient > change.high * (1.0 + SEEN);
     apart.then(|| {
         format!(
-            "times vary from block to block: by the stated ones, medians over all slots, {} takes {} the time of {}; the verdict \
+            "times vary from block to block: by the stated ones, medians over all {}, {} takes {} the time of {}; the verdict \
              compares slots that ran one after the other",
+            if decision.basis == decision.basis.of_slots() { "slots" } else { "blocks" },
             names[1],
             times(quotient),
             names[0]
@@ -268,10 +272,10 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "more_blocks": more(&decision.change),
             "control": change(&decision.control),
             "unsettled": match decision.call { Call::Unsettled(name) => Some(name), _ => None },
-            "sides": decision.sides.iter().map(|side| (side.name.to_string(), side_as_json(side))).collect::<serde_json::Map<_, _>>(),
+            "sides": decision.sides.iter().map(|side| (side.name.to_string(), side_as_json(side, decision))).collect::<serde_json::Map<_, _>>(),
             "judged_by": decision.basis.about(),
             "seconds": decision.seconds,
-            "blocks": decision.blocks.iter().map(|b| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": b.p90, "mean": b.mean })).collect::<Vec<_>>(),
+            "blocks": (0..).zip(&decision.blocks).map(|(n, b)| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": has_tail(decision, n).then_some(b.p90), "mean": b.mean })).collect::<Vec<_>>(),
             "disturbed": decision.disturbed,
             "what_ran": decision.what_ran,
             "elapsed_s": decision.elapsed_s,
@@ -292,7 +296,15 @@ fn change(change: &Change) -> Value {
     json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": difference(change.difference) })
 }
 
-fn side_as_json(side: &Side) -> Value {
+/// Whether a block has the two slots a side without which there is no 90th percentile.
+fn has_tail(decision: &Decision, block: u32) -> bool {
+    decision.samples[1].iter().filter(|slot| slot.block == block).nth(1).is_some()
+}
+
+fn side_as_json(side: &Side, decision: &Decision) -> Value {
+    if side.name == "p90" && (0..).zip(&decision.blocks).all(|(block, _)| !has_tail(decision, block)) {
+        return Value::Null;
+    }
     let mut json = change(&side.change);
     json["suspicious"] = side.suspicious.into();
     json
@@ -336,6 +348,8 @@ pub(super) fn label(said: Said) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use ellwand_core::record::Sample;
+
     use super::*;
     use crate::cli::rows::samples::row;
 
@@ -362,6 +376,46 @@ mod tests {
         }
         let [note] = &of(&row)[..] else { panic!("one note") };
         assert!(note.contains("slower takes 0.950x the time of plain"), "{note}");
+    }
+
+    #[test]
+    fn blocks_of_one_run_have_no_tail() {
+        let mut row = row(Call::As(Difference::Slower), 500.0);
+        let p90 = |row: &Row| {
+            let json = as_json(row, 0.01);
+            (
+                json["sides"]["p90"]["ratio"].as_f64(),
+                json["blocks"][0]["p90"].as_f64(),
+                json["blocks"][0]["mean"].as_f64(),
+            )
+        };
+        for (runs, known) in [(1, None), (2, Some(0.1))] {
+            if let Ok(decision) = &mut row.result {
+                let change = Change { ratio: 0.1, ..decision.change };
+                decision.sides = vec![Side { name: "p90", change, suspicious: false, evidence: 0.0 }];
+                let slots = (0..8).flat_map(|block| vec![Sample { block, ..Sample::default() }; runs]);
+                decision.samples[1] = slots.collect();
+            }
+            assert_eq!(p90(&row), (known, known, Some(0.1)), "{runs}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_runs_are_named_beside_their_times() {
+        let mut row = row(Call::As(Difference::Slower), 500.0);
+        if let Ok(decision) = &mut row.result {
+            decision.basis = Basis::ShortestCpu;
+        }
+        let said = sentence(&row, 0.01);
+        assert!(
+            said.ends_with("2.20 ms against 2.00 ms, 8 blocks, 1.5 s, CPU time of the shortest run of a block judged"),
+            "{said}"
+        );
+        if let Ok(decision) = &mut row.result {
+            decision.seconds = [2e-3, 1.9e-3];
+        }
+        let notes = notes(&row, row.result.as_ref().unwrap());
+        assert!(notes[0].contains("medians over all blocks"), "{notes:?}");
     }
 
     #[test]

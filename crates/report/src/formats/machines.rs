@@ -15,6 +15,10 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportErr
     let Some(machines) = &report.machines else { return Ok(()) };
     let Options { width, color, .. } = report.options;
     writeln!(out, "\n{}", paint("across machines", Tone::Strong, color))?;
+    if let Some(why) = &machines.unavailable {
+        writeln!(out, "{}", wrap(why, width, 2))?;
+        return Ok(());
+    }
     let columns = columns(report, machines);
     let hidden = grid::show(columns, &report.options, out)?;
     let mut notes = notes(machines);
@@ -26,6 +30,11 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportErr
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Some(machines) = &report.machines else { return Ok(()) };
     writeln!(out, "## Across machines\n")?;
+    if let Some(why) = &machines.unavailable {
+        let (first, rest) = why.split_at(1);
+        writeln!(out, "{}{rest}.\n", first.to_uppercase())?;
+        return Ok(());
+    }
     grid::markdown(&columns(report, machines), out)?;
     writeln!(out, "\n{}.\n", notes(machines).join(". "))?;
     Ok(())

@@ -80,6 +80,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     for (index, record) in records.iter().enumerate() {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
+        warnings.extend(missing_cases(record).map(|warning| format!("{place}{warning}")));
         if record.measurements.is_empty() && record.comparisons.is_empty() && record.spans.is_empty() {
             warnings.push(format!("{place}the record has no measurements"));
         }
@@ -92,6 +93,19 @@ fn warnings(records: &[Record]) -> Vec<String> {
         );
     }
     warnings
+}
+
+/// Most missing cases that a warning names.
+const NAMED: usize = 4;
+
+/// Warning for a record that was merged from a part of a sweep.
+fn missing_cases(record: &Record) -> Option<String> {
+    let missing = record.run.shard.as_ref().map(|shard| &shard.missing).filter(|missing| !missing.is_empty())?;
+    let named: Vec<String> = missing.iter().take(NAMED).map(|case| crate::units::clean(case)).collect();
+    let more = missing.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let count = if missing.len() == 1 { "1 case".into() } else { format!("{} cases", missing.len()) };
+    Some(format!("the record is a part of a sweep and lacks {count} of the plan: {}{more}", named.join(", ")))
 }
 
 fn limits(records: &[Record]) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! Several machines side by side: the same cases, each time next to the share of that machine's own ceilings.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use super::{Report, Row, Section};
@@ -14,6 +16,9 @@ pub struct Machines {
     pub rows: Vec<MachineRow>,
     /// Number of rows that only one machine has.
     pub alone: usize,
+    /// Why there are no rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<String>,
 }
 
 /// A machine that measured some of the records.
@@ -94,6 +99,33 @@ impl Machines {
             members.sort_by_key(|member| member.machine);
             rows.extend(members);
         }
-        Ok(Self { machines, rows, alone })
+        let unavailable = rows.is_empty().then(|| nothing_common(report));
+        Ok(Self { machines, rows, alone, unavailable })
     }
+}
+
+/// Why no two machines share a row: the first part of its identity in which the rows of all machines differ.
+fn nothing_common(report: &Report) -> String {
+    let rows = || report.workloads.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
+    if rows().next().is_none() {
+        return "the records have no measurements".into();
+    }
+    let common = |parts: usize| {
+        let mut machines: BTreeMap<Vec<&str>, BTreeSet<&str>> = BTreeMap::new();
+        for (section, row) in rows() {
+            let identity = [&section.workload, &row.case, &row.implementation, &row.device];
+            let identity = identity.iter().take(parts).map(|part| part.as_str()).collect();
+            machines.entry(identity).or_default().insert(&report.runs[row.run].machine);
+        }
+        machines.values().any(|machines| machines.len() > 1)
+    };
+    let differ = [
+        (1, "they measured different workloads"),
+        (2, "they measured different cases; measure the same axes, sizes and arrays on both"),
+        (3, "they measured different implementations of the same cases"),
+        (4, "they measured the same implementations on different devices"),
+    ];
+    let why = differ.into_iter().find(|(parts, _)| !common(*parts));
+    let why = why.map_or("one measured with warm caches and the other with cold ones", |(_, why)| why);
+    format!("no two machines have a row in common: {why}")
 }

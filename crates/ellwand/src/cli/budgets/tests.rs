@@ -185,6 +185,32 @@ fn a_rate_and_a_speedup_are_short_of_their_budgets_only_beyond_the_noise() {
 }
 
 #[test]
+fn a_speedup_is_of_one_clock() {
+    let slots = |wall_ns: u64, cpu_ns: u64, waits: u64| -> Vec<Sample> {
+        let slot = |block| Sample {
+            block,
+            iterations: 1,
+            wall_ns,
+            cpu_ns: Some(cpu_ns),
+            others_ns: Some(0),
+            switches: Some(1),
+            waits: Some(waits),
+            ..Sample::default()
+        };
+        (0..6).flat_map(|block| [slot(block); 4]).collect()
+    };
+    // Another program takes half of the processor from both: 4 ms and 2 ms of CPU time. The second waits, so that its
+    // elapsed time is reported.
+    let (base, own) = (slots(8_000_000, 4_000_000, 0), slots(4_000_000, 2_000_000, 1));
+    let speedup = "[[budget]]\nworkload = \"layer-norm\"\nspeedup = \"1.9x\"\n";
+    let said = over(speedup, Ok(&own), &[], Some(("simple", Ok(&base)))).remove(0);
+    assert!(said.0 == State::Kept && said.1.contains("speed-up 2.00x"), "{}", said.1);
+    assert!(said.1.contains("over simple, elapsed time of both)"), "{}", said.1);
+    let same = over(speedup, Ok(&own), &[], Some(("simple", Ok(&slots(8_000_000, 4_000_000, 1))))).remove(0);
+    assert!(same.1.contains("over simple)"), "{}", same.1);
+}
+
+#[test]
 fn a_reading_has_bounds_and_one_that_is_missing_is_no_kept_budget() {
     let readings = [
         Reading::measured("compression", "compression", "x", Better::Higher, 6.4, ""),

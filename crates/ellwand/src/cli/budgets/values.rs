@@ -143,14 +143,17 @@ pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Opti
             return Some(open(what, limit, unit, side, &why));
         }
     };
-    let (own_basis, base_basis) =
-        (Basis::of(samples, subject.parallelism).of_slots(), Basis::of(base_samples, baseline.parallelism).of_slots());
+    let bases = [(samples, subject.parallelism), (base_samples, baseline.parallelism)];
+    let [own_basis, base_basis] = bases.map(|(samples, parallelism)| Basis::of(samples, parallelism).of_slots());
+    // CPU time of one row and elapsed time of the other have no common clock: elapsed time is what both have.
+    let two_clocks = own_basis.is_cpu() != base_basis.is_cpu();
+    let [own_basis, base_basis] = if two_clocks { [Basis::Fastest; 2] } else { [own_basis, base_basis] };
     let (own, base) = (processes(samples, own_basis), processes(base_samples, base_basis));
     if [&own, &base].into_iter().any(|times| below_resolution(subject, times).is_some()) {
         return Some(open(what, limit, unit, side, "a time is below timer resolution"));
     }
     let ln = own.iter().filter_map(|(block, seconds)| Some((base.get(block)? / seconds).ln())).collect();
-    let about = format!("over {}", baseline.name);
+    let about = format!("over {}{}", baseline.name, if two_clocks { ", elapsed time of both" } else { "" });
     let value = typical(base_samples, base_basis) / typical(samples, own_basis);
     Some(Held { what, unit, side, limit, value, ln, of: "", about: &about }.judge())
 }

@@ -1,7 +1,7 @@
 //! `sweep merge`: checks the results of a plan and joins those of one machine to a record, as if one command had been resumed
 //! again and again. Results of different machines never share a record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -135,7 +135,12 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     records.iter().for_each(|record| hash.text(&record.run.id));
     [&planned.hash, machine].into_iter().for_each(|text| hash.text(text));
     let id = format!("{}-{:08x}", output::stamp(first.run.started_unix_ms), hash.finish() as u32);
-    let mut record = Writer::create(&path, &Run { id, ..first.run.clone() })?;
+    let mut run = Run { id, ..first.run.clone() };
+    let measured: BTreeSet<u32> = records.iter().map(number).collect();
+    let lost = (0..).zip(&planned.plan.shards).filter(|(number, _)| !measured.contains(number));
+    let lost = lost.flat_map(|(_, cases)| cases.iter().cloned());
+    run.shard.iter_mut().for_each(|shard| shard.missing.extend(lost.clone()));
+    let mut record = Writer::create(&path, &run)?;
     for (index, shard) in records.iter().enumerate() {
         if index > 0 {
             record.resumed(&shard.run)?;

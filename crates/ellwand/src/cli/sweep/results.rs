@@ -7,7 +7,6 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use ellwand_bench::writer;
 use ellwand_core::record::{self, Record, Shard};
 use ellwand_core::{InputError, Run};
@@ -44,8 +43,8 @@ pub(super) fn classes(dir: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// The results of a class, each of which must belong to the plan with this hash. A file that was cut in its first line
-/// counts for the shard in its file name.
+/// The results of a class, each of which must belong to it and to the plan with this hash. A file that was cut in its
+/// first line counts for the shard in its file name.
 pub(super) fn of_class(dir: &Path, class: &str, hash: &str) -> Result<Class, Failure> {
     let mut found = Class::new();
     let mut paths = entries(&dir.join(class))?;
@@ -54,26 +53,35 @@ pub(super) fn of_class(dir: &Path, class: &str, hash: &str) -> Result<Class, Fai
         let named = path.file_stem().and_then(|name| name.to_str()?.parse().ok());
         let number = match (first_line(&path), named) {
             (Err(_), Some(number)) => number,
-            _ => shard_of(&path, hash)?.number,
+            _ => shard_of(&path, class, hash)?.number,
         };
         found.entry(number).or_default().push(path);
     }
     Ok(found)
 }
 
-/// The shard whose record is in a file.
-pub(super) fn shard_of(path: &Path, hash: &str) -> Result<Shard, Failure> {
+/// The shard whose record is in a file of a class.
+pub(super) fn shard_of(path: &Path, class: &str, hash: &str) -> Result<Shard, Failure> {
     let name = path.display();
     let expected = "results of this plan alone";
-    let run = first_line(path).with_context(|| format!("{name} cannot be read"))?;
+    let run = first_line(path).map_err(|error| {
+        let problem = format!("{name} cannot be read: {error:#}");
+        InputError::new("--results", problem, expected).help("restore it from a copy, or remove it")
+    })?;
     let shard =
         run.shard.ok_or_else(|| InputError::new("--results", format!("{name} is the record of no sweep"), expected))?;
-    if shard.plan == hash {
-        return Ok(shard);
+    if shard.plan != hash {
+        let problem = format!("{name} was measured for the plan {}, and PLAN is {hash}", shard.plan);
+        let help =
+            "the plan was changed after it was submitted: restore it, or choose another --results for the new one";
+        return Err(InputError::new("--results", problem, expected).help(help).into());
     }
-    let problem = format!("{name} was measured for the plan {}, and PLAN is {hash}", shard.plan);
-    let help = "the plan was changed after it was submitted: restore it, or choose another --results for the new one";
-    Err(InputError::new("--results", problem, expected).help(help).into())
+    if shard.class != class {
+        let problem = format!("{name} was measured for the class {}", shard.class);
+        let error = InputError::new("--results", problem, format!("results of the class {class} alone"));
+        return Err(error.help("remove the copy, or move the file to the directory of its class").into());
+    }
+    Ok(shard)
 }
 
 /// Reads the result of a shard with these cases.

@@ -31,7 +31,7 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     let dir = args.place.results();
     let there = results::path(&dir, &args.class, number);
     if there.exists() {
-        results::shard_of(&there, &planned.hash)?;
+        results::shard_of(&there, &args.class, &planned.hash)?;
     }
     if there.exists() && results::whole(&there, &planned.plan.shards[number as usize]).is_ok() {
         let finished = format!("shard {number} has a result: {}", there.display());
@@ -118,7 +118,8 @@ pub(super) fn measured(
     let host = host();
     let partial = home.join(format!(".{number:04}.{host}-{}.partial", std::process::id()));
     let rows = measure::rows(&cells);
-    let shard = Shard { plan: planned.hash.clone(), number, class: class.into(), host, task: task(), rows };
+    let (plan, missing) = (planned.hash.clone(), Vec::new());
+    let shard = Shard { plan, number, class: class.into(), host, task: task(), rows, missing };
     let run = Run { shard: Some(shard), ..measure::run_line(&registry, how, &cells, here, started, line) };
     let mut record = Recording::open(&partial, &run, false, false)?;
     let interrupted = measure::measure(&registry, &run, how, None, cells, given.as_ref(), &mut record);
