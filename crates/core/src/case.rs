@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-/// The value of one axis.
-#[derive(Debug, Clone, PartialEq)]
+use serde::{Deserialize, Serialize};
+
+/// The value of one axis; in JSON a boolean, a number with or without a fraction, or a string.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Value {
     /// An integer, such as a batch size or a number of levels.
     Int(i64),

@@ -191,43 +191,7 @@ pub struct Param {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// Value on the axis.
-    pub value: ParamValue,
-}
-
-/// A value in its JSON form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ParamValue {
-    /// A switch, as a JSON boolean.
-    Flag(bool),
-    /// A count or size, as a JSON number without a fraction.
-    Int(i64),
-    /// A real number.
-    Float(f64),
-    /// One of the words of an axis, as a JSON string.
-    Text(String),
-}
-
-impl From<&Value> for ParamValue {
-    fn from(value: &Value) -> Self {
-        match value {
-            Value::Int(v) => ParamValue::Int(*v),
-            Value::Float(v) => ParamValue::Float(*v),
-            Value::Text(v) => ParamValue::Text(v.clone()),
-            Value::Flag(v) => ParamValue::Flag(*v),
-        }
-    }
-}
-
-impl From<&ParamValue> for Value {
-    fn from(value: &ParamValue) -> Self {
-        match value {
-            ParamValue::Int(v) => Value::Int(*v),
-            ParamValue::Float(v) => Value::Float(*v),
-            ParamValue::Text(v) => Value::Text(v.clone()),
-            ParamValue::Flag(v) => Value::Flag(*v),
-        }
-    }
+    pub value: Value,
 }
 
 impl CaseRecord {
@@ -236,7 +200,7 @@ impl CaseRecord {
         let param = |(axis, value): &(String, Value)| Param {
             axis: axis.clone(),
             unit: unit(axis).to_string(),
-            value: value.into(),
+            value: value.clone(),
         };
         Self {
             id: case.id(),
@@ -252,7 +216,7 @@ impl CaseRecord {
     pub fn with_neutral(mut self, axes: &[Axis]) -> Self {
         let absent = axes.iter().filter(|axis| self.params.iter().all(|param| param.axis != axis.name));
         let value = |axis: &Axis| {
-            let value = axis.neutral.as_ref()?.into();
+            let value = axis.neutral.clone()?;
             Some(Param { axis: axis.name.to_string(), unit: axis.unit.to_string(), value })
         };
         self.neutral = absent.filter_map(value).collect();
@@ -261,7 +225,7 @@ impl CaseRecord {
 
     /// The value on `axis`, if the case has it.
     pub fn value(&self, axis: &str) -> Option<Value> {
-        self.params.iter().find(|param| param.axis == axis).map(|param| (&param.value).into())
+        self.params.iter().find(|param| param.axis == axis).map(|param| param.value.clone())
     }
 }
 

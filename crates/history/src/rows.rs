@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ellwand_core::Measurement;
 use ellwand_core::case::Fnv;
 use ellwand_core::record::Record;
 use ellwand_core::stats::{mean_interval, median, median_interval};
-use ellwand_core::{Measurement, Value};
 use serde::Serialize;
 
 /// A run, from the first line of its record.
@@ -137,7 +137,7 @@ fn cell(measurement: &Measurement) -> CellRow {
         series: Series {
             workload: case.workload.clone(),
             case: case.id.clone(),
-            params: params.map(|param| (param.axis.clone(), Value::from(&param.value).to_string())).collect(),
+            params: params.map(|param| (param.axis.clone(), param.value.to_string())).collect(),
             implementation: measurement.implementation.clone(),
             device: measurement.device.clone(),
             caches: measurement.caches.word().to_string(),

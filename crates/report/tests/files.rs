@@ -243,7 +243,7 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
         .map(|mut m| {
             m.case.id = m.case.id.replace("q=4", "q=8");
             for param in m.case.params.iter_mut().filter(|param| param.axis == "q") {
-                param.value = ellwand_core::record::ParamValue::Int(8);
+                param.value = ellwand_core::Value::Int(8);
             }
             for reading in &mut m.readings {
                 match reading.id.as_str() {

@@ -248,7 +248,7 @@ fn names_from_elsewhere_cannot_break_a_terminal_or_a_table() {
     spans.case.params.push(ellwand_core::record::Param {
         axis: "x".into(),
         unit: String::new(),
-        value: (&Value::from("y")).into(),
+        value: Value::from("y"),
     });
     for name in ["table", "markdown"] {
         let text = text(&[record(&[spans.clone()])], name, None);

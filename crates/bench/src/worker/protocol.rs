@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{Allowed, Outcome, ParamValue, Sample, SlotState};
+use ellwand_core::record::{Allowed, Outcome, Sample, SlotState};
 use ellwand_core::verdict::Verdict;
 use ellwand_core::work::Work;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ pub struct Asked {
     /// Name of the workload.
     pub workload: String,
     /// Values by axis name.
-    pub params: Vec<(String, ParamValue)>,
+    pub params: Vec<(String, Value)>,
     /// Digest of the arrays given by the user.
     pub input: Option<String>,
     /// Name of the implementation.
@@ -145,7 +145,7 @@ impl Asked {
     pub fn new(case: &Case, implementation: &str) -> Self {
         Self {
             workload: case.workload.clone(),
-            params: case.params.iter().map(|(axis, value)| (axis.clone(), value.into())).collect(),
+            params: case.params.clone(),
             input: case.input.clone(),
             implementation: implementation.to_string(),
         }
@@ -153,8 +153,7 @@ impl Asked {
 
     /// Rebuilds the case.
     pub fn case(&self) -> Case {
-        let params = self.params.iter().map(|(axis, value)| (axis.clone(), Value::from(value))).collect();
-        Case { input: self.input.clone(), ..Case::new(&self.workload, params) }
+        Case { input: self.input.clone(), ..Case::new(&self.workload, self.params.clone()) }
     }
 }
 

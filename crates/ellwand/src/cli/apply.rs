@@ -10,7 +10,6 @@ use ellwand_core::device::Device;
 use ellwand_core::error::{InputError, PrepareError};
 use ellwand_core::implementation::Implementation;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::ParamValue;
 use ellwand_core::tensor::{Tensor, Tensors};
 use ellwand_core::workload::{Fit, Workload};
 use ellwand_core::{Axis, Case, Registry, Value};
@@ -300,7 +299,7 @@ fn about(
         (name.to_string(), about)
     };
     let arrays: Map<String, Json> = outputs.iter().map(array).collect();
-    let param = |(axis, value): &(String, Value)| (axis.clone(), json!(ParamValue::from(value)));
+    let param = |(axis, value): &(String, Value)| (axis.clone(), json!(value));
     let params: Map<String, Json> = case.params.iter().map(param).collect();
     json!({
         "ellwand": env!("CARGO_PKG_VERSION"),

@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ellwand_core::record::{
-    CaseRecord, Environment, Param, ParamValue, Record, Revision, Run, Settings, line, parse, seal,
-};
+use ellwand_core::record::{CaseRecord, Environment, Param, Record, Revision, Run, Settings, line, parse, seal};
 use ellwand_core::{Caches, Measurement, Outcome, Parallelism, Sample, Work};
 
 /// Start of the first run, in milliseconds since 1970.
@@ -99,7 +97,7 @@ fn measurement(workload: &str, n: i64, implementation: &str, seconds: &[f64]) ->
         case: CaseRecord {
             id: format!("{workload}/n={n}"),
             workload: workload.into(),
-            params: vec![Param { axis: "n".into(), unit: String::new(), value: ParamValue::Int(n) }],
+            params: vec![Param { axis: "n".into(), unit: String::new(), value: ellwand_core::Value::Int(n) }],
             neutral: Vec::new(),
             input: None,
         },

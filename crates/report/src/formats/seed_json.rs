@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use ellwand_core::record::ParamValue;
 use ellwand_core::view::JsonForm;
-use ellwand_core::{Compared, Reading, View};
+use ellwand_core::{Compared, Reading, Value, View};
 use serde::Serialize;
 
 use super::readings::METER_BYTES;
@@ -28,7 +27,7 @@ pub(super) struct SeedRow<'a> {
     pub(super) run: Option<usize>,
     /// Values of axes: under the keys of the form, and any other axis that varies under its own name.
     #[serde(flatten)]
-    pub(super) axes: BTreeMap<String, Option<ParamValue>>,
+    pub(super) axes: BTreeMap<String, Option<Value>>,
     /// Median, in milliseconds.
     pub(super) time_ms: f64,
     /// Inputs, outputs and working memory, or growth of the process's peak memory during the run, in 10^6 bytes.
@@ -109,10 +108,10 @@ fn memory(section: &Section, row: &Row) -> Option<f64> {
 }
 
 /// The axes of a row: those of the form as whole numbers, and every other axis that varies, or without a form every axis.
-fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<String, Option<ParamValue>> {
+fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<String, Option<Value>> {
     let known = form.map_or(&[][..], |form| form.axes.as_slice());
-    let whole = |axis: &str| row.number(axis).map(|value| ParamValue::Int(value as i64));
-    let mut axes: BTreeMap<String, Option<ParamValue>> =
+    let whole = |axis: &str| row.number(axis).map(|value| Value::Int(value as i64));
+    let mut axes: BTreeMap<String, Option<Value>> =
         known.iter().map(|(key, axis)| (key.clone(), whole(axis))).collect();
     let varies = |axis: &str| form.is_none() || section.swept.iter().any(|swept| swept.name == axis);
     for param in row.params.iter().filter(|param| varies(&param.axis)) {

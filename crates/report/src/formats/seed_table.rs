@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use ellwand_core::record::ParamValue;
-
 use super::seed_json::{SeedRow, rows};
 use crate::grid::{self, Column, Tone, paint, wrap};
 use crate::units::UNAVAILABLE;
@@ -53,10 +51,7 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     }
     for key in rows[0].axes.keys() {
         let cells = text(&|row| match row.axes.get(key) {
-            Some(Some(ParamValue::Flag(on))) => (if *on { "on" } else { "off" }).to_string(),
-            Some(Some(ParamValue::Int(value))) => value.to_string(),
-            Some(Some(ParamValue::Float(value))) => value.to_string(),
-            Some(Some(ParamValue::Text(word))) => crate::units::clean(word),
+            Some(Some(value)) => crate::model::text(value),
             _ => UNAVAILABLE.to_string(),
         });
         if cells.iter().any(|cell| cell != UNAVAILABLE) {

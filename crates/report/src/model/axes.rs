@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ellwand_core::Value;
-use ellwand_core::record::{CaseRecord, Param, ParamValue};
+use ellwand_core::record::{CaseRecord, Param};
 use serde::Serialize;
 
 use super::distinct;
@@ -22,16 +22,16 @@ pub struct AxisInfo {
 }
 
 /// A parameter value as text.
-pub(crate) fn text(value: &ParamValue) -> String {
-    crate::units::clean(&Value::from(value).to_string())
+pub(crate) fn text(value: &Value) -> String {
+    crate::units::clean(&value.to_string())
 }
 
 /// A parameter value as a number.
-pub(crate) fn number(value: &ParamValue) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
-        ParamValue::Int(value) => Some(*value as f64),
-        ParamValue::Float(value) => Some(*value),
-        ParamValue::Flag(_) | ParamValue::Text(_) => None,
+        Value::Int(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        Value::Flag(_) | Value::Text(_) => None,
     }
 }
 

@@ -24,6 +24,7 @@ mod stats;
 mod trust;
 
 pub use axes::AxisInfo;
+pub(crate) use axes::text;
 pub use best::Best;
 pub use comparison::{Beside, ComparisonInfo};
 pub use growth::{AlongAxis, Growth};

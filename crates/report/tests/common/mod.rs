@@ -240,7 +240,7 @@ pub fn small_record() -> Record {
     let mut all = lattice("lattice-encode", 1.0);
     all.retain(|m| {
         [1, 100, 10_000].contains(&m.case.params.iter().find(|p| p.axis == "batch").map_or(0, |p| match p.value {
-            ellwand_core::record::ParamValue::Int(v) => v,
+            ellwand_core::Value::Int(v) => v,
             _ => 0,
         }))
     });
