@@ -244,20 +244,34 @@ impl Sweep {
         // What kept spans give up comes first, since it makes room.
         let order = |negative: bool| Part::BY_PRIORITY.into_iter().map(move |part| (part, negative));
         for (part, negative) in order(true).chain(order(false)) {
-            let own =
-                |lane: &[Piece]| -> f64 { lane.iter().filter(|piece| piece.part == part).map(|piece| piece.ns).sum() };
-            let most = lanes.iter().map(|lane| (own(lane), lane)).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
-            let Some((ns, lane)) = most.filter(|(ns, _)| *ns != 0.0 && (*ns < 0.0) == negative) else { continue };
+            let sum = |lane: &[Piece], of: fn(f64) -> f64| -> f64 {
+                lane.iter().filter(|piece| piece.part == part).map(|piece| of(piece.ns)).sum()
+            };
+            // Of lanes whose pieces cancel out, the one in which most moves from kept spans to those inside.
+            let size = |lane: &[Piece]| (sum(lane, |ns| ns).abs(), sum(lane, f64::abs));
+            let larger = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
+            let most = lanes.iter().map(|lane| (sum(lane, |ns| ns), lane)).max_by(|a, b| larger(size(a.1), size(b.1)));
+            let Some((ns, lane)) = most.filter(|(ns, _)| (*ns < 0.0) == negative) else { continue };
             // Negative: that much of the self time of kept spans belongs to aggregated ones inside them.
             let wanted = ticks_of(&trace.clock, ns.abs());
             let (from, to) = if ns > 0.0 { (Part::Unexplained, part) } else { (part, Part::Unexplained) };
             let given = wanted.min(self.parts[from as usize]);
             self.parts[from as usize] -= given;
             self.parts[to as usize] += given;
-            for piece in lane.iter().filter(|piece| piece.part == part) {
-                let ticks = (given as f64 * (piece.ns / ns).clamp(0.0, 1.0)) as u64;
+            let mine = || lane.iter().filter(|piece| piece.part == part);
+            let mut taken = 0;
+            for piece in mine().filter(|piece| piece.ns < 0.0) {
                 if let Some(exposed) = self.exposed.get_mut(piece.site as usize) {
-                    *exposed = if ns > 0.0 { *exposed + ticks } else { exposed.saturating_sub(ticks) };
+                    let ticks = ticks_of(&trace.clock, -piece.ns).min(*exposed);
+                    *exposed -= ticks;
+                    taken = ticks.saturating_add(taken);
+                }
+            }
+            let rest = if ns > 0.0 { given.saturating_add(taken) } else { taken.saturating_sub(given) } as f64;
+            let all = sum(lane, |ns| ns.max(0.0));
+            for piece in mine().filter(|piece| piece.ns > 0.0) {
+                if let Some(exposed) = self.exposed.get_mut(piece.site as usize) {
+                    *exposed = exposed.saturating_add((rest * (piece.ns / all)) as u64);
                 }
             }
         }

@@ -219,6 +219,38 @@ fn exposed_time_is_what_the_elapsed_time_was_spent_on() {
 }
 
 #[test]
+fn exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside() {
+    // Kept: a copy of 100 ns, of which aggregated spans take 40 ns; 30 ns are copies and 10 ns computing.
+    let total =
+        |parent, site, count, total_ns, self_ns| Total { parent, site, count, total_ns, self_ns, ..Total::default() };
+    let totals = vec![total(NONE, 1, 0, 0.0, -40.0), total(0, 2, 3, 30.0, 30.0), total(0, 3, 1, 10.0, 10.0)];
+    let main = TraceLane { totals, ..lane("main", vec![span(1, NONE, 100, 200)]) };
+    let sites = vec![site("all", Kind::HostToDevice), site("part", Kind::HostToDevice), site("pack", Kind::Cpu)];
+    let trace = Trace { end: 1000, sites, lanes: vec![main], ..Trace::in_nanoseconds() };
+    let exposed = |trace: &Trace| {
+        let of = trace.bottlenecks(9).into_iter().filter(|one| one.by == By::Exposed);
+        of.map(|one| (one.operation, one.ns)).collect::<Vec<_>>()
+    };
+    let named = |all: [(&str, f64); 3]| all.map(|(name, ns)| (name.to_string(), ns));
+    assert_eq!(exposed(&trace), named([("all", 60.0), ("part", 30.0), ("pack", 10.0)]));
+    assert_eq!(
+        parts(&trace.breakdown()),
+        [(Part::Cpu, 10), (Part::Transfer, 90), (Part::Unexplained, 900)],
+        "exposed times add up to the parts"
+    );
+    // All aggregated spans are copies, so that the part stays as it is.
+    let mut copies = trace;
+    copies.sites[2].kind = Kind::HostToDevice;
+    assert_eq!(exposed(&copies), named([("all", 60.0), ("part", 30.0), ("pack", 10.0)]));
+    // No time of the kept span is exposed: its thread computes on another lane. Nothing can move.
+    copies.lanes.push(lane("other", vec![span(3, NONE, 100, 200)]));
+    copies.sites[2].kind = Kind::Cpu;
+    copies.lanes[0].totals.pop();
+    copies.lanes[0].totals[0].self_ns = -30.0;
+    assert_eq!(exposed(&copies), [("pack".to_string(), 100.0)]);
+}
+
+#[test]
 fn tables_line_up() {
     let mut trace = step();
     trace.sites[3].name = "a very long name \u{202e}of a \u{1b}[31mkernel that goes on and on and on".into();
