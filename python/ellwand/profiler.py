@@ -195,17 +195,18 @@ class GPUProfiler(Recorder):
         return list(self.get_summary().values())[:top_n]
 
     def print_summary(self) -> None:
-        """Prints a line an operation."""
+        """Prints a line an operation, with its share of the time in spans; a nested span is part of the one around it."""
         profile = self.snapshot()
         rows = profile.summary()
-        total = sum(row["total_ns"] for row in rows)
+        # Self times add up to the outermost spans; totals count nested spans once more.
+        whole = sum(row["self_ns"] for row in rows)
         print(
             f"{'operation':<28} {'calls':>7} {'total ms':>11} {'mean ms':>10} {'p50 ms':>10} {'p99 ms':>10} "
             f"{'max ms':>10} {'share':>7}"
         )
         for row in rows:
             ms = [row[name] * 1e-6 for name in ("mean_ns", "p50_ns", "p99_ns", "max_ns")]
-            share = row["total_ns"] / total if total else 0.0
+            share = row["total_ns"] / whole if whole else 0.0
             print(
                 f"{row['operation']:<28.28} {row['calls']:>7} {row['total_ns'] * 1e-6:>11.3f} "
                 + " ".join(f"{value:>10.4f}" for value in ms)
