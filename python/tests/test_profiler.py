@@ -133,6 +133,16 @@ def test_prints(capsys):
     assert "op" in printed and "[1] op:" in printed and "share" in printed
 
 
+def test_shares_count_nested_spans_once(capsys):
+    profiler = GPUProfiler()
+    with profiler.profile("outer"), profiler.profile("middle"), profiler.profile("inner"):
+        pass
+    profiler.print_summary()
+    lines = capsys.readouterr().out.splitlines()
+    shares = {line.split()[0]: float(line.split()[-1].rstrip("%")) for line in lines[1:]}
+    assert shares["outer"] == 100 and shares["inner"] <= shares["middle"] <= 100
+
+
 def test_the_file_is_a_profile_of_the_project(tmp_path):
     profiler = GPUProfiler()
     with profiler.profile("outer"):

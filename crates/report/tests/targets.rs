@@ -126,6 +126,33 @@ fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
 }
 
 #[test]
+fn a_full_report_hides_no_column_of_targets() {
+    let mut record = record(vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        Target { workload: "lattice-decode".into(), ..target("rate of 1 M", Measure::Throughput, 1e6) },
+    ]);
+    let run = record.run.clone();
+    record.measurements.extend(common::lattice("lattice-decode", 0.6));
+    let record = common::through_text(&run, &record.measurements);
+    for width in [None, Some(60), Some(40)] {
+        let report =
+            Report::from_records(std::slice::from_ref(&record), &Options { width, full: true, ..Options::default() })
+                .unwrap();
+        let mut out = Vec::new();
+        (format("table").unwrap().write)(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let targets = &text[text.find("targets of scripts").unwrap()..];
+        let targets = &targets[..targets.find("\n\nfindings").unwrap()];
+        let words = targets.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!words.contains("hidden"), "{targets}");
+        for (part, times) in [("parallel", 2), ("batch 10000", 2), ("M vectors/s", 2), ("lattice-decode", 1)] {
+            assert!(words.matches(part).count() >= times, "{part} at {width:?} in {text}");
+        }
+        assert!(width.is_none_or(|width| targets.lines().all(|line| line.chars().count() <= width)), "{targets}");
+    }
+}
+
+#[test]
 fn what_is_too_wide_for_a_table_is_a_list() {
     let about = "rate at the largest batch at least 80 % of the peak";
     let record = record(vec![target(about, Measure::Hold, 0.8)]);

@@ -162,11 +162,13 @@ fn columns(lines: &[Line<'_>]) -> Vec<Column> {
 
 /// For a terminal.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let width = report.options.width;
+    let Options { width, full, .. } = report.options;
+    // A full report hides nothing: what is too wide for a table is a list.
+    let fit = |columns: &mut Vec<Column>| if full { Vec::new() } else { grid::fit(columns, width) };
     for (title, lines) in tables(report) {
         let mut all = columns(&lines);
-        let hidden = grid::fit(&mut all, width);
-        if !hidden.iter().any(|head| head == WORKLOAD) {
+        let hidden = fit(&mut all);
+        if grid::fits(&all, width) && !hidden.iter().any(|head| head == WORKLOAD) {
             table(&title, &lines, (&all, &hidden), report, out)?;
             continue;
         }
@@ -175,7 +177,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             let mine: Vec<Line<'_>> = lines.iter().filter(|line| line.target.workload == name).copied().collect();
             let mut columns = columns(&mine);
             columns.retain(|column| column.head != WORKLOAD);
-            let hidden = grid::fit(&mut columns, width);
+            let hidden = fit(&mut columns);
             table(&format!("{title} · {}", clean(name)), &mine, (&columns, &hidden), report, out)?;
         }
     }
