@@ -278,7 +278,7 @@ impl Events {
             return;
         }
         let mut name = match std::mem::take(&mut event.name) {
-            Scalar::Text(name) => name,
+            Scalar(Some(Value::Text(name))) => name,
             other => other.key(),
         };
         if let Some(step) = name.strip_prefix("ProfilerStep#").map(str::to_string) {

@@ -12,109 +12,100 @@ use crate::read::shortened;
 const MOST_ARGS: usize = 32;
 const MOST_TEXT: usize = 200;
 
-/// A value that is used if it is a number or a text.
+/// A value that is used if it is a number or a text: none if it is missing, null, an array or an object.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) enum Scalar {
-    /// Missing, null, an array or an object.
-    #[default]
-    Other,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-}
+pub(crate) struct Scalar(pub(crate) Option<Value>);
 
 impl Scalar {
     /// As a number; texts that hold one count.
     pub(crate) fn number(&self) -> Option<f64> {
-        match self {
-            Self::Int(value) => Some(*value as f64),
-            Self::Float(value) => Some(*value),
-            Self::Text(text) => text.trim().parse().ok(),
-            Self::Other | Self::Bool(_) => None,
+        match self.0.as_ref()? {
+            Value::Text(text) => text.trim().parse().ok(),
+            value => number(value),
         }
         .filter(|value: &f64| value.is_finite())
     }
 
     /// Microseconds as nanoseconds.
     pub(crate) fn nanos(&self) -> Option<i64> {
-        match self {
-            Self::Int(value) => Some(value.saturating_mul(1000)),
-            other => {
-                let exact = other.text().and_then(|text| exact(text.trim()));
-                exact.or_else(|| other.number().map(|value| (value * 1e3).round() as i64))
+        match &self.0 {
+            Some(Value::Int(value)) => Some(value.saturating_mul(1000)),
+            _ => {
+                let exact = self.text().and_then(|text| exact(text.trim()));
+                exact.or_else(|| self.number().map(|value| (value * 1e3).round() as i64))
             }
         }
     }
 
     pub(crate) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
+        match &self.0 {
+            Some(Value::Text(text)) => Some(text),
             _ => None,
         }
     }
 
     /// As a key of a table: 7 and "7" are the same thread.
     pub(crate) fn key(&self) -> String {
-        match self {
-            Self::Other => String::new(),
-            Self::Bool(value) => value.to_string(),
-            Self::Int(value) => value.to_string(),
-            Self::Float(value) => value.to_string(),
-            Self::Text(text) => text.clone(),
-        }
-    }
-
-    pub(crate) fn value(self) -> Option<Value> {
-        match self {
-            Self::Other => None,
-            Self::Bool(value) => Some(Value::Bool(value)),
-            Self::Int(value) => Some(Value::Int(value)),
-            Self::Float(value) => Some(Value::Float(value)),
-            Self::Text(text) => Some(Value::Text(text)),
+        match &self.0 {
+            None => String::new(),
+            Some(Value::Bool(value)) => value.to_string(),
+            Some(Value::Int(value)) => value.to_string(),
+            Some(Value::Float(value)) => value.to_string(),
+            Some(Value::Text(text)) => text.clone(),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Scalar;
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("any value")
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
-                Ok(Scalar::Bool(value))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
-                Ok(Scalar::Int(value))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
-                Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
-                Ok(Scalar::Float(value))
-            }
-            fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
-                Ok(Scalar::Text(value.to_string()))
-            }
-            fn visit_string<E>(self, value: String) -> Result<Scalar, E> {
-                Ok(Scalar::Text(value))
-            }
-            fn visit_unit<E>(self) -> Result<Scalar, E> {
-                Ok(Scalar::Other)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Scalar, A::Error> {
-                while values.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Scalar::Other)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Scalar, A::Error> {
-                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Scalar::Other)
+        deserializer.deserialize_any(Any(None)).map(Self)
+    }
+}
+
+/// Takes any value. The members of an object go to the list, if there is one.
+struct Any<'a>(Option<&'a mut Vec<(String, Value)>>);
+
+impl<'de> Visitor<'de> for Any<'_> {
+    type Value = Option<Value>;
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Some(value.into()))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Some(value.into()))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Some(value.into()))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Some(value.into()))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(Some(Value::Text(value.to_string())))
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        while values.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let Some(args) = self.0 else {
+            while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(None);
+        };
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value::<serde_json::Value>()?;
+            if args.len() < MOST_ARGS
+                && let Some(value) = plain(value)
+            {
+                args.push((shortened(&name, MOST_TEXT), value));
             }
         }
-        deserializer.deserialize_any(Any)
+        Ok(None)
     }
 }
 
@@ -176,49 +167,10 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Args;
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("an object of arguments")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Args, A::Error> {
-                let mut args = Vec::new();
-                while let Some(name) = members.next_key::<String>()? {
-                    let value = members.next_value::<serde_json::Value>()?;
-                    if args.len() < MOST_ARGS
-                        && let Some(value) = plain(value)
-                    {
-                        args.push((shortened(&name, MOST_TEXT), value));
-                    }
-                }
-                Ok(Args(args))
-            }
-            // Some programs write a text, an array or null; none of them names its values.
-            fn visit_str<E>(self, _: &str) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_unit<E>(self) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Args, A::Error> {
-                while values.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Args::default())
-            }
-        }
-        deserializer.deserialize_any(Members)
+        let mut args = Vec::new();
+        // Some programs write a text, an array or null; none of them names its values.
+        deserializer.deserialize_any(Any(Some(&mut args)))?;
+        Ok(Self(args))
     }
 }
 

@@ -102,7 +102,7 @@ fn member<'de, A: MapAccess<'de>>(document: &mut Document, name: &str, members: 
         "format" => document.format = Some(members.next_value()?),
         "version" => {
             // Other formats have versions that are no numbers.
-            if let Scalar::Int(version) = members.next_value()? {
+            if let Scalar(Some(Value::Int(version))) = members.next_value()? {
                 let version = u64::try_from(version).unwrap_or(0);
                 document.version = Some(version).filter(|_| document.format.as_deref() == Some(FORMAT));
                 if document.version.is_some_and(|version| version > VERSION.into()) {
@@ -141,8 +141,7 @@ fn member<'de, A: MapAccess<'de>>(document: &mut Document, name: &str, members: 
                 Some("a record of `ellwand run` or a similar file of JSON lines (`ellwand report` reads records)");
         }
         _ => {
-            let value: Scalar = members.next_value()?;
-            if let Some(value) = value.value() {
+            if let Scalar(Some(value)) = members.next_value()? {
                 chrome.fact(name, value);
             }
         }
@@ -151,7 +150,7 @@ fn member<'de, A: MapAccess<'de>>(document: &mut Document, name: &str, members: 
 }
 
 fn text(value: Scalar) -> String {
-    match value.value() {
+    match value.0 {
         Some(Value::Text(text)) => text,
         _ => String::new(),
     }
