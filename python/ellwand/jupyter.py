@@ -13,7 +13,9 @@ def measure_cell(line: str, cell: str | None, namespace: dict[str, Any]) -> Any:
     from ._measure import EFFORTS, bench
 
     words = line.split()
-    effort = words[0] if cell is not None and words and words[0] in EFFORTS else "quick"
+    if cell is not None and (len(words) > 1 or any(word not in EFFORTS for word in words)):
+        raise EllwandError(f"%%ellwand: {line.strip()!r} is unknown; expected one of {', '.join(EFFORTS)}, or nothing")
+    effort = words[0] if cell is not None and words else "quick"
     source = line if cell is None else cell
     if not source.strip():
         raise EllwandError("%ellwand: there is nothing to measure; write an expression after it, or use %%ellwand")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -129,11 +130,13 @@ def profile_attention_components(
     iterations: int = 20,
     show: bool = False,
 ) -> AttentionProfile:
-    """Times each component of attention in milliseconds."""
+    """Times each component of attention in milliseconds: the median of ``iterations`` rounds over all components."""
     if min(seq_len, d_model, num_heads, batch) < 1 or d_model % num_heads:
         raise EllwandError(
             f"seq_len={seq_len}, d_model={d_model}, num_heads={num_heads}: expected numbers above 0, and heads that divide d_model"
         )
+    if iterations < 1:
+        raise EllwandError(f"iterations={iterations}: expected at least 1")
     import numpy as np
 
     name = _framework(framework)
@@ -157,9 +160,13 @@ def profile_attention_components(
     profile = AttentionProfile()
     profile.framework = name
     profile.intensity = _intensity(batch * seq_len, d_model, num_heads, seq_len)
-    for component, (function, arrays) in calls.items():
-        placed = tuple(place(array) for array in arrays)
-        profile[component] = 1e3 * benchmark_function(function, placed, warmup=3, iterations=iterations)
+    placed = {each: (function, tuple(place(array) for array in arrays)) for each, (function, arrays) in calls.items()}
+    # In turns, so that what disturbs a moment does not choose the bottleneck.
+    rounds = [
+        {each: benchmark_function(function, arrays, warmup=1, iterations=1) for each, (function, arrays) in placed.items()}
+        for _ in range(iterations)
+    ]
+    profile.update({each: 1e3 * statistics.median(times[each] for times in rounds) for each in placed})
     if show:
         print(profile)
     return profile
@@ -204,8 +211,9 @@ def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
     """The component that takes longest: a string with ``share``, ``bound`` and ``recommendation``."""
     times = {name: float(value) for name, value in profile_results.items() if isinstance(value, (int, float))}
     times = {name: value for name, value in times.items() if name.lower() != "total"}
-    if not times:
-        raise EllwandError("profile_results: it holds no times; expected a dictionary of times by component")
+    if not times or not all(math.isfinite(value) and value >= 0.0 for value in times.values()):
+        problem = "not all of its times are finite and at least 0" if times else "it holds no times"
+        raise EllwandError(f"profile_results: {problem}; expected a dictionary of times by component")
     name = max(times, key=lambda each: times[each])
     found = Bottleneck(name)
     found.time_ms = times[name]

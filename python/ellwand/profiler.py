@@ -179,7 +179,7 @@ class GPUProfiler(Recorder):
         """What was recorded so far: rows, the file, and the page."""
         for gpu in self._gpus.values():
             gpu.collect(self)
-        return self._snapshot(*_cost_ns())
+        return self._snapshot(_cost_ns)
 
     @property
     def entries(self) -> list[ProfileEntry]:
@@ -378,7 +378,7 @@ def _cost_ns() -> tuple[float, float]:
                 with probe.profile("empty"):
                     pass
             costs.append((time.perf_counter_ns() - start) / 128)
-        empty.append(probe._snapshot(0.0, 0.0).summary()[0]["p50_ns"])
+        empty.append(probe._snapshot(lambda: (0.0, 0.0)).summary()[0]["p50_ns"])
 
     thread = threading.Thread(target=measure, name="ellwand")
     thread.start()

@@ -9,7 +9,7 @@ import pytest
 from conftest import needs_compiler, needs_jax, needs_torch
 
 import ellwand
-from ellwand import benchmarks, lab
+from ellwand import benchmarks, jupyter, lab
 
 
 def test_a_function_is_called_as_often_as_asked():
@@ -28,6 +28,20 @@ def test_the_components_of_attention_print_as_a_table():
     assert f"{'Total':<20}" in text and "100.0%" in text and "Recommendation: " in text
     with pytest.raises(ellwand.EllwandError, match="heads that divide"):
         lab.profile_attention_components(64, 30, 4)
+    with pytest.raises(ellwand.EllwandError, match="iterations=0"):
+        lab.profile_attention_components(64, 32, 4, framework="numpy", iterations=0)
+
+
+def test_one_disturbed_round_does_not_choose_the_bottleneck(monkeypatch):
+    calls = iter(range(1, 100))
+
+    def timed(function, arrays, warmup, iterations):
+        # The softmax of the second of three rounds meets a long interruption.
+        return {8: 1.0}.get(next(calls), 0.001 if function is lab._components("numpy")[0]["softmax"] else 0.002)
+
+    monkeypatch.setattr(lab, "benchmark_function", timed)
+    profile = lab.profile_attention_components(64, 32, 4, framework="numpy", iterations=3)
+    assert lab.identify_bottleneck(profile) != "Softmax" and max(profile.values()) < 3
 
 
 def test_the_bottleneck_is_the_largest():
@@ -36,6 +50,8 @@ def test_the_bottleneck_is_the_largest():
     assert found.recommendation == "Use Flash Attention" and found.bound == "unknown"
     with pytest.raises(ellwand.EllwandError, match="holds no times"):
         lab.identify_bottleneck({})
+    with pytest.raises(ellwand.EllwandError, match="not all of its times are finite"):
+        lab.identify_bottleneck({"Softmax": float("nan"), "Score Computation": 1.0})
 
 
 def test_peak_memory_sees_a_temporary():
@@ -238,3 +254,5 @@ def test_a_cell_is_measured_with_the_names_of_the_notebook():
     shell.user_ns["numbers"] = list(range(50))
     found = shell.run_cell_magic("ellwand", "quick", "total = sum(numbers)")
     assert found.ok and "<table>" in found._repr_html_()
+    with pytest.raises(ellwand.EllwandError, match="expected one of quick, normal, thorough"):
+        jupyter.measure_cell("thorogh", "total = 1", shell.user_ns)

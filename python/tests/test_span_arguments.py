@@ -34,6 +34,32 @@ def test_a_profiler_that_is_off_makes_no_text_of_arguments():
     assert Loud.texts == 2 and spans[0]["bytes"] == 8 and spans[1]["args"]["device"] == "gpu"
 
 
+class Mute:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_argument_without_text_does_not_end_the_program():
+    profiler = GPUProfiler()
+    with profiler.profile("a", x=Mute()) as span:
+        span.add(y=Mute())
+    args = profiler.snapshot().spans()[0]["args"]
+    assert args["x"] == args["y"] == "<Mute without text>"
+
+
+def test_measuring_the_profiler_is_no_part_of_the_profile():
+    profiler = GPUProfiler()
+    with profiler.profile("a"):
+        pass
+
+    def costs():
+        with profiler.profile("late"):
+            pass
+        return 0.0, 0.0
+
+    assert [span["operation"] for span in profiler._snapshot(costs).spans()] == ["a"]
+
+
 def test_arrays_are_recorded_by_type_and_shape():
     profiler = GPUProfiler()
     with profiler.profile("a", x=np.ones((2, 3), np.float32), one=np.float32(1), count=np.int64(2)):

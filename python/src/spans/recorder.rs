@@ -250,10 +250,13 @@ impl Recorder {
         ProfiledFunction::new(function, slf.get().shared.clone(), site)
     }
 
-    /// What was recorded so far. `cost_ns` is what a span costs its caller.
-    fn _snapshot(&self, py: Python<'_>, cost_ns: f64, empty_ns: f64) -> Profile {
+    /// What was recorded so far. `costs` measures what a span costs its caller and what an empty one measures, in ns: once
+    /// the end of the profile is known, so that this is not part of its time.
+    fn _snapshot(&self, py: Python<'_>, costs: &Bound<'_, PyAny>) -> PyResult<Profile> {
         let shared = self.shared.clone();
-        py.detach(move || Profile::new(shared.snapshot(), cost_ns, empty_ns))
+        let trace = py.detach(move || shared.snapshot());
+        let (cost_ns, empty_ns) = costs.call0()?.extract()?;
+        Ok(py.detach(move || Profile::new(trace, cost_ns, empty_ns)))
     }
 
     /// The host's clock in ticks, for pairs of readings.

@@ -54,9 +54,14 @@ fn value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     } else if value.is_instance_of::<PyFloat>() {
         Value::Float(value.extract()?)
     } else {
-        let text = if let Some(array) = array(value) { array } else { value.str()?.to_string_lossy().into_owned() };
-        Value::from(text)
+        Value::from(array(value).unwrap_or_else(|| text(value)))
     })
+}
+
+/// The text of a value, or its type where that has none: an argument for the profiler never ends the program.
+fn text(value: &Bound<'_, PyAny>) -> String {
+    let kind = || value.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+    value.str().map_or_else(|_| format!("<{} without text>", kind()), |text| text.to_string_lossy().into_owned())
 }
 
 /// Type and shape of an array: its values would cost more than most spans, and those on a device a wait.
