@@ -138,8 +138,9 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     let mut run = Run { id, ..first.run.clone() };
     let measured: BTreeSet<u32> = records.iter().map(number).collect();
     let lost = (0..).zip(&planned.plan.shards).filter(|(number, _)| !measured.contains(number));
-    let lost = lost.flat_map(|(_, cases)| cases.iter().cloned());
-    run.shard.iter_mut().for_each(|shard| shard.missing.extend(lost.clone()));
+    if let Some(shard) = &mut run.shard {
+        shard.missing = lost.flat_map(|(_, cases)| cases.iter().cloned()).collect();
+    }
     let mut record = Writer::create(&path, &run)?;
     for (index, shard) in records.iter().enumerate() {
         if index > 0 {
