@@ -61,6 +61,19 @@ fn aggregated_spans_count_in_every_column() {
 }
 
 #[test]
+fn a_recording_of_the_last_spans_says_so() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let mut document = golden::document();
+    for (last, hidden) in [(4, false), (4_000, true)] {
+        document["environment"]["last spans of a thread"] = json!(last);
+        browser.open(&write_page(folder.path(), "ring.html", &document, None), "");
+        let losses = browser.text("document.getElementById('losses').textContent");
+        assert_eq!(!losses.contains(&format!("only the last {last} spans of each thread")), hidden, "{losses}");
+    }
+    clean(&browser);
+}
+
+#[test]
 fn a_call_that_the_range_cuts_counts_with_its_share() {
     // Half of the first `parse`.
     let Some((mut browser, _folder)) = opened("#range=141000-156000") else { return };

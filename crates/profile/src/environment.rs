@@ -6,7 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::detail::Value;
 use crate::fork::once;
-use crate::options::Options;
+use crate::options::{Mode, Options};
+
+/// The fact of a recording in ring mode: how many spans of each thread it keeps.
+pub(crate) const LAST_SPANS: &str = "last spans of a thread";
 
 /// Nanoseconds since 1970-01-01 UTC on the system clock, for the date of a recording only.
 pub(crate) fn unix_ns() -> u64 {
@@ -50,7 +53,9 @@ pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     let version = (!options.version.is_empty()).then(|| options.version.clone());
     let cores = std::thread::available_parallelism().ok();
     let here = std::process::id();
+    let last = if let Mode::Ring { spans } = options.mode { Some(Value::from(spans)) } else { None };
     let facts = [
+        (LAST_SPANS, last),
         ("program", Some(Value::from(program()))),
         ("version", version.map(Value::from)),
         ("cpu", cpu().map(Value::from)),

@@ -16,6 +16,8 @@ pub struct Summary {
     pub wall_ns: f64,
     /// CPU time of all spans that recorded it, in nanoseconds, without counting nested spans twice; `None` if no span did.
     pub cpu_ns: Option<f64>,
+    /// The number of spans kept of each thread, if earlier ones may be missing: [`Trace::last_spans`].
+    pub last_spans: Option<u64>,
     /// By path: each row after its parent, siblings by descending total time. By site: by descending self time.
     pub rows: Vec<Row>,
 }
@@ -129,7 +131,7 @@ impl Trace {
             (!self.is_own(site)).then_some((0, false))
         };
         let rows = self.tree(0, &select).into_iter().map(|(row, ..)| row).collect();
-        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), rows }
+        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), last_spans: self.last_spans(), rows }
     }
 
     /// True if a site is the recorder's.
@@ -169,7 +171,7 @@ impl Trace {
             let place = a.path.cmp(&b.path).then_with(|| a.file.cmp(&b.file)).then(a.line.cmp(&b.line));
             b.self_ns.total_cmp(&a.self_ns).then(place)
         });
-        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), rows }
+        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), last_spans: self.last_spans(), rows }
     }
 
     /// CPU time of the outermost spans that recorded it.

@@ -286,6 +286,9 @@ impl fmt::Display for Summary {
         if self.rows.iter().any(|row| row.aggregated > 0) {
             f.write_str("; ~: spans were aggregated, percentiles are estimates")?;
         }
+        if let Some(last) = self.last_spans {
+            write!(f, "; only the last spans of each thread ({last})")?;
+        }
         Ok(())
     }
 }

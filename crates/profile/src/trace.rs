@@ -5,6 +5,7 @@ use crate::clock::{Calibration, ClockKind};
 use crate::cost::Cost;
 use crate::counters::Counters;
 use crate::detail::{Detail, Total, Track, Value};
+use crate::environment::LAST_SPANS;
 use crate::inner;
 use crate::kind::{Kind, LaneKind};
 use crate::site::Site;
@@ -203,6 +204,15 @@ impl Trace {
     /// Number of lost spans: the buffer was full or their thread was ending.
     pub fn dropped(&self) -> u64 {
         self.lanes.iter().fold(self.lost, |sum, lane| sum.saturating_add(lane.dropped))
+    }
+
+    /// The number of spans that the recording kept of each thread, if it kept the last ones only
+    /// ([`Mode::Ring`](crate::Mode::Ring)) and a thread has that many: earlier ones may be missing.
+    pub fn last_spans(&self) -> Option<u64> {
+        let fact = self.environment.iter().find(|(name, _)| name == LAST_SPANS);
+        let Some((_, Value::Int(last))) = fact else { return None };
+        let last = u64::try_from(*last).ok()?;
+        self.lanes.iter().any(|lane| lane.kind == LaneKind::Thread && lane.spans.len() as u64 >= last).then_some(last)
     }
 
     /// Number of spans whose details were lost.

@@ -146,6 +146,15 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
     assert_eq!(numbers, [&Value::Int(4998), &Value::Int(4999)]);
     assert_eq!(lane.counters_of(&lane.spans[0]).unwrap().items, 3);
     assert_eq!((trace.open(), trace.dropped()), (1, 0));
+    // A reader of the file or the table learns that the beginning is missing.
+    assert_eq!(trace.last_spans(), Some(5));
+    assert!(trace.environment.contains(&("last spans of a thread".to_string(), Value::Int(5))));
+    assert!(trace.summary().to_string().ends_with("; only the last spans of each thread (5)"), "{}", trace.summary());
+    let short = Profiler::new(Options::new(Mode::Ring { spans: 50_000 }));
+    let entered_too = short.enter();
+    drop(span!("leaf"));
+    drop(entered_too);
+    assert_eq!(short.finish().last_spans(), None, "nothing is missing");
     drop((outer, entered));
     let trace = profiler.finish();
     let lane = &trace.lanes[0];

@@ -15,7 +15,9 @@ pub struct Gaps {
     pub details: u64,
     /// Outermost spans that sampling left out, with everything inside.
     pub sampled_out: u64,
-    /// Outermost spans that are kept; 0 where aggregation makes their number unknown.
+    /// Spans that the recording keeps of each thread, if earlier ones may be missing; otherwise 0.
+    pub last: u64,
+    /// Outermost spans that are kept; 0 where aggregation or a ring makes their number unknown.
     outermost: u64,
 }
 
@@ -23,7 +25,8 @@ impl Gaps {
     /// Those of a profile.
     pub fn of(trace: &Trace) -> Self {
         let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(overflowed(lane)));
-        let whole = trace.lanes.iter().all(|lane| lane.totals.is_empty());
+        let last = trace.last_spans();
+        let whole = last.is_none() && trace.lanes.iter().all(|lane| lane.totals.is_empty());
         let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
         let outermost = spans.filter(|span| whole && span.parent == NONE && !is_own(trace, span.site)).count() as u64;
         Self {
@@ -31,13 +34,14 @@ impl Gaps {
             lost: trace.dropped().saturating_sub(aggregated),
             details: trace.dropped_details(),
             sampled_out: trace.sampled_out,
+            last: last.unwrap_or(0),
             outermost,
         }
     }
 
     /// True if calls, times or quantities of the profile are too low.
     pub const fn are_real(&self) -> bool {
-        self.lost > 0 || self.details > 0 || self.sampled_out > 0
+        self.lost > 0 || self.details > 0 || self.sampled_out > 0 || self.last > 0
     }
 
     /// A sentence for each kind of gap.
@@ -66,6 +70,10 @@ impl Gaps {
             ["outermost span was", "outermost spans were"],
             &format!("left out by sampling{rate}: calls and times lack them"),
         );
+        if self.last > 0 {
+            let spans = counted(self.last, "span", "spans");
+            sentences.push(format!("only the last {spans} of each thread are kept: calls and times lack earlier ones"));
+        }
         sentences
     }
 }
@@ -139,6 +147,22 @@ mod tests {
             "90 outermost spans were left out by sampling (1 in 10 recorded): calls and times lack them"
         );
         assert_eq!(sampled(5), "90 outermost spans were left out by sampling: calls and times lack them");
+    }
+
+    #[test]
+    fn a_ring_says_that_earlier_spans_are_missing() {
+        let ring = |last: i64, sampled_out| {
+            let environment = vec![("last spans of a thread".to_string(), last.into())];
+            Gaps::of(&Trace { environment, sampled_out, ..recorded(10, 0, 0) })
+        };
+        assert_eq!((ring(11, 0).last, ring(11, 0).are_real(), ring(12, 0).are_real()), (11, true, false));
+        assert_eq!(
+            ring(11, 90).sentences(),
+            [
+                "90 outermost spans were left out by sampling: calls and times lack them",
+                "only the last 11 spans of each thread are kept: calls and times lack earlier ones"
+            ]
+        );
     }
 
     #[test]

@@ -13,6 +13,15 @@ export function lossesOf({ losses = {}, lanes, totals }) {
   return { aggregated, lost: all - aggregated };
 }
 
+// The number of spans kept of each thread, if only the last ones were kept and a thread has that many; otherwise 0.
+export function lastSpans({ environment, lanes, lane, n }) {
+  const last = environment?.["last spans of a thread"];
+  if (!(last > 0)) return 0;
+  const kept = lanes.map(() => 0);
+  for (let i = 0; i < n; i++) kept[lane[i]]++;
+  return lanes.some(({ kind }, i) => kind !== "stream" && kept[i] >= last) ? last : 0;
+}
+
 // The spans in which the recorder makes room are no operation of the program.
 export function isOwn({ kind, name }) {
   return kind === "instrumentation" && name === "(room for spans)";

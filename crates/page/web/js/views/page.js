@@ -3,7 +3,7 @@ import { button, h, replace } from "../base/dom.js";
 import { counted, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
 import { derive, on, state, touch, update } from "../base/state.js";
-import { lossesOf } from "../calc/losses.js";
+import { lastSpans, lossesOf } from "../calc/losses.js";
 import { rankOf, summarize } from "../calc/summary.js";
 import { steps } from "../calc/sweep.js";
 import { demo } from "../data/demo.js";
@@ -149,6 +149,8 @@ function banner() {
       [losses.details, "span lost its details", "spans lost their details"],
       [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling: calls and times lack them"],
     ].filter(([number]) => number > 0).map(([number, one, many, why = ""]) => counted(number, one, many) + why);
+    const last = lastSpans(state.profile);
+    if (last > 0) parts.push(`only the last ${counted(last, "span")} of each thread are kept: calls and times lack earlier ones`);
     lost.hidden = parts.length === 0;
     const some = missing.lost > 0 || losses.ending_threads > 0;
     lost.textContent = `${parts.join("; ")}.${some ? " Times of the parents of lost spans include them, counts do not." : ""}`;
