@@ -1,6 +1,6 @@
 //! What a profile lacks, in sentences, and how many calls it knows.
 
-use ellwand_profile::{Kind, NONE, Trace, TraceLane};
+use ellwand_profile::{Kind, LaneKind, NONE, Trace, TraceLane};
 
 use crate::read::counted;
 
@@ -27,8 +27,12 @@ impl Gaps {
         let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(overflowed(lane)));
         let last = trace.last_spans();
         let whole = last.is_none() && trace.lanes.iter().all(|lane| lane.totals.is_empty());
-        let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
-        let outermost = spans.filter(|span| whole && span.parent == NONE && !is_own(trace, span.site)).count() as u64;
+        // What devices did is never left out.
+        let threads = trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
+        let outermost = threads
+            .flat_map(|lane| &lane.spans)
+            .filter(|span| whole && span.parent == NONE && !is_own(trace, span.site))
+            .count() as u64;
         Self {
             aggregated,
             lost: trace.dropped().saturating_sub(aggregated),
@@ -37,6 +41,11 @@ impl Gaps {
             last: last.unwrap_or(0),
             outermost,
         }
+    }
+
+    /// Outermost spans that are kept and that sampling left out, if there are such and both numbers are known.
+    pub(crate) fn sampling(&self) -> Option<(u64, u64)> {
+        (self.outermost > 0 && self.sampled_out > 0 && self.lost == 0).then_some((self.outermost, self.sampled_out))
     }
 
     /// True if calls, times or quantities of the profile are too low.

@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use common::{any_trace, lane, site, span, step};
-use ellwand_profile::{Kind, NONE, Trace};
+use common::{any_trace, lane, site, span, step, stream};
+use ellwand_profile::{Kind, NONE, Span, Trace, Value};
 use ellwand_trace::{FORMATS, format, read_from};
 use flate2::read::GzDecoder;
 use pprof::protos::{Message, Profile};
@@ -158,6 +158,41 @@ fn otlp_passes_through_a_real_collector() {
         return;
     };
     assert_eq!(received(&python, &["collector"]), received(&python, &[]));
+}
+
+/// Values of `key` in the trace states of an export.
+fn states(trace: &Trace, key: &str) -> Vec<String> {
+    let bytes = written("otlp", trace);
+    let text = String::from_utf8_lossy(&bytes);
+    let value = |rest: &str| rest.chars().take_while(char::is_ascii_hexdigit).collect();
+    text.match_indices("ot=th:").map(|(at, _)| value(text[at..].split_once(key).unwrap().1)).collect()
+}
+
+#[test]
+fn otlp_has_the_probability_of_sampling() {
+    let spans =
+        (0..10_u64).flat_map(|at| [span(1, NONE, 100 * at + 1, 100 * at + 60), span(1, 0, 100 * at + 2, 100 * at + 9)]);
+    let spans =
+        spans.enumerate().map(|(at, one)| Span { parent: if at % 2 == 1 { at as u32 - 1 } else { NONE }, ..one });
+    let mut trace = Trace {
+        end: 2_000,
+        lanes: vec![lane("main", spans.collect()), stream("0", vec![span(2, NONE, 5, 9)])],
+        sites: vec![site("request", Kind::Cpu), site("kernel", Kind::Kernel)],
+        ..Trace::in_nanoseconds()
+    };
+    assert_eq!(states(&trace, "th:"), [""; 0]);
+    // 10 of 40 were kept: the threshold is 3/4 of 2^56. What the device did on its own was not sampled.
+    trace.sampled_out = 30;
+    assert_eq!(states(&trace, "th:"), ["c"; 20]);
+    let drawn = states(&trace, "rv:");
+    let above = |text: &String| text.len() == 14 && u64::from_str_radix(text, 16).unwrap() >= 0xc0_0000_0000_0000;
+    assert!(drawn.iter().all(above), "{drawn:?}");
+    assert!(drawn.chunks(2).all(|both| both[0] == both[1]), "one value for all spans of a trace");
+    let different: std::collections::BTreeSet<_> = drawn.iter().collect();
+    assert_eq!(different.len(), 10);
+    // What a ring or aggregation hides makes the probability unknown.
+    trace.environment = vec![("last spans of a thread".into(), Value::Int(20))];
+    assert_eq!(states(&trace, "th:"), [""; 0]);
 }
 
 #[test]

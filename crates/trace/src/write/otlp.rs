@@ -1,19 +1,23 @@
 //! Spans for OpenTelemetry: an `ExportTraceServiceRequest` in protobuf, the body of a POST to `/v1/traces`.
 //!
-//! Every outermost span is a trace of OpenTelemetry, with the spans inside it and those it started on other lanes.
+//! Every outermost span is a trace of OpenTelemetry, with the spans inside it and those it started on other lanes. If the
+//! recording sampled them, their trace state has the threshold of OpenTelemetry's probability sampling, by which a backend
+//! computes how many spans each one stands for.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use ellwand_profile::{Detail, Span, Trace, TraceLane, Value};
+use ellwand_profile::{Detail, LaneKind, Span, Trace, TraceLane, Value};
 
 use super::protobuf::Message;
+use crate::gaps::Gaps;
 
 /// Field of both requests: the telemetry of a resource. Requests can be concatenated.
 const RESOURCE: u32 = 1;
 /// Fields of `Span`.
 const TRACE_ID: u32 = 1;
 const SPAN_ID: u32 = 2;
+const TRACE_STATE: u32 = 3;
 const PARENT: u32 = 4;
 const NAME: u32 = 5;
 const KIND: u32 = 6;
@@ -90,6 +94,9 @@ fn one(trace: &Trace, lane: &TraceLane, span: &Span, place: Place, ids: &Ids, me
     let start = unix_ns(trace, span.start);
     let end = unix_ns(trace, if span.is_open() { trace.end } else { span.end });
     message.block(TRACE_ID, &ids.trace(trace, place)).block(SPAN_ID, &ids.span(place));
+    if let Some(state) = ids.state(trace, place) {
+        message.text(TRACE_STATE, &state);
+    }
     if let Some(parent) = ids.parent(trace, place) {
         message.block(PARENT, &ids.span(parent));
     }
@@ -140,6 +147,8 @@ struct Ids {
     outermost: Vec<Vec<usize>>,
     /// The first span with each correlation number: it started the others.
     starters: HashMap<u32, Place>,
+    /// The part of all outermost spans that sampling left out, in 2^-56; 0 if it is none or unknown.
+    threshold: u64,
 }
 
 impl Ids {
@@ -164,7 +173,11 @@ impl Ids {
             }
             all.push(outermost);
         }
-        Self { seed, outermost: all, starters }
+        let sampling = Gaps::of(trace).sampling();
+        let threshold = sampling.map_or(0, |(kept, skipped)| {
+            ((u128::from(skipped) << 56) / (u128::from(kept) + u128::from(skipped))) as u64
+        });
+        Self { seed, outermost: all, starters, threshold }
     }
 
     fn span(&self, (lane, index): Place) -> [u8; 8] {
@@ -192,12 +205,30 @@ impl Ids {
         (lane, self.outermost[lane][index])
     }
 
-    fn trace(&self, trace: &Trace, place: Place) -> [u8; 16] {
+    /// The outermost span of the trace that a span belongs to.
+    fn root(&self, trace: &Trace, place: Place) -> Place {
         let mut root = self.outer(place);
         while let Some(starter) = self.starter(trace, root) {
             root = self.outer(starter);
         }
-        let id = self.span(root);
+        root
+    }
+
+    /// The threshold of sampling with a random value that is not below it, as a sampler that keeps a span has drawn it.
+    /// Specification: TraceState, Probability Sampling.
+    fn state(&self, trace: &Trace, place: Place) -> Option<String> {
+        let root = self.root(trace, place);
+        if self.threshold == 0 || trace.lanes.get(root.0)?.kind != LaneKind::Thread {
+            return None;
+        }
+        let above = u128::from((1 << 56) - self.threshold);
+        let drawn = (u128::from(mix(u64::from_be_bytes(self.span(root)))) * above) >> 64;
+        let threshold = format!("{:014x}", self.threshold);
+        Some(format!("ot=th:{};rv:{:014x}", threshold.trim_end_matches('0'), self.threshold + drawn as u64))
+    }
+
+    fn trace(&self, trace: &Trace, place: Place) -> [u8; 16] {
+        let id = self.span(self.root(trace, place));
         let mut both = [0; 16];
         both[..8].copy_from_slice(&self.seed.to_be_bytes());
         both[8..].copy_from_slice(&id);
