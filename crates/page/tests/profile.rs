@@ -61,6 +61,33 @@ fn aggregated_spans_count_in_every_column() {
 }
 
 #[test]
+fn lanes_of_tasks_are_no_threads() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    let shown = "document.querySelector('[data-card=lanes] .value').textContent";
+    let threads = browser.text(shown);
+    let mut document = golden::document();
+    let push = |list: &mut Value, value: Value| list.as_array_mut().unwrap().push(value);
+    let operation = document["operations"].as_array().unwrap().len();
+    let lane = document["lanes"].as_array().unwrap().len();
+    push(&mut document["operations"], json!({"name": "request", "kind": "in-flight"}));
+    push(&mut document["lanes"], json!({"name": "tasks: net", "kind": "thread"}));
+    for (column, values) in document["entries"].as_object_mut().unwrap() {
+        let value = match column.as_str() {
+            "operation" => json!(operation),
+            "lane" => json!(lane),
+            "parent" | "detail" => json!(-1),
+            "link" => json!(0),
+            _ => json!(1_000.0),
+        };
+        push(values, value);
+    }
+    browser.open(&write_page(folder.path(), "tasks.html", &document, None), "");
+    assert!(!table(&mut browser)[operation.to_string()].is_null(), "the request has a row");
+    assert_eq!(browser.text(shown), threads);
+    clean(&browser);
+}
+
+#[test]
 fn a_recording_of_the_last_spans_says_so() {
     let Some((mut browser, folder)) = opened("") else { return };
     let mut document = golden::document();

@@ -23,8 +23,7 @@ function draw(box) {
   const heap = profile.tracks.find((track) => track.unit === "B");
   const peak = heap && peakOf(heap, range);
   const name = top && profile.operations[top.operation].name;
-  // Spans that overlap others of their thread have a lane of their own (crates/trace).
-  const threads = profile.lanes.filter((lane) => lane.kind !== "stream" && !/ \(overlap \d+\)$/.test(lane.name)).length;
+  const threads = threadsOf(profile);
   replace(box,
     card("wall", state.range ? "Range" : "Wall time", time(state.range ? summary.wall : profile.elapsed), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
     card("calls", "Calls", count(calls), `${counted(summary.rows.length, "operation")}${open ? `, ${count(open)} open` : ""}`),
@@ -34,6 +33,13 @@ function draw(box) {
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
     peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
     card("cost", "Profiler's own cost", knowsCost(profile) ? percent(parts.instrumentation / summary.wall) : "unknown", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
+}
+
+// Threads of the host. Spans that overlap others of their thread have a separate lane (crates/trace), and so has what is in flight.
+function threadsOf({ lanes, lane, operation, operations, n }) {
+  const [flying, working] = [new Set(), new Set()];
+  for (let i = 0; i < n; i++) (operations[operation[i]].kind === "in-flight" ? flying : working).add(lane[i]);
+  return lanes.filter(({ kind, name }, i) => kind !== "stream" && !/ \(overlap \d+\)$/.test(name) && (working.has(i) || !flying.has(i))).length;
 }
 
 function hostShare(parts) {
