@@ -49,6 +49,12 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
         {"ph": "X", "name": "inner", "pid": 1, "tid": 1, "ts": 20.0, "dur": 30.0, "args": {"n": 4}},
         {"ph": "B", "name": "open", "pid": 1, "tid": 2, "ts": 15.0},
         {"ph": "C", "name": "heap", "pid": 1, "ts": 12.0, "args": {"bytes": 5000}},
+        {"ph": "b", "name": "request", "cat": "net", "id": "0x1", "pid": 1, "tid": 1, "ts": 10.0},
+        {"ph": "b", "name": "request", "cat": "net", "id": "0x2", "pid": 1, "tid": 2, "ts": 20.0},
+        {"ph": "n", "name": "header", "cat": "net", "id": "0x1", "pid": 1, "tid": 1, "ts": 25.0},
+        {"ph": "e", "name": "request", "cat": "net", "id": "0x1", "pid": 1, "tid": 2, "ts": 30.0},
+        {"ph": "e", "name": "request", "cat": "net", "id": "0x2", "pid": 1, "tid": 1, "ts": 60.0},
+        {"ph": "e", "name": "unknown", "cat": "net", "id": "0x3", "pid": 1, "tid": 1, "ts": 61.0},
     ]});
     use std::io::Write;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -58,6 +64,14 @@ fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
     browser.wait("document.querySelector('h1').textContent === 'trace.json.gz'");
     let shown = table(&mut browser);
     assert_eq!((number(&shown["0"]["self"]), number(&shown["1"]["total"])), (70_000.0, 30_000.0));
+    // Requests in flight have calls and times, and no thread.
+    let request = |key: &str| number(&shown["3"][key]);
+    assert_eq!(
+        (request("calls"), request("min"), request("max"), request("total")),
+        (2.0, 20_000.0, 40_000.0, 60_000.0)
+    );
+    assert_eq!(number(&shown["4"]["calls"]), 1.0);
+    assert_eq!(browser.text("document.querySelector('[data-card=lanes] .value').textContent"), "2");
     assert!(browser.eval("document.getElementById('message').hidden").as_bool().unwrap());
     let text = chrome.to_string();
     let mut members = Vec::new();

@@ -1,5 +1,5 @@
-// Chrome traces, as browsers, PyTorch and many other programs write them: complete (X) and begin/end (B, E) events
-// become entries, counters (C) tracks, flows links.
+// Chrome traces, as browsers, PyTorch and many other programs write them: complete (X), begin/end (B, E) and async events
+// (b, n, e) become entries, counters (C) tracks, flows links.
 import { build } from "./model.js";
 
 // As the reader of `ellwand view` (category.rs): the last name of a list is for what no pattern matches.
@@ -11,6 +11,7 @@ const KINDS = {
   kernel: KERNEL, gpu_memset: KERNEL, gpu_memcpy: COPY, cuda_runtime: CALL, cuda_driver: CALL, hip_runtime: CALL, hip_driver: CALL,
   xpu_runtime: CALL, mtia_runtime: CALL, privateuse1_runtime: CALL, overhead: [[/^/, "instrumentation"]],
 };
+const ASYNC = ["b", "n", "e", "S", "F"];
 // Ranges and marks of the device that repeat what the calls of the host show.
 const REPEATED = new Set(["gpu_user_annotation", "cuda_sync"]);
 
@@ -29,14 +30,15 @@ export function fromChrome(document) {
   const operations = new Map();
   const tracks = new Map();
   const list = { extent: { from: Infinity, to: -Infinity }, flows: new Map() };
-  const laneOf = (event) => {
-    const key = `${event.pid}\u0000${event.tid}`;
-    if (!lanes.has(key)) lanes.set(key, { name: `${event.pid}/${event.tid}`, kind: "thread", spans: [], open: [], arrows: [] });
+  const laneOf = (event, tasks = false) => {
+    const name = tasks ? `tasks: ${category(event)}` : `${event.pid}/${event.tid}`;
+    const key = `${event.pid}\u0000${tasks ? name : event.tid}`;
+    if (!lanes.has(key)) lanes.set(key, { name, kind: "thread", spans: [], open: [], tasks: new Map(), arrows: [] });
     return lanes.get(key);
   };
   for (const event of events) if (event && typeof event === "object") take(event, laneOf, tracks, list);
   const kept = [...lanes.values()].filter((lane) => lane.spans.length > 0);
-  if (kept.length === 0) throw new Error("the trace has no complete or begin/end events; expected at least one with \"ph\" X or B");
+  if (kept.length === 0) throw new Error("the trace has no complete, begin/end or async events; expected at least one with \"ph\" X, B or b");
   return build(...assemble(kept, operations, tracks, list, document));
 }
 
@@ -58,7 +60,8 @@ function take(event, laneOf, tracks, { extent, flows }) {
   } else if (event.ph === "E") {
     const opened = lane().open.pop();
     if (opened) opened.duration = at - opened.start;
-  } else if (event.ph === "M" && event.name === "thread_name" && event.args?.name) lane().name = String(event.args.name);
+  } else if (ASYNC.includes(event.ph) && Number.isFinite(at) && name !== "[memory]") task(event, name, at, laneOf(event, true));
+  else if (event.ph === "M" && event.name === "thread_name" && event.args?.name) lane().name = String(event.args.name);
   else if (event.ph === "C") {
     for (const [key, value] of Object.entries(event.args ?? {})) {
       if (!Number.isFinite(value)) continue;
@@ -70,6 +73,19 @@ function take(event, laneOf, tracks, { extent, flows }) {
     const link = flows.get(event.id) ?? flows.set(event.id, []).get(event.id);
     link.push([lane(), at]);
   }
+}
+
+// Async events, also of the older phases S and F: no thread runs them, and those with the same identity and name belong together.
+function task(event, name, at, lane) {
+  const key = JSON.stringify([event.cat, event.scope, event.id, event.id2, name]);
+  if (event.ph === "e" || event.ph === "F") {
+    const opened = lane.tasks.get(key)?.pop();
+    if (opened) opened.duration = Math.max(0, at - opened.start);
+    return;
+  }
+  const begun = { ...span(event, name, at, event.ph === "n" ? 0 : NaN), kind: "in-flight" };
+  lane.spans.push(begun);
+  if (event.ph !== "n") (lane.tasks.get(key) ?? lane.tasks.set(key, []).get(key)).push(begun);
 }
 
 function category(event) {

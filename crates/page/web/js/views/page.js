@@ -164,7 +164,7 @@ function partial() {
   on("profile other", () => {
     const some = [state.profile, state.other].filter((one) => one?.partial).map((one) => label(one.name, 60));
     note.hidden = some.length === 0;
-    note.textContent = `${some.join(" and ")}: of a Chrome trace, the page reads only complete events, begin/end events, counters and arrows, so numbers may differ. \`ellwand view FILE\` reads all of it: causes of kernels, memory, asynchronous ranges.`;
+    note.textContent = `${some.join(" and ")}: of a Chrome trace, the page reads only complete, begin/end and async events, counters and arrows, so numbers may differ. \`ellwand view FILE\` reads all of it: causes of kernels, memory, marks.`;
   });
   return note;
 }
