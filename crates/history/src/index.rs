@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::types::{FromSql, FromSqlResult, Value, ValueRef};
 use serde::Serialize;
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::rows::{CellRow, RunRow, Series};
+use crate::rows::{CellRow, RunRow, Series, run_key};
+use crate::schema;
+use crate::trend::Point;
 
 /// A machine of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,23 +22,6 @@ pub struct Machine {
     pub cores: i64,
 }
 
-/// A time of a series, with what a trend needs of its run.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PointRow {
-    pub(crate) run: String,
-    pub(crate) started_ms: i64,
-    pub(crate) commit: Option<String>,
-    pub(crate) committed_ms: Option<i64>,
-    pub(crate) changed: bool,
-    pub(crate) machine: String,
-    pub(crate) session: i64,
-    pub(crate) baseline: String,
-    pub(crate) seconds: f64,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
-    pub(crate) blocks: Vec<f64>,
-}
-
 /// A run to add.
 #[derive(Debug, Clone)]
 pub(crate) struct NewRun {
@@ -45,28 +31,83 @@ pub(crate) struct NewRun {
     pub(crate) file: Option<Stamp>,
 }
 
-/// The index of a history.
+/// The index of a history. The answers to its questions are read the same way from every database.
 pub(crate) trait Index {
     /// Where it is, for messages.
     fn place(&self) -> String;
+
     /// Adds runs with their measurements, each whole or not at all; false for those that are there.
     fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError>;
+
+    /// The rows that answer a question of [`schema`] with at most one parameter.
+    fn ask(&mut self, sql: &str, parameter: Option<Value>) -> Result<Vec<Vec<Value>>, StoreError>;
+
     /// Removes a run with its measurements.
-    fn remove(&mut self, id: &str) -> Result<(), StoreError>;
-    /// The files that were indexed, by run id.
-    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError>;
+    fn remove(&mut self, id: &str) -> Result<(), StoreError> {
+        self.ask(schema::REMOVE_RUN, Some(run_key(id).into())).map(drop)
+    }
+
+    /// The files that were indexed, by run id; none if the records are where they were written.
+    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
+        let read = |row: &mut Fields| {
+            Ok((row.next()?, Stamp { name: row.next()?, bytes: row.next()?, modified_ns: row.next()? }))
+        };
+        Ok(all(self, schema::FILES, None, read)?.into_iter().collect())
+    }
+
     /// The run with this id.
-    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError>;
+    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError> {
+        Ok(all(self, schema::RUN, Some(run_key(id).into()), run_of)?.pop())
+    }
+
     /// All runs, by the date of the commit or else of the run.
-    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError>;
-    fn machines(&mut self) -> Result<Vec<Machine>, StoreError>;
-    fn workloads(&mut self) -> Result<Vec<String>, StoreError>;
+    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
+        all(self, schema::RUNS, None, run_of)
+    }
+
+    fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
+        let read = |row: &mut Fields| Ok(Machine { id: row.next()?, cpu: row.next()?, cores: row.next()? });
+        all(self, schema::MACHINES, None, read)
+    }
+
+    fn workloads(&mut self) -> Result<Vec<String>, StoreError> {
+        all(self, schema::WORKLOADS, None, Fields::next)
+    }
+
     /// The series of a workload.
-    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError>;
+    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError> {
+        all(self, schema::SERIES, Some(workload.to_string().into()), series_of)
+    }
+
     /// The measurements of a run.
-    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError>;
-    /// The times of a series, in no order.
-    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError>;
+    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError> {
+        all(self, schema::CELLS, Some(run_key(id).into()), cell_of)
+    }
+
+    /// The times of a series, in no order, without their ratios.
+    fn points(&mut self, series: i64) -> Result<Vec<Point>, StoreError> {
+        all(self, schema::POINTS, Some(series.into()), point_of)
+    }
+}
+
+fn all<T>(
+    index: &mut (impl Index + ?Sized),
+    sql: &str,
+    parameter: Option<Value>,
+    read: impl Fn(&mut Fields) -> FromSqlResult<T>,
+) -> Result<Vec<T>, StoreError> {
+    let rows = index.ask(sql, parameter)?;
+    let rows: FromSqlResult<Vec<T>> = rows.into_iter().map(|row| read(&mut Fields(row.into_iter()))).collect();
+    rows.map_err(|error| StoreError::Damaged { place: index.place(), problem: error.to_string() })
+}
+
+/// The values of a row that were not read yet.
+struct Fields(std::vec::IntoIter<Value>);
+
+impl Fields {
+    fn next<T: FromSql>(&mut self) -> FromSqlResult<T> {
+        T::column_result(ValueRef::from(&self.0.next().unwrap_or(Value::Null)))
+    }
 }
 
 /// Numbers as little-endian bytes.
@@ -75,7 +116,7 @@ pub(crate) fn to_bytes(values: &[f64]) -> Vec<u8> {
 }
 
 /// Numbers from little-endian bytes; what is no whole number is left out.
-pub(crate) fn from_bytes(bytes: &[u8]) -> Vec<f64> {
+fn from_bytes(bytes: &[u8]) -> Vec<f64> {
     bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
 }
 
@@ -85,69 +126,66 @@ pub(crate) fn params_text(params: &BTreeMap<String, String>) -> String {
 }
 
 /// Axis values from JSON; none if it is not readable.
-pub(crate) fn params(text: &str) -> BTreeMap<String, String> {
+fn params(text: &str) -> BTreeMap<String, String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Defines what reads a row of a database, whose columns are in the order of the queries in `schema`.
-macro_rules! readers {
-    ($row:ty, $error:ty, $get:ident) => {
-        fn series_of(row: &$row) -> Result<Series, $error> {
-            Ok(Series {
-                workload: row.$get(0)?,
-                case: row.$get(1)?,
-                params: params(&row.$get::<_, String>(2)?),
-                implementation: row.$get(3)?,
-                device: row.$get(4)?,
-                caches: row.$get(5)?,
-            })
-        }
+// Fields are read in the order of the columns of the questions in `schema`.
 
-        fn cell_of(row: &$row) -> Result<CellRow, $error> {
-            Ok(CellRow {
-                series: series_of(row)?,
-                baseline: row.$get(6)?,
-                session: row.$get(7)?,
-                status: row.$get(8)?,
-                seconds: row.$get(9)?,
-                low: row.$get(10)?,
-                high: row.$get(11)?,
-                blocks: from_bytes(&row.$get::<_, Vec<u8>>(12)?),
-            })
-        }
-
-        fn run_of(row: &$row) -> Result<RunRow, $error> {
-            Ok(RunRow {
-                id: row.$get(0)?,
-                started_ms: row.$get(1)?,
-                commit: row.$get(2)?,
-                committed_ms: row.$get(3)?,
-                changed: row.$get::<_, i64>(4)? != 0,
-                machine: row.$get(5)?,
-                cpu: row.$get(6)?,
-                cores: row.$get(7)?,
-                ellwand: row.$get(8)?,
-                command: row.$get(9)?,
-                cells: row.$get(10)?,
-            })
-        }
-
-        fn point_of(row: &$row) -> Result<PointRow, $error> {
-            Ok(PointRow {
-                run: row.$get(0)?,
-                started_ms: row.$get(1)?,
-                commit: row.$get(2)?,
-                committed_ms: row.$get(3)?,
-                changed: row.$get::<_, i64>(4)? != 0,
-                machine: row.$get(5)?,
-                session: row.$get(6)?,
-                baseline: row.$get(7)?,
-                seconds: row.$get(8)?,
-                low: row.$get(9)?,
-                high: row.$get(10)?,
-                blocks: from_bytes(&row.$get::<_, Vec<u8>>(11)?),
-            })
-        }
-    };
+fn series_of(row: &mut Fields) -> FromSqlResult<Series> {
+    Ok(Series {
+        workload: row.next()?,
+        case: row.next()?,
+        params: params(&row.next::<String>()?),
+        implementation: row.next()?,
+        device: row.next()?,
+        caches: row.next()?,
+    })
 }
-pub(crate) use readers;
+
+fn cell_of(row: &mut Fields) -> FromSqlResult<CellRow> {
+    Ok(CellRow {
+        series: series_of(row)?,
+        baseline: row.next()?,
+        session: row.next()?,
+        status: row.next()?,
+        seconds: row.next()?,
+        low: row.next()?,
+        high: row.next()?,
+        blocks: from_bytes(&row.next::<Vec<u8>>()?),
+    })
+}
+
+fn run_of(row: &mut Fields) -> FromSqlResult<RunRow> {
+    Ok(RunRow {
+        id: row.next()?,
+        started_ms: row.next()?,
+        commit: row.next()?,
+        committed_ms: row.next()?,
+        changed: row.next()?,
+        machine: row.next()?,
+        cpu: row.next()?,
+        cores: row.next()?,
+        ellwand: row.next()?,
+        command: row.next()?,
+        cells: row.next()?,
+    })
+}
+
+fn point_of(row: &mut Fields) -> FromSqlResult<Point> {
+    Ok(Point {
+        run: row.next()?,
+        started_ms: row.next()?,
+        commit: row.next()?,
+        committed_ms: row.next()?,
+        changed: row.next()?,
+        machine: row.next()?,
+        session: row.next()?,
+        baseline: row.next()?,
+        seconds: row.next()?,
+        low: row.next()?,
+        high: row.next()?,
+        blocks: from_bytes(&row.next::<Vec<u8>>()?),
+        ratio: None,
+    })
+}

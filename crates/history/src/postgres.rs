@@ -2,15 +2,13 @@
 //!
 //! A run is inserted once by its id, in one transaction. The connection is not encrypted.
 
-use std::collections::BTreeMap;
-
 use postgres::error::SqlState;
-use postgres::types::ToSql;
+use postgres::types::Type;
 use postgres::{Client, NoTls, Row};
+use rusqlite::types::Value;
 
 use crate::error::StoreError;
-use crate::folder::Stamp;
-use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, readers, to_bytes};
+use crate::index::{Index, NewRun, params_text, to_bytes};
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
@@ -34,16 +32,6 @@ impl Postgres {
             return Err(StoreError::Newer { place, found, known: VERSION });
         }
         Ok(Self { client, place })
-    }
-
-    fn rows<T>(
-        &mut self,
-        sql: &str,
-        values: &[&(dyn ToSql + Sync)],
-        read: impl Fn(&Row) -> Result<T, postgres::Error>,
-    ) -> Result<Vec<T>, StoreError> {
-        let rows = self.client.query(sql, values).and_then(|rows| rows.iter().map(read).collect());
-        rows.map_err(|error| of_postgres(&self.place, &error))
     }
 }
 
@@ -163,7 +151,15 @@ fn insert(client: &mut Client, run: &RunRow, cells: &[CellRow]) -> Result<bool, 
     Ok(true)
 }
 
-readers!(Row, postgres::Error, try_get);
+/// A value of a row, whose columns have the types of `schema`.
+fn value(row: &Row, at: usize) -> Result<Value, postgres::Error> {
+    Ok(match *row.columns()[at].type_() {
+        Type::INT8 => row.try_get::<_, Option<i64>>(at)?.into(),
+        Type::FLOAT8 => row.try_get::<_, Option<f64>>(at)?.into(),
+        Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(at)?.into(),
+        _ => row.try_get::<_, Option<String>>(at)?.into(),
+    })
+}
 
 impl Index for Postgres {
     fn place(&self) -> String {
@@ -175,43 +171,15 @@ impl Index for Postgres {
         added.collect::<Result<_, _>>().map_err(|error| of_postgres(&self.place, &error))
     }
 
-    fn remove(&mut self, id: &str) -> Result<(), StoreError> {
-        let removed = self.client.execute(schema::REMOVE_RUN, &[&run_key(id)]);
-        removed.map(drop).map_err(|error| of_postgres(&self.place, &error))
-    }
-
-    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
-        // The records are where they were written.
-        Ok(BTreeMap::new())
-    }
-
-    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError> {
-        Ok(self.rows(schema::RUN, &[&run_key(id)], run_of)?.pop())
-    }
-
-    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
-        self.rows(schema::RUNS, &[], run_of)
-    }
-
-    fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
-        let read = |row: &Row| Ok(Machine { id: row.try_get(0)?, cpu: row.try_get(1)?, cores: row.try_get(2)? });
-        self.rows(schema::MACHINES, &[], read)
-    }
-
-    fn workloads(&mut self) -> Result<Vec<String>, StoreError> {
-        self.rows(schema::WORKLOADS, &[], |row| row.try_get(0))
-    }
-
-    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError> {
-        self.rows(schema::SERIES, &[&workload], series_of)
-    }
-
-    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError> {
-        self.rows(schema::CELLS, &[&run_key(id)], cell_of)
-    }
-
-    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError> {
-        self.rows(schema::POINTS, &[&series], point_of)
+    fn ask(&mut self, sql: &str, parameter: Option<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        let rows = match &parameter {
+            Some(Value::Integer(key)) => self.client.query(sql, &[key]),
+            Some(Value::Text(text)) => self.client.query(sql, &[text]),
+            _ => self.client.query(sql, &[]),
+        };
+        let read = |row: &Row| (0..row.len()).map(|at| value(row, at)).collect();
+        let rows = rows.and_then(|rows| rows.iter().map(read).collect());
+        rows.map_err(|error| of_postgres(&self.place, &error))
     }
 }
 

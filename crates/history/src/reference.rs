@@ -7,9 +7,9 @@ use std::str::FromStr;
 use ellwand_core::InputError;
 
 use crate::error::StoreError;
-use crate::index::PointRow;
 use crate::rows::Series;
 use crate::store::Store;
+use crate::trend::Point;
 
 /// The reference of a trend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl FromStr for Reference {
 #[derive(Default)]
 pub(crate) struct Measured {
     /// Times by series, then by run.
-    times: HashMap<i64, HashMap<String, PointRow>>,
+    times: HashMap<i64, HashMap<String, Point>>,
     /// Series by workload.
     series: HashMap<String, Vec<Series>>,
     /// References by series and baseline.
@@ -130,8 +130,8 @@ impl Measured {
         &mut self,
         store: &mut Store,
         series: &Series,
-        point: &PointRow,
-    ) -> Result<Option<&PointRow>, StoreError> {
+        point: &Point,
+    ) -> Result<Option<&Point>, StoreError> {
         let key = series.key();
         let times = match self.times.entry(key) {
             Entry::Occupied(known) => known.into_mut(),

@@ -1,15 +1,16 @@
 //! The index in a folder: one SQLite file, which any SQLite client can read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params, params_from_iter};
 
 use crate::error::StoreError;
 use crate::folder::Stamp;
-use crate::index::{Index, Machine, NewRun, PointRow, from_bytes, params, params_text, readers, to_bytes};
-use crate::rows::{CellRow, RunRow, Series, run_key};
+use crate::index::{Index, NewRun, params_text, to_bytes};
+use crate::rows::{CellRow, RunRow, run_key};
 use crate::schema::{self, VERSION};
 
 pub(crate) struct Sqlite {
@@ -51,17 +52,8 @@ impl Sqlite {
         Ok(Self { connection, path: path.to_path_buf(), known: HashSet::new() })
     }
 
-    fn ask<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn work<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         work(&mut self.connection).map_err(|error| StoreError::of_sqlite(&self.path, &error))
-    }
-
-    fn rows<T>(
-        &mut self,
-        sql: &str,
-        values: impl rusqlite::Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        self.ask(|connection| connection.prepare_cached(sql)?.query_map(values, read)?.collect())
     }
 }
 
@@ -140,8 +132,6 @@ fn insert_run(work: &Transaction<'_>, run: &RunRow, file: Option<&Stamp>) -> rus
     Ok(added > 0)
 }
 
-readers!(Row<'_>, rusqlite::Error, get);
-
 impl Index for Sqlite {
     fn place(&self) -> String {
         self.path.display().to_string()
@@ -149,7 +139,7 @@ impl Index for Sqlite {
 
     fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError> {
         let known = std::mem::take(&mut self.known);
-        let added = self.ask(|connection| {
+        let added = self.work(|connection| {
             let work = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let added = insert(&work, runs, &known)?;
             work.commit()?;
@@ -162,50 +152,18 @@ impl Index for Sqlite {
         added
     }
 
-    fn remove(&mut self, id: &str) -> Result<(), StoreError> {
-        self.ask(|connection| connection.execute(schema::REMOVE_RUN, [run_key(id)]).map(drop))
-    }
-
-    fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
-        let read = |row: &Row<'_>| {
-            let stamp = Stamp { name: row.get(1)?, bytes: row.get(2)?, modified_ns: row.get(3)? };
-            Ok((row.get(0)?, stamp))
-        };
-        Ok(self.rows(schema::FILES, [], read)?.into_iter().collect())
-    }
-
-    fn run(&mut self, id: &str) -> Result<Option<RunRow>, StoreError> {
-        Ok(self.rows(schema::RUN, [run_key(id)], run_of)?.pop())
-    }
-
-    fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
-        self.rows(schema::RUNS, [], run_of)
-    }
-
-    fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
-        self.rows(schema::MACHINES, [], |row| Ok(Machine { id: row.get(0)?, cpu: row.get(1)?, cores: row.get(2)? }))
-    }
-
-    fn workloads(&mut self) -> Result<Vec<String>, StoreError> {
-        self.rows(schema::WORKLOADS, [], |row| row.get(0))
-    }
-
-    fn series(&mut self, workload: &str) -> Result<Vec<Series>, StoreError> {
-        self.rows(schema::SERIES, [workload], series_of)
-    }
-
-    fn cells(&mut self, id: &str) -> Result<Vec<CellRow>, StoreError> {
-        self.rows(schema::CELLS, [run_key(id)], cell_of)
-    }
-
-    fn points(&mut self, series: i64) -> Result<Vec<PointRow>, StoreError> {
-        self.rows(schema::POINTS, [series], point_of)
+    fn ask(&mut self, sql: &str, parameter: Option<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        let read = |row: &Row<'_>| (0..row.as_ref().column_count()).map(|at| row.get(at)).collect();
+        self.work(|connection| connection.prepare_cached(sql)?.query_map(params_from_iter(parameter), read)?.collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::rows::Series;
 
     fn run(id: &str) -> RunRow {
         RunRow {

@@ -7,7 +7,6 @@ use ellwand_core::stats::{change_points, mean_interval};
 use serde::Serialize;
 
 use crate::error::StoreError;
-use crate::index::PointRow;
 use crate::reference::{Measured, Reference};
 use crate::rows::Series;
 use crate::store::Store;
@@ -84,6 +83,15 @@ pub struct Point {
     pub high: Option<f64>,
     /// The time divided by that of the reference.
     pub ratio: Option<Ratio>,
+    /// Index of the command that made it.
+    #[serde(skip)]
+    pub(crate) session: i64,
+    /// The default baseline of the case.
+    #[serde(skip)]
+    pub(crate) baseline: String,
+    /// Natural logarithm of the median time of each process.
+    #[serde(skip)]
+    pub(crate) blocks: Vec<f64>,
 }
 
 /// A time divided by another of the same run.
@@ -204,29 +212,29 @@ fn point(
     measured: &mut Measured,
     query: &Query,
     series: &Series,
-    row: PointRow,
+    mut own: Point,
 ) -> Result<Referenced, StoreError> {
-    let reference = measured.of(store, &query.reference, series, &row.baseline)?;
+    let reference = measured.of(store, &query.reference, series, &own.baseline)?;
     let name = |reference: &Series| match query.reference {
         Reference::Baseline => reference.implementation.clone(),
         Reference::Pinned { .. } => format!("{}:{}", reference.case, reference.implementation),
     };
     let (ratio, named) = match reference {
-        None => (None, Err(format!("no run measured the baseline {} at this case", row.baseline))),
+        None => (None, Err(format!("no run measured the baseline {} at this case", own.baseline))),
         Some(reference) if reference == *series => {
             (None, Err(format!("{} is the reference itself; name another reference", series.implementation)))
         }
-        Some(reference) => match measured.time(store, &reference, &row)? {
-            Some(time) => (Some(ratio(&row, time)), Ok(name(&reference))),
+        Some(reference) => match measured.time(store, &reference, &own)? {
+            Some(time) => (Some(ratio(&own, time)), Ok(name(&reference))),
             None => (None, Err(format!("no run measured it and {} with one command", name(&reference)))),
         },
     };
-    let PointRow { run, started_ms, commit, committed_ms, changed, machine, seconds, low, high, .. } = row;
-    Ok((Point { run, started_ms, commit, committed_ms, changed, machine, seconds, low, high, ratio }, named))
+    own.ratio = ratio;
+    Ok((own, named))
 }
 
 /// The ratio of two times of a run. Process by process, because the two took turns in each.
-fn ratio(own: &PointRow, reference: &PointRow) -> Ratio {
+fn ratio(own: &Point, reference: &Point) -> Ratio {
     let value = own.seconds / reference.seconds;
     let paired = own.blocks.len() == reference.blocks.len();
     let differences: Vec<f64> = own.blocks.iter().zip(&reference.blocks).map(|(own, other)| own - other).collect();
