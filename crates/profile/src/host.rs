@@ -5,29 +5,33 @@
 //! to it before the task's next span; roots that then overlap on a lane are moved to lanes next to it when the trace is
 //! read.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::chunk::FreeSlot;
+use crate::clock::ticks;
 use crate::guard::Guard;
-use crate::local;
+use crate::local::{begin, owner, with_hot};
 use crate::names;
-use crate::nest;
+use crate::owned::Owned;
+use crate::position::{Hot, Path};
 use crate::profiler::Profiler;
 use crate::recording::GENERATION;
 use crate::site::Site;
+use crate::slot::Slot;
 use crate::trace::NONE;
-
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The innermost open span of a thread in one recording: new spans begin inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    pub(crate) epoch: u32,
-    pub(crate) current: u32,
-    pub(crate) node: u32,
+    epoch: u32,
+    current: u32,
+    node: u32,
 }
 
 impl Place {
     /// Where this thread is now.
     pub fn here() -> Self {
-        nest::place()
+        with_hot(|hot| Self { epoch: hot.epoch(), current: hot.current(), node: hot.node.get() })
     }
 
     /// Outside all spans of a recording.
@@ -37,15 +41,25 @@ impl Place {
 
     /// True if no span is around.
     pub fn is_outside(self) -> bool {
-        let is_root = self.node == 0 || local::with_hot(|hot| self.node == hot.root.get());
+        let is_root = self.node == 0 || with_hot(|hot| self.node == hot.root.get());
         self.epoch == 0 || self.current == NONE && is_root
     }
 
     /// Goes there, if the thread still has that recording.
     pub fn resume(self) {
-        if self.epoch != 0 {
-            nest::resume(self);
+        if self.epoch == 0 {
+            return;
         }
+        let is_here = with_hot(|hot| hot.epoch() == self.epoch && hot.path() == Path::Full);
+        if is_here {
+            with_hot(|hot| hot.set_current(self.current));
+            return;
+        }
+        owner(|owner, hot| {
+            if let Some(owned) = owner.lane(self.epoch) {
+                owned.resume(hot, self);
+            }
+        });
     }
 }
 
@@ -66,25 +80,71 @@ pub enum Closing {
 pub fn open(recording: u32, site: &'static Site) -> bool {
     match GENERATION.load(Relaxed) {
         0 => false,
-        generation => nest::open(recording, site, generation),
+        generation => open_recorded(recording, site, generation),
     }
 }
 
+// Not inlined into other crates, where what it calls would not be.
+fn open_recorded(epoch: u32, site: &'static Site, generation: u32) -> bool {
+    with_hot(|hot| {
+        if hot.seen() != generation {
+            owner(|owner, _| owner.resolve(generation));
+        }
+        if hot.epoch() != epoch || !hot.is_ready(generation) || hot.held.get() != 0 {
+            return false;
+        }
+        let id = site.id();
+        let Some((free, span)) = hot.next_slot().or_else(|| slot_in_new_chunk(hot)) else { return false };
+        free.begin(id, hot.open(span) as u32, ticks);
+        true
+    })
+}
+
+/// The next slot, in a new chunk; `None` if the budget is used up.
+#[cold]
+fn slot_in_new_chunk(hot: &Hot) -> Option<(FreeSlot, u64)> {
+    owner(|owner, hot| owner.current().map(|owned| owned.more_room(hot)));
+    hot.next_slot()
+}
+
 /// Ends the innermost span if it is one of `site`.
-#[inline]
 pub fn close(recording: u32, site: &'static Site) -> Closing {
-    nest::close(recording, site)
+    with_hot(|hot| {
+        let is_here = hot.epoch() == recording;
+        if hot.held.get() == 0 && (!is_here || hot.current() == NONE && hot.path() == Path::Full) {
+            return Closing::Nothing;
+        }
+        if is_here
+            && hot.path() == Path::Full
+            && hot.held.get() == 0
+            && !hot.tangled.get()
+            && let Some(slot) = hot.innermost()
+            && slot.site() == site.id()
+        {
+            slot.end(ticks());
+            hot.set_current(slot.parent());
+            return Closing::Closed;
+        }
+        Closing::Unknown
+    })
 }
 
 /// Ends the innermost open span of `site` that [`open`] began; false without one. Open spans inside it, such as those
 /// of a generator that waits, remain open.
+#[cold]
 pub fn close_any(recording: u32, site: &'static Site) -> bool {
-    nest::close_any(recording, site)
+    let now = ticks();
+    owner(|owner, hot| owner.lane(recording).is_some_and(|owned| owned.close(hot, site.id(), now))).unwrap_or(false)
 }
 
 /// Runs `body` on the innermost open span of `site` that [`open`] began.
 pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
-    if let Some(guard) = nest::guard_of(recording, site) {
+    let guard = owner(|owner, hot| {
+        let (slot, index) = owner.lane(recording)?.open_of(hot, site.id())?;
+        let key = |number: u32| u64::from(recording) << 32 | u64::from(number);
+        Some(Guard::of_slot(slot, key(index), key(slot.parent())))
+    });
+    if let Some(guard) = guard.flatten() {
         body(&guard);
         // The span goes on.
         std::mem::forget(guard);
@@ -93,7 +153,7 @@ pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
 
 /// Says how many guards this thread keeps: while there is one, [`open`] and [`close`] leave spans to the host.
 pub fn hold(guards: u32) {
-    local::with_hot(|hot| hot.held.set(guards));
+    with_hot(|hot| hot.held.set(guards));
 }
 
 /// The site of a name known at run time. Spans with the same name are one operation; its location is the first that used
@@ -109,7 +169,7 @@ pub fn label(name: &str) -> &'static str {
 
 /// Gives this thread a name before its first span, since foreign threads have none that is known here.
 pub fn name_thread(name: &str) {
-    nest::name_thread(name);
+    owner(|owner, _| owner.name = Some(name.to_string()));
 }
 
 impl Profiler {
@@ -122,7 +182,10 @@ impl Profiler {
     /// profiler or a session records.
     pub fn settle(&self) {
         if let Some(recording) = self.recording() {
-            nest::settle(&recording);
+            owner(|owner, _| {
+                owner.home = Some(recording);
+                with_hot(Hot::forget);
+            });
         }
     }
 }
@@ -134,7 +197,12 @@ impl Guard {
     pub fn enter_in(recording: u32, site: &'static Site) -> Option<Self> {
         match GENERATION.load(Relaxed) {
             0 => None,
-            generation => nest::begin_in(recording, site, generation),
+            generation => with_hot(|hot| {
+                if hot.seen() != generation {
+                    owner(|owner, _| owner.resolve(generation));
+                }
+                (hot.epoch() == recording && hot.path() != Path::Off).then(|| begin(site, generation))
+            }),
         }
     }
 }
@@ -143,5 +211,50 @@ impl Default for Guard {
     /// A span that is not recorded.
     fn default() -> Self {
         Self::off()
+    }
+}
+
+impl Owned {
+    /// The innermost open span of a site.
+    fn open_of(&self, hot: &Hot, site: u32) -> Option<(&'static Slot, u32)> {
+        let mut at = hot.current();
+        loop {
+            let slot = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at))?;
+            if slot.site() == site && slot.is_open() {
+                return Some((slot, at));
+            }
+            at = slot.parent();
+        }
+    }
+
+    /// Ends the innermost open span of a site. Spans inside it that are still open remain around what begins next.
+    fn close(&mut self, hot: &Hot, site: u32, now: u64) -> bool {
+        let Some((slot, _)) = self.open_of(hot, site) else { return false };
+        slot.end(now);
+        let mut at = hot.current();
+        while let Some(slot) = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at)) {
+            if slot.is_open() {
+                break;
+            }
+            at = slot.parent();
+        }
+        hot.set_current(at);
+        hot.tangled.set(at != NONE);
+        if self.position.is_overflowed {
+            hot.node.set(self.node_of(hot, at));
+        }
+        true
+    }
+
+    /// Makes another span the innermost one. A place from before the overflow has a span, but not its node.
+    fn resume(&mut self, hot: &Hot, place: Place) {
+        hot.set_current(place.current);
+        let has_node = place.node != 0 && place.node != hot.root.get();
+        let node = match self.position.is_overflowed && !has_node {
+            true => self.node_of(hot, place.current),
+            false if has_node => place.node,
+            false => hot.root.get(),
+        };
+        hot.node.set(node);
     }
 }

@@ -59,7 +59,6 @@ mod layer_table;
 mod local;
 mod measure;
 mod names;
-mod nest;
 mod node;
 mod options;
 mod outer;
