@@ -189,13 +189,17 @@ fn old_results_stay_until_new_ones_are_whole() {
 
 #[test]
 fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
-    stopped("KILL");
-    let interrupted = stopped("INT");
-    assert!(interrupted.contains("the old results are as they were"), "{interrupted}");
+    // Before its first cell was finished, and after its second.
+    for lines in [1, 3] {
+        stopped("KILL", lines);
+        let interrupted = stopped("INT", lines);
+        assert!(interrupted.contains("the old results are as they were"), "{interrupted}");
+        assert!(interrupted.contains("--resume instead of --overwrite goes on from here"), "{interrupted}");
+    }
 }
 
-/// Returns what the run said when it was stopped by the signal.
-fn stopped(signal: &str) -> String {
+/// Returns what the run said when it was stopped by the signal as soon as its record had this number of lines.
+fn stopped(signal: &str, lines: usize) -> String {
     let here = here();
     assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
     let before = files(&here.path("out"));
@@ -206,7 +210,7 @@ fn stopped(signal: &str) -> String {
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let unfinished = here.path("out/ellwand-unfinished/record.jsonl");
     let finished = || std::fs::read_to_string(&unfinished).map_or(0, |text| text.lines().count());
-    while finished() < 3 {
+    while finished() < lines {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     here.refused(&[&run[..], &["--overwrite"]].concat(), &["another process is writing to out"]);

@@ -253,10 +253,10 @@ fn finish(
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
     let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
     let dir = path.parent().unwrap_or(Path::new("."));
-    // Old results stay when there are no new ones.
-    let keep_old = results.replaces() && !fates.iter().any(Fate::is_measured);
-    // And when the new ones are not complete: --resume goes on with them where they are.
+    // Old results stay when the new ones are not complete: --resume goes on with them where they are.
     let unfinished = results.replaces() && interrupted;
+    // And when there are no new ones.
+    let keep_old = results.replaces() && !interrupted && !fates.iter().any(Fate::is_measured);
     let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
     let options = report::options(&args.reports);
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
@@ -278,8 +278,7 @@ fn finish(
         printed?;
     }
     match (interrupted, keep_old) {
-        (true, true) => output::note("interrupted before anything was measured; the old results are as they were"),
-        (true, false) => {
+        (true, _) => {
             let old = if unfinished { "the old results are as they were; " } else { "" };
             output::note(&format!("interrupted; {old}{how} goes on from here"));
         }

@@ -48,9 +48,9 @@ impl Stage {
         Ok(Self { home: home.to_path_buf(), dir, _lock: lock })
     }
 
-    /// Whether an unfinished record waits in `home`.
+    /// Whether an unfinished record waits in `home`, be it one without a finished cell: `--resume` means the last run.
     pub(super) fn waits(home: &Path) -> bool {
-        finished(&home.join(UNFINISHED).join(RECORD)) > 0
+        home.join(UNFINISHED).join(RECORD).is_file()
     }
 
     /// Where to write.
@@ -58,7 +58,7 @@ impl Stage {
         &self.dir
     }
 
-    /// Gives up: cells that are finished go too.
+    /// Gives up: the record goes too.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(self.dir.join(RECORD));
     }
@@ -98,17 +98,11 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Finished cells stay where `--resume` finds them.
-        if finished(&self.dir.join(RECORD)) == 0 && empty(&self.dir).is_ok() {
+        // A record stays where `--resume` finds it.
+        if !self.dir.join(RECORD).is_file() && empty(&self.dir).is_ok() {
             let _ = fs::remove_dir(&self.dir);
         }
     }
-}
-
-/// Lines of a record after the first, which is that of its run.
-fn finished(record: &Path) -> usize {
-    let lines = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == b'\n').count();
-    if record.is_file() { fs::read(record).map_or(0, lines).saturating_sub(1) } else { 0 }
 }
 
 /// Files in a directory and in those inside it, by their paths from it.
@@ -165,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_has_one_owner_and_keeps_finished_cells_alone() {
+    fn a_stage_has_one_owner_and_keeps_a_record_alone() {
         let home = tempfile::tempdir().unwrap();
         let stage = Stage::begin(home.path()).unwrap();
         let second = Stage::begin(home.path()).unwrap_err();
@@ -174,9 +168,9 @@ mod tests {
         drop(stage);
         assert_eq!(files(home.path()).unwrap(), Vec::<PathBuf>::new());
         let stage = Stage::begin(home.path()).unwrap();
-        fs::write(stage.dir().join(RECORD), "run\ncell\n").unwrap();
+        fs::write(stage.dir().join(RECORD), "run\n").unwrap();
         drop(stage);
-        assert!(Stage::waits(home.path()));
+        assert!(Stage::waits(home.path()), "also without a finished cell");
         drop(Stage::begin(home.path()).unwrap());
         assert!(!Stage::waits(home.path()) && fs::read_dir(home.path()).unwrap().next().is_none());
     }
