@@ -15,8 +15,8 @@
 
 use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
 use ellwand_core::stats::{
-    Change, DecisionRule, Difference, StatsError, Weighted, block_value, decide_weighted, evidence, median, quantile,
-    weighted_evidence,
+    Change, DecisionRule, Difference, StatsError, Weighted, block_value, decide_weighted, evidence, median,
+    proportion_upper_bound, quantile, weighted_evidence,
 };
 
 use crate::compare::{BASELINE, CANDIDATE};
@@ -70,6 +70,8 @@ pub(crate) struct Beside {
     rounds: Vec<f64>,
     /// Number of slow slots in each arm.
     slow: [u64; 3],
+    /// By how many medians of their process the slow slots of the candidate exceed it, in all.
+    excess: f64,
 }
 
 impl Beside {
@@ -79,8 +81,9 @@ impl Beside {
         self.values.push(values);
         self.rounds.push(slots[CANDIDATE].len() as f64);
         for (count, slots) in self.slow.iter_mut().zip(slots) {
-            *count += slow(slots);
+            *count += slow(slots).0;
         }
+        self.excess += slow(&slots[CANDIDATE]).1;
         Ok(values)
     }
 
@@ -95,15 +98,24 @@ impl Beside {
         let mut sides = Vec::new();
         for (index, question) in QUESTIONS.iter().enumerate() {
             let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
-            // An excess of slow slots raises the mean.
-            let suspicious = (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope())?;
             let evidence = weighted_evidence(&values, &self.rounds, rule.rope(), rule.stakes())?.slower.now;
             let weighted = |(value, rounds): (&f64, &f64)| Weighted { value: *value, weight: *rounds, bet: *rounds };
             let blocks: Vec<Weighted> = values.iter().zip(&self.rounds).map(weighted).collect();
             let change = decide_weighted(&blocks, rule)?;
+            // An excess of slow slots raises the mean.
+            let suspicious = rare && question.name == "mean" && !self.is_inside(&change, rule.rope())?
+                || suspicious(&values, &self.rounds, rule.rope())?;
             sides.push(Side { name: question.name, change, suspicious, evidence });
         }
         Ok(sides)
+    }
+
+    /// True if the mean stays inside the region whatever the slow slots add: its interval, raised by as many slow slots of
+    /// the candidate as their count allows, each as slow as those seen. The interval holds the seen ones already.
+    fn is_inside(&self, mean: &Change, rope: f64) -> Result<bool, StatsError> {
+        let (slow, slots) = (self.slow[CANDIDATE], self.rounds.iter().sum::<f64>() as u64);
+        let share = proportion_upper_bound(slow, slots, 1.0 - SLOW_LEVEL)?;
+        Ok(mean.high * (1.0 + share * self.excess / slow as f64) <= 1.0 + rope)
     }
 }
 
@@ -116,10 +128,12 @@ fn block_values(baseline: &[f64], candidate: &[f64]) -> Result<[f64; QUESTIONS.l
     Ok(values)
 }
 
-/// Counts slots much slower than the median of their own process, so that page placement plays no role.
-fn slow(slots: &[f64]) -> u64 {
+/// Counts slots much slower than the median of their own process, so that page placement plays no role; and sums by how
+/// many such medians they exceed it.
+fn slow(slots: &[f64]) -> (u64, f64) {
     let middle = median(slots).unwrap_or(f64::INFINITY);
-    slots.iter().filter(|slot| **slot > SLOW * middle).count() as u64
+    let slow = slots.iter().filter(|slot| **slot > SLOW * middle);
+    slow.fold((0, 0.0), |(count, excess), slot| (count + 1, excess + slot / middle - 1.0))
 }
 
 /// True if the candidate has significantly more slow slots than the third it would have if all arms were equal.
@@ -206,7 +220,7 @@ mod tests {
         let mut slots = vec![1.0; 40];
         slots[7] = 2.0;
         slots[9] = 1.4;
-        assert_eq!((slow(&slots), slow(&[3.0; 5]), slow(&[])), (1, 0, 0));
+        assert_eq!((slow(&slots), slow(&[3.0; 5]), slow(&[])), ((1, 1.0), (0, 0.0), (0, 0.0)));
         assert!(more_slow_slots([0, 3, 0]) && more_slow_slots([1, 5, 1]), "hardly anybody else has them");
         assert!(!more_slow_slots([0, 1, 0]) && !more_slow_slots([3, 5, 4]) && !more_slow_slots([9, 0, 9]));
     }

@@ -58,9 +58,12 @@ fn slots(slow: Slow, rounds: usize, random: &mut ChaCha8Rng) -> Vec<Sample> {
 
 /// Compares two arms with occasional slow slots, with as many rounds as real blocks have.
 fn compare(arms: [Slow; 2], seed: u64) -> Decision {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let terms = Terms::new(0.01, 0.01, None, Limits::default(), seed).unwrap();
-    over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+    compare_by(&Terms::new(0.01, 0.01, None, Limits::default(), seed).unwrap(), arms)
+}
+
+fn compare_by(terms: &Terms, arms: [Slow; 2]) -> Decision {
+    let mut random = ChaCha8Rng::seed_from_u64(terms.coin);
+    over_blocks(terms, &mut |_, _| {}, &mut |_, ask| {
         let rounds = match ask.rounds {
             Rounds::Usual => 24,
             Rounds::Many => 96,
@@ -159,6 +162,18 @@ fn equal_things_rarely_wait_for_slow_moments() {
         let open = decisions.iter().filter(|decision| matches!(decision.call, Call::Unsettled(_))).count();
         assert!(open <= 4, "{slow:?}: {open} of 150 end with slow moments unsettled");
     }
+}
+
+/// A tail that raises the mean by 5 % is an answer to a coarse question, and none to one that its slow slots could cross.
+#[test]
+fn a_tail_far_inside_the_region_keeps_nothing_open() {
+    let same = |rope: f64| {
+        let terms = |seed| Terms::new(rope, 0.01, Some(16), Limits::default(), seed).unwrap();
+        let decisions = (0..40).map(|seed| compare_by(&terms(seed), [Slow::Never, Slow::Tail]));
+        decisions.filter(|decision| decision.call == Call::As(Difference::Same)).count()
+    };
+    assert!(same(0.2) >= 38, "{} of 40", same(0.2));
+    assert!(same(0.06) <= 1, "{} of 40", same(0.06));
 }
 
 /// If a tail is too rare for the available blocks, the answer "the same" still mentions the suspicion.
