@@ -396,7 +396,11 @@ fn formats_for_gates() {
         junit.stdout
     );
     let github = compare("plain", &["--format", "github"]);
-    assert!(github.stdout.starts_with("::notice title=double/n=3::same within 1 %25"), "{}", github.stdout);
+    assert!(
+        github.stdout.starts_with("::notice title=double/n=3 plain against plain::same within 1 %25"),
+        "{}",
+        github.stdout
+    );
 }
 
 fn json_says_everything() {

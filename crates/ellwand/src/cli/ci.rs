@@ -9,6 +9,7 @@ use ellwand_core::stats::Difference;
 use super::args::FailOn;
 use super::budgets::{State, Verdict};
 use super::rows::{Row, Said, bounded, whole};
+use super::run::row_name;
 use super::verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,8 @@ impl Grade {
 pub(super) struct Case {
     class: String,
     name: String,
+    /// What an annotation is about: it shows neither class nor name.
+    title: String,
     seconds: f64,
     grade: Grade,
     line: String,
@@ -44,9 +47,11 @@ pub(super) struct Case {
 
 impl Case {
     fn of_row(row: &Row, rope: f64) -> Self {
+        let name = format!("{} against {}", row.names[1], row.names[0]);
         Self {
             class: row.case.clone(),
-            name: format!("{} against {}", row.names[1], row.names[0]),
+            title: format!("{} {name}", row.case),
+            name,
             seconds: row.result.as_ref().map_or(0.0, |decision| decision.elapsed_s),
             grade: if bounded(row, rope) { Grade::Good } else { grade(row) },
             line: verdict::sentence(row, rope),
@@ -57,6 +62,7 @@ impl Case {
         Self {
             class: verdict.subject.clone(),
             name: format!("budget: {}", verdict.judged.what),
+            title: verdict.subject.clone(),
             seconds: 0.0,
             grade: match verdict.judged.state {
                 State::Kept => Grade::Good,
@@ -73,6 +79,7 @@ impl Case {
         Self {
             class: cell.to_string(),
             name: "what two records suggest".into(),
+            title: cell.to_string(),
             seconds: 0.0,
             grade: if fine { Grade::Good } else { Grade::Open },
             line,
@@ -81,7 +88,8 @@ impl Case {
 
     /// That the user or the machine ended a command before its end: what it did not do is no success.
     fn interrupted(command: &str, what: String) -> Self {
-        Self { class: command.into(), name: "interrupted".into(), seconds: 0.0, grade: Grade::Broken, line: what }
+        let [class, title, name] = [command, command, "interrupted"].map(String::from);
+        Self { class, name, title, seconds: 0.0, grade: Grade::Broken, line: what }
     }
 
     /// A measurement: whether there is one.
@@ -90,6 +98,7 @@ impl Case {
         Self {
             class: m.case.id.clone(),
             name: m.implementation.clone(),
+            title: row_name(&m.case.id, &m.implementation),
             seconds: m.samples.iter().map(|sample| sample.wall_ns as f64 * 1e-9).fold(0.0, |sum, one| sum + one),
             grade: match m.outcome.word() {
                 "measured" => Grade::Good,
@@ -113,7 +122,7 @@ impl Case {
         };
         // Commands end at the end of a line; titles also at commas and colons.
         let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-        let title = escape(&self.class).replace(':', "%3A").replace(',', "%2C");
+        let title = escape(&self.title).replace(':', "%3A").replace(',', "%2C");
         writeln!(out, "::{level} title={title}::{}", escape(&self.line))
     }
 
@@ -300,7 +309,10 @@ mod tests {
             broken("50 %\n::warning::fake"),
         );
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.starts_with("::error title=w/n=1%2Cm=2::") && text.contains("50 %25%0A::warning"), "{text}");
+        assert!(
+            text.starts_with("::error title=w/n=1%2Cm=2 b against a::") && text.contains("50 %25%0A::warning"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) fn budgets_of_a_run() {
     let github = run("plain", &["--n", "2,3", "--format", "github"]);
     assert!(github.stdout.contains("2 of 3 measurements and budgets"), "{}", github.stdout);
     assert!(github.stdout.contains("::error title=double/n=2 plain::time 2.00 ms"), "{}", github.stdout);
+    let github = run("plain,wrong", &["--n", "3", "--format", "github"]);
+    assert!(github.stdout.contains("::error title=double/n=3 wrong::wrong: "), "{}", github.stdout);
     // A slip in the file is reported before anything runs.
     budgets("[[budget]]\nworkload = \"duble\"\ntime = \"1 us\"\n");
     for args in [&[&RUN[..], &["plain"]].concat()[..], &["compare", "double:plain", "double:plain"]] {
