@@ -54,6 +54,19 @@ pub fn threads() -> usize {
     *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
+/// What ran in words, such as `2 threads`, for work on `items` that keeps `busy` threads busy; one thread with the reason.
+pub fn about(busy: usize, items: &str) -> String {
+    about_of(busy, threads(), items)
+}
+
+fn about_of(busy: usize, threads: usize, items: &str) -> String {
+    match (busy, threads) {
+        (1, 1) => "1 thread: this process may use one processor".into(),
+        (1, _) => format!("1 thread: too few {items} for more"),
+        _ => format!("{busy} threads"),
+    }
+}
+
 /// Pins the calling thread to the `index`-th available processor. Ignores a system that refuses.
 #[cfg(feature = "rayon")]
 fn pin(index: usize) {
@@ -101,6 +114,14 @@ fn processor() -> Option<usize> {
 #[cfg(all(test, feature = "rayon"))]
 mod tests {
     use rayon::prelude::*;
+
+    #[test]
+    fn one_thread_has_its_reason() {
+        let of = |busy, threads| super::about_of(busy, threads, "rows");
+        assert_eq!(of(1, 1), "1 thread: this process may use one processor");
+        assert_eq!(of(1, 2), "1 thread: too few rows for more");
+        assert_eq!(of(2, 2), "2 threads");
+    }
 
     #[test]
     fn every_piece_is_done_once_on_threads_of_the_pool() {

@@ -3,6 +3,7 @@
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
+use ellwand_simd::pool;
 
 use super::error::LatticeError;
 use super::layout::Layout;
@@ -242,10 +243,9 @@ impl Prepared for Job {
                 "scalar: too few vectors for lanes".to_owned()
             }
             Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => match parallel::threads(vectors) {
-                1 => format!("{}, 1 thread: too few vectors for more", isa.name()),
-                threads => format!("{}, {threads} threads", isa.name()),
-            },
+            Method::Parallel(isa) => {
+                format!("{}, {}", isa.name(), pool::about(parallel::threads(vectors), "vectors"))
+            }
         };
         match (self.task, self.method) {
             (Task::Encode, _) | (_, Method::Reference) => core,

@@ -346,11 +346,7 @@ pub(super) fn describe(way: Way, threads: Option<usize>, passes: &str, stores: &
         Way::Scalar => "f32 loops",
         Way::Vector(isa) => isa.name(),
     };
-    let threads = match threads {
-        None => String::new(),
-        Some(1) => ", 1 thread: too few rows for more".into(),
-        Some(threads) => format!(", {threads} threads"),
-    };
+    let threads = threads.map_or_else(String::new, |threads| format!(", {}", pool::about(threads, "rows")));
     let pages = match allocation {
         Allocation::Reused => "",
         Allocation::Arena => ", huge pages",
