@@ -7,7 +7,7 @@ use ellwand_bench::compare::{Decision, End};
 use ellwand_core::stats::{Change, Difference};
 
 use super::args::CompareArgs;
-use super::verdict::percent;
+use super::verdict::{digits as ratio_digits, percent};
 
 /// The usual time of a case and of all, in seconds.
 const CASE_S: f64 = 20.0;
@@ -69,6 +69,9 @@ pub(super) fn excluded(change: &Change) -> String {
     match excluded_above(change) {
         Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", percent(above)),
         Some(above) if above < 9.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
+        // One end is far away.
+        _ if change.high < 10.0 => format!("no ratio above {}, at 99 %", ratio_digits(change.high)),
+        _ if change.low > 0.1 => format!("no ratio below {}, at 99 %", ratio_digits(change.low)),
         _ => "nothing is excluded yet".into(),
     }
 }
@@ -198,7 +201,10 @@ mod tests {
         assert_eq!(of(0.99, 1.0204), "no difference above 2.1 %, at 99 %");
         assert_eq!(of(0.8, 1.02), "no difference above 25 %, at 99 %");
         assert_eq!(of(0.4, 1.02), "no difference above 2.5x, at 99 %");
-        assert_eq!(of(0.001, 1.02), "nothing is excluded yet");
+        assert_eq!(of(0.004, 0.036), "no ratio above 0.0360, at 99 %");
+        assert_eq!(of(0.001, 1.02), "no ratio above 1.020, at 99 %");
+        assert_eq!(of(28.0, 250.0), "no ratio below 28.0, at 99 %");
+        assert_eq!(of(0.05, 20.0), "nothing is excluded yet");
         assert_eq!(of(0.0, f64::INFINITY), "nothing is excluded yet");
     }
 
