@@ -33,6 +33,8 @@ const START_S: f64 = 0.016;
 const SWITCH_S: f64 = 1e-4;
 /// A process that gets less time than this to get ready, in seconds, is no failure if it does not.
 const READY_S: f64 = 1.0;
+/// Nor is one that gets less than this many times what the processes of a block needed before.
+const READY: f64 = 3.0;
 /// Fewest and most rounds per block: enough for a median, and no more than pay off.
 const ROUNDS: (u64, u64) = (6, 24);
 /// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
@@ -232,13 +234,11 @@ impl Arms<'_> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         // A process that does not get ready in time is ended.
-        let gone_s = self.begin.elapsed().as_secs_f64();
-        let left_s = end - gone_s;
+        let left_s = end - self.begin.elapsed().as_secs_f64();
         let left = Duration::try_from_secs_f64(left_s).unwrap_or(Duration::MAX);
         let limits = Limits { open: self.limits.open.min(left), ..self.limits };
         let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt, &mut |_| {})?;
-        // Longer than all before took: the side hangs, and more time would not help.
-        if left_s < gone_s.max(READY_S) {
+        if !is_enough(left_s, self.start_s) {
             self.in_time(end)?;
         }
         for (arm, name) in ARMS.into_iter().enumerate() {
@@ -357,6 +357,12 @@ impl Arms<'_> {
     }
 }
 
+/// True if a side that does not get ready in `left_s` hangs, so that more time would not help: the processes of earlier
+/// blocks needed `start_s`.
+fn is_enough(left_s: f64, start_s: f64) -> bool {
+    left_s >= READY_S.max(READY * start_s)
+}
+
 /// What is known about an arm. Older programs do not report a limit, so theirs is the count they chose themselves.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
     let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
@@ -371,5 +377,17 @@ pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDeci
     match block.state(arm) {
         Err(outcome) => ended(name, outcome),
         Ok(_) => ended(name, &Outcome::Failed { error: "it did not answer".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_enough;
+
+    #[test]
+    fn a_late_hang_is_no_lack_of_time() {
+        assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");
+        assert!(!is_enough(8.0, 4.0), "a start may take longer than the others");
+        assert!(!is_enough(0.5, 0.01), "nor is a busy machine a hang");
     }
 }
