@@ -180,6 +180,20 @@ pub(super) fn place(partial: &Path, to: &Path) -> io::Result<bool> {
     Ok(first)
 }
 
+/// Removes what killed tasks of this host left in the directory of a class. Elsewhere nobody can know that a writer is dead.
+/// Here its process is gone, and so is its lock, which a container with other process ids would still hold.
+pub(super) fn remove_dead(home: &Path, host: &str) {
+    let processes = Path::new("/proc");
+    let dead = |id: u32| processes.join("self").exists() && !processes.join(id.to_string()).exists();
+    for path in fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix('.')?.strip_suffix(".partial"));
+        let id = name.and_then(|name| name.split_once('.')?.1.strip_prefix(host)?.strip_prefix('-')?.parse().ok());
+        if id.is_some_and(dead) && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
 fn same_file(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [fs::metadata(one)?, fs::metadata(other)?];
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
@@ -200,6 +214,24 @@ mod tests {
         assert!(!place(&other, &to).unwrap());
         assert_eq!(fs::read_to_string(&to).unwrap(), "one");
         assert_eq!(entries(dir.path()).unwrap(), [to]);
+    }
+
+    #[test]
+    fn only_what_a_dead_task_of_this_host_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let (dead, alive) = (ended.id(), std::process::id());
+        let name = |host: &str, id: u32| dir.path().join(format!(".0003.{host}-{id}.partial"));
+        let [left, locked] = [name("n1", dead), dir.path().join(format!(".0004.n1-{dead}.partial"))];
+        let others =
+            [name("n1", alive), name("n10", dead), name("n2", dead), dir.path().join("0003.jsonl"), locked.clone()];
+        others.iter().chain([&left]).for_each(|path| fs::write(path, "x").unwrap());
+        let held = File::open(&locked).unwrap();
+        held.try_lock().unwrap();
+        remove_dead(dir.path(), "n1");
+        assert!(!left.exists());
+        assert!(others.iter().all(|path| path.exists()));
     }
 
     #[test]

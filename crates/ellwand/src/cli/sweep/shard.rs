@@ -116,6 +116,7 @@ pub(super) fn measured(
     let here = measure::with_ceilings(&registry, !how.no_ceilings)?;
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
     let host = host();
+    results::remove_dead(&home, &host);
     let partial = home.join(format!(".{number:04}.{host}-{}.partial", std::process::id()));
     let rows = measure::rows(&cells);
     let (plan, missing) = (planned.hash.clone(), Vec::new());
