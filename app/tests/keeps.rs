@@ -234,6 +234,18 @@ fn stopped(signal: &str, lines: usize) -> String {
 }
 
 #[test]
+fn a_record_that_another_process_writes_is_refused_in_one_way() {
+    let here = here();
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
+    let record = std::fs::File::open(here.path("out/record.jsonl")).unwrap();
+    record.lock().unwrap();
+    for how in ["--resume", "--overwrite"] {
+        let run = [&common::QUICK[..], &["-i", "scalar", "-o", "out", how]].concat();
+        here.refused(&run, &["-o: another process is writing to out/record.jsonl"]);
+    }
+}
+
+#[test]
 fn a_directory_that_vanishes_takes_no_finished_cell_along() {
     let here = here();
     std::fs::create_dir(here.path("tmp")).unwrap();

@@ -1,6 +1,7 @@
 //! How commands end: exit codes, failures, and errors about names that nothing has.
 
 use std::io;
+use std::path::Path;
 
 use ellwand_bench::{Interrupted, WriterError};
 use ellwand_core::InputError;
@@ -76,6 +77,12 @@ pub(super) fn unknown(argument: impl Into<String>, problem: String, given: &str,
     error.near(given, known.iter().copied())
 }
 
+/// The error about an output directory or record that another process writes to.
+pub(super) fn in_use(path: &Path) -> InputError {
+    let problem = format!("another process is writing to {}", path.display());
+    InputError::new("-o", problem, "another directory, or the end of that process")
+}
+
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
         Failure::Input(error)
@@ -90,7 +97,10 @@ impl From<Interrupted> for Failure {
 
 impl From<WriterError> for Failure {
     fn from(error: WriterError) -> Self {
-        Failure::Other(error.into())
+        match error {
+            WriterError::InUse { path } => in_use(&path).into(),
+            other => Failure::Other(other.into()),
+        }
     }
 }
 

@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ellwand_core::InputError;
 
-use super::exit::Failure;
+use super::exit::{Failure, in_use};
 use super::output;
 use super::standing::RECORD;
 
@@ -42,8 +41,7 @@ impl Stage {
         let lock = File::open(&dir).with_context(refused)?;
         // A file system without locks goes without.
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            let problem = format!("another process is writing to {}", home.display());
-            return Err(InputError::new("-o", problem, "another directory, or the end of that process").into());
+            return Err(in_use(home).into());
         }
         Ok(Self { home: home.to_path_buf(), dir, _lock: lock })
     }
