@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use ellwand_core::record::{Record, parse};
@@ -48,6 +48,15 @@ pub(crate) fn read(path: &Path) -> Result<Record, StoreError> {
     let problem = |problem: String| StoreError::Other { place: path.display().to_string(), problem };
     let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
     parse(&text).map_err(|error| problem(error.to_string()))
+}
+
+/// True if the last line of a file has no end, as when its writer was killed.
+pub(crate) fn is_cut(folder: &Path, stamp: &Stamp) -> bool {
+    let last = |file: fs::File| {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, stamp.bytes.cast_unsigned().saturating_sub(1)).map(|()| byte)
+    };
+    fs::File::open(folder.join(&stamp.name)).and_then(last).is_ok_and(|byte| byte != *b"\n")
 }
 
 /// Copies a record into the folder under the id of its run; returns the name. The copy appears whole or not at all.

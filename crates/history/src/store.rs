@@ -38,7 +38,7 @@ pub enum Added {
 pub struct Store {
     pub(crate) index: Box<dyn Index>,
     folder: Option<PathBuf>,
-    /// Files of the folder that are no records, and other things to know.
+    /// Files of the folder that are no records or lost rows, and other things to know.
     pub notes: Vec<String>,
 }
 
@@ -109,9 +109,21 @@ impl Store {
         }
         let indexed: BTreeSet<&str> = known.values().map(|stamp| stamp.name.as_str()).collect();
         let mut new = Vec::new();
-        for stamp in stamps.iter().filter(|stamp| !indexed.contains(stamp.name.as_str())) {
-            match folder::read(&folder.join(&stamp.name)) {
+        for stamp in &stamps {
+            let is_known = indexed.contains(stamp.name.as_str());
+            // The index does not hold what a record lacks.
+            if is_known && !folder::is_cut(folder, stamp) {
+                continue;
+            }
+            let path = folder.join(&stamp.name);
+            match folder::read(&path) {
                 Ok(record) => {
+                    let kept = record.measurements.len();
+                    let note = |warning| format!("{} ({kept} measurements): {warning}", path.display());
+                    self.notes.extend(record.warnings.iter().map(note));
+                    if is_known {
+                        continue;
+                    }
                     let (run, cells) = rows(&record);
                     new.push(NewRun { run, cells, file: Some(stamp.clone()) });
                     if new.iter().map(|new| new.cells.len()).sum::<usize>() >= AT_ONCE {

@@ -87,6 +87,25 @@ fn the_index_is_rebuilt_from_the_records_and_follows_them() {
 }
 
 #[test]
+fn a_record_that_was_cut_is_named_at_each_command() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open(dir.path(), true).unwrap();
+    add(&mut store, made.path(), &fake(1));
+    add(&mut store, made.path(), &fake(2));
+    let file = store.file("run-0001").unwrap().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &text[..text.len() - 9]).unwrap();
+    for _ in 0..2 {
+        let mut store = Store::open(dir.path(), false).unwrap();
+        let expected = format!("{} (1 measurements): line 3 was cut off while being written; skipped", file.display());
+        assert_eq!(store.notes, [expected]);
+        assert_eq!(store.run("run-0001").unwrap().1.len(), 1);
+    }
+    assert_eq!(add(&mut store, made.path(), &fake(1)), Added::Replaced, "the whole record");
+    assert!(Store::open(dir.path(), false).unwrap().notes.is_empty());
+}
+
+#[test]
 fn every_record_ever_written_is_indexed_and_old_ones_have_no_commit() {
     let dir = here();
     let mut store = Store::open(dir.path(), true).unwrap();
