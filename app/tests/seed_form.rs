@@ -67,6 +67,8 @@ fn a_file_of_rows_answers_the_questions_of_the_scripts() {
     assert!((fastest["inference_speed"].as_f64().unwrap() * time(fastest) - 1000.0).abs() < 1e-6);
     // A file is not replaced unasked.
     here.refused(&[&RUN[..], &["-o", "r.json"]].concat(), &["r.json exists", "--overwrite"]);
+    // Before anything is measured.
+    here.refused(&[&RUN[..], &["-o", "r.json/r.json"]].concat(), &["-o: r.json cannot be written"]);
 }
 
 /// What the scripts ask of their file, in the language that they ask it in: mean time by operation and implementation, the
@@ -156,6 +158,8 @@ fn a_report_writes_one_format_to_a_file() {
     here.ok(&["report", "out", "--format", "csv", "-o", "rows.csv"]);
     assert_eq!(std::fs::read_to_string(here.path("rows.csv")).unwrap(), printed);
     here.refused(&["report", "out", "--format", "csv", "-o", "rows.csv"], &["rows.csv exists"]);
+    here.ok(&["report", "out", "--format", "csv", "-o", "new/folder/rows.csv"]);
+    assert!(here.path("new/folder/rows.csv").exists());
     here.refused(&["report", "out", "--format", "json", "-o", "r.csv"], &["r.csv", "--format is json", "--format csv"]);
     here.refused(&["run", "gelu", "-o", "r.json"], &["r.json", "--format is table", "--format json"]);
 }

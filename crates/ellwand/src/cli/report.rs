@@ -116,12 +116,14 @@ pub(super) fn no_file(output: Option<&Path>, format: &str) -> Result<(), InputEr
     Err(InputError::new("-o", problem, "a directory for the record").help(format!("`> {path}` keeps what stdout says")))
 }
 
-/// Refuses to replace a file unasked.
-pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), InputError> {
-    if overwrite || !file.exists() {
-        return Ok(());
+/// Refuses to replace a file unasked. Makes its directory and proves that it can be written, before there are results to lose.
+pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), Failure> {
+    if file.exists() && !overwrite {
+        let problem = format!("{} exists", file.display());
+        return Err(InputError::new("-o", problem, "a new name, or --overwrite to replace the file").into());
     }
-    Err(InputError::new("-o", format!("{} exists", file.display()), "a new name, or --overwrite to replace the file"))
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    output::directory("-o", dir)
 }
 
 /// Prints the report on stdout, or writes it to a file.

@@ -54,12 +54,12 @@ pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {
 }
 
 /// A plot for each line, or a page of all.
-fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, InputError> {
+fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, Failure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ends = |ending: &str| file.extension().is_some_and(|own| own == ending);
     if !ends("svg") && !ends("html") {
         let problem = format!("{} is no name of a plot or page", file.display());
-        return Err(InputError::new("-o", problem, "a name that ends in .svg or .html"));
+        return Err(InputError::new("-o", problem, "a name that ends in .svg or .html").into());
     }
     let named = |at: usize| file.with_file_name(format!("{stem}-{}.svg", at + 1));
     let files: Vec<PathBuf> = match trend.lines.len() {
