@@ -235,7 +235,7 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     fs::write(&path, cut).unwrap();
     here.refused(
         &["sweep", "merge", "plan.json"],
-        &["0001.jsonl has no measurement of lattice-encode", "`sweep submit` measures the missing ones"],
+        &["0001.jsonl has no measurement of lattice-encode", "`sweep submit` measures them; --partial"],
     );
     fs::write(&path, &text[..text.len() - 20]).unwrap();
     here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl is damaged: line", "was cut off"]);
@@ -249,6 +249,18 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);
+}
+
+#[test]
+fn a_class_is_measured_again_by_what_made_it() {
+    let here = planned();
+    here.ok(&["sweep", "run", "plan.json", "--shard", "1", "--class", "gpu"]);
+    let status = here.ok(&["sweep", "status", "plan.json"]).stdout;
+    assert!(status.contains("missing of gpu: 0; `sweep run --shard N --class gpu` measures one"), "{status}");
+    here.refused(
+        &["sweep", "merge", "plan.json"],
+        &["class gpu has no result of shard 0", "--class gpu` measures one"],
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use ellwand_core::{InputError, Run};
 use ellwand_report::PlotNames;
 
 use super::plan::{Planned, read};
-use super::{ranges, results};
+use super::{ranges, remedy, results};
 use crate::cli::args::{FailOn, MergeArgs};
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::standing::{self, RECORD, Results};
@@ -85,7 +85,7 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
         let rest = if more > 0 { format!("; and {more} more, see `sweep status`") } else { String::new() };
         problems.truncate(SHOWN);
         let error = InputError::new("--results", problems.join("; ") + &rest, "a whole result of every shard");
-        return Err(error.help("`sweep submit` measures the missing ones; --partial merges the whole ones").into());
+        return Err(error.help(format!("{}; --partial merges the whole ones", remedy(class))).into());
     }
     problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
     Ok(machines)

@@ -29,6 +29,19 @@ pub(super) fn sweep(registry: &Registry, command: &SweepCommand, line: Vec<Strin
     }
 }
 
+/// The class of shards that are run here, or submitted without a flag that names hardware.
+const DEFAULT: &str = "default";
+
+/// What measures the missing shards of a class. Results do not say which flags or scheduler made another class.
+fn remedy(class: &str) -> String {
+    if class == DEFAULT {
+        return "`sweep submit` measures them".into();
+    }
+    format!(
+        "`sweep run --shard N --class {class}` measures one, `sweep submit` with the flags of the class measures all"
+    )
+}
+
 /// Numbers in ascending order as a scheduler writes them: `0-9,12`.
 fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::plan::{Planned, read};
 use super::queue::{self, Queued};
-use super::{ranges, results};
+use super::{ranges, remedy, results};
 use crate::cli::args::{Form, StatusArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::{output, signals};
@@ -108,7 +108,7 @@ fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io:
     }
     for class in classes.iter().filter(|class| !class.missing.is_empty()) {
         let shards = ranges(class.missing.iter().copied());
-        writeln!(out, "missing of {}: {shards}; `sweep submit` submits them again", class.name)?;
+        writeln!(out, "missing of {}: {shards}; {}", class.name, remedy(&class.name))?;
     }
     for why in classes.iter().flat_map(|class| &class.incomplete) {
         writeln!(out, "incomplete: {why}")?;

@@ -11,13 +11,10 @@ use ellwand_core::{InputError, Registry};
 
 use super::plan::{Planned, read};
 use super::queue::{self, Submission};
-use super::{ranges, results, shard, slurm};
+use super::{DEFAULT, ranges, results, shard, slurm};
 use crate::cli::args::{Engine, SubmitArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::output;
-
-/// The class of shards that are run here, or submitted without a flag that names hardware.
-const DEFAULT: &str = "default";
 
 pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) -> Outcome {
     let planned = read(&args.place.plan)?;
