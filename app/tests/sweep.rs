@@ -264,6 +264,16 @@ fn a_class_is_measured_again_by_what_made_it() {
 }
 
 #[test]
+fn an_axis_that_a_workload_lacks_is_noted_with_the_plan_and_not_with_each_shard() {
+    let here = Box::default();
+    let cases = ["gelu", "--dimension", "4", "--sequence", "1", "-o", "plan.json"];
+    let plan = here.ok(&[&["sweep", "plan"], &CASES[..7], &["--batch", "1"], &cases].concat());
+    assert_eq!(plan.stderr.matches("lattice-encode has no axis").count(), 2, "{}", plan.stderr);
+    let ran = here.ok(&["sweep", "submit", "plan.json"]);
+    assert!(ran.stderr.contains("shard 1: written") && !ran.stderr.contains("has no axis"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_shard_that_lost_an_implementation_is_no_whole_result() {
     let here = Box::default();
     let cases = CASES.map(|word| if word == "scalar" { "scalar,reference" } else { word });

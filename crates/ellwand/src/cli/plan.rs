@@ -48,7 +48,8 @@ pub(super) fn of_machine(
     processes: bool,
     parts: bool,
 ) -> Result<(Plan, Option<Tensors>), InputError> {
-    let (plan, given) = of_any_machine(registry, how, parts)?;
+    let plan = expand(registry, &how.chosen.selection())?;
+    let (plan, given) = of_any_machine(registry, how, plan, parts)?;
     for (names, why) in left_out(registry, &plan, &how.chosen.selection()) {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         output::note(&format!("skipped {}: {why}", names.join(", ")));
@@ -57,15 +58,15 @@ pub(super) fn of_machine(
     Ok((plan, given))
 }
 
-/// The cells asked for, on whichever machine, and the user's arrays if given.
+/// The cells asked for, on whichever machine, and the user's arrays if given. `plan`: the cells of the selection.
 pub(super) fn of_any_machine(
     registry: &Registry,
     how: &Measuring,
+    mut plan: Plan,
     parts: bool,
 ) -> Result<(Plan, Option<Tensors>), InputError> {
     how.check()?;
     let selection = how.chosen.selection();
-    let mut plan = expand(registry, &selection)?;
     if parts && how.input.is_empty() {
         add_parts(registry, &selection, &mut plan)?;
     }

@@ -58,7 +58,8 @@ impl Planned {
 }
 
 pub(super) fn plan(registry: &Registry, args: &PlanArgs) -> Outcome {
-    let (cells, _) = plan::of_any_machine(registry, &args.how, true)?;
+    let cells = plan::expand(registry, &args.how.chosen.selection())?;
+    let (cells, _) = plan::of_any_machine(registry, &args.how, cells, true)?;
     let cases: Vec<String> = cells.cells.iter().map(|cell| cell.case.id()).collect();
     let count = args.shards.map_or(cases.len(), |shards| shards as usize);
     if count > cases.len() {

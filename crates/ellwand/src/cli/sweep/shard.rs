@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use ellwand_bench::{Cell, Plan};
 use ellwand_core::record::{Measurement, Shard};
+use ellwand_core::tensor::Tensors;
 use ellwand_core::{InputError, Registry, Run};
 
 use super::plan::{Planned, read};
@@ -43,7 +45,7 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
         let error = InputError::new(format!("--shard {number}"), finished, "a shard without a result");
         return Err(error.help("move the file away to measure the shard again").into());
     }
-    measured(registry, &planned, &dir, &args.class, number, line)
+    measured(&mut Ready::new(registry, &planned)?, &planned, &dir, &args.class, number, line)
 }
 
 /// Refuses a plan other than the one that was submitted.
@@ -81,9 +83,48 @@ fn from_env(offset: u32, shards: u32, get: impl Fn(&str) -> Option<String>) -> R
     })
 }
 
+/// What every shard of a plan needs: read once, and noted once.
+pub(super) struct Ready {
+    registry: Registry,
+    /// The cells of shards that were not measured yet.
+    cells: Vec<Cell>,
+    given: Option<Tensors>,
+}
+
+impl Ready {
+    pub(super) fn new(registry: &Registry, planned: &Planned) -> Result<Self, InputError> {
+        let (how, registry) = (&planned.plan.measure, registry_for(registry, planned));
+        // `sweep plan` noted which workloads lack an axis.
+        let cells = Plan::expand(&registry, &how.chosen.selection())?;
+        let (Plan { cells }, given) = plan::of_any_machine(&registry, how, cells, true)?;
+        Ok(Self { registry, cells, given })
+    }
+
+    /// The cells of a shard.
+    fn take(&mut self, planned: &Planned, number: u32) -> Result<Plan, InputError> {
+        let wanted = &planned.plan.shards[number as usize];
+        let all = std::mem::take(&mut self.cells).into_iter();
+        let (cells, others): (Vec<_>, Vec<_>) = all.partition(|cell| wanted.contains(&cell.case.id()));
+        self.cells = others;
+        let Some(lost) = wanted.iter().find(|case| cells.iter().all(|cell| cell.case.id() != **case)) else {
+            return Ok(Plan { cells });
+        };
+        // The id of a case ends with the digest of the user's arrays.
+        let without = |id: &str| id.split("input#").next().map(str::to_string);
+        if self.cells.iter().any(|cell| without(&cell.case.id()) == without(lost)) {
+            let names = planned.plan.measure.input.join(", ");
+            let problem = format!("shard {number} measures {lost}, and {names} hold other arrays now");
+            return Err(InputError::new("PLAN", problem, "the arrays that the plan was made of, or a new plan"));
+        }
+        let problem = format!("shard {number} measures {lost}, which this program does not have");
+        let expected = format!("the program that made the plan (ellwand {})", planned.plan.ellwand);
+        Err(InputError::new("PLAN", problem, expected))
+    }
+}
+
 /// Measures a shard and puts its record among the results.
 pub(super) fn measured(
-    registry: &Registry,
+    ready: &mut Ready,
     planned: &Planned,
     dir: &Path,
     class: &str,
@@ -91,21 +132,8 @@ pub(super) fn measured(
     line: Vec<String>,
 ) -> Outcome {
     let how = &planned.plan.measure;
-    let registry = registry_for(registry, planned);
-    let (mut cells, given) = plan::of_any_machine(&registry, how, true)?;
-    let wanted = &planned.plan.shards[number as usize];
-    if let Some(lost) = wanted.iter().find(|case| cells.cells.iter().all(|cell| cell.case.id() != **case)) {
-        let problem = format!("shard {number} measures {lost}, which this program does not have");
-        let expected = format!("the program that made the plan (ellwand {})", planned.plan.ellwand);
-        // The id of a case ends with the digest of the user's arrays.
-        let without = |id: &str| id.split("input#").next().map(str::to_string);
-        if cells.cells.iter().any(|cell| without(&cell.case.id()) == without(lost)) {
-            let problem = format!("shard {number} measures {lost}, and {} hold other arrays now", how.input.join(", "));
-            return Err(InputError::new("PLAN", problem, "the arrays that the plan was made of, or a new plan").into());
-        }
-        return Err(InputError::new("PLAN", problem, expected).into());
-    }
-    cells.cells.retain(|cell| wanted.contains(&cell.case.id()));
+    let cells = ready.take(planned, number)?;
+    let registry = &ready.registry;
     ceilings::check_memory(&cells.cells, how.blocks().is_some(), how.caches)?;
     let to = results::path(dir, class, number);
     // No probe as elsewhere: tasks on two hosts may have the same process id.
@@ -113,7 +141,7 @@ pub(super) fn measured(
     fs::create_dir_all(&home).with_context(|| format!("{} cannot be written", home.display()))?;
     let started = output::unix_ms();
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
-    let here = measure::with_ceilings(&registry, !how.no_ceilings)?;
+    let here = measure::with_ceilings(registry, !how.no_ceilings)?;
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
     let host = host();
     results::remove_dead(&home, &host);
@@ -121,15 +149,16 @@ pub(super) fn measured(
     let rows = measure::rows(&cells);
     let (plan, missing) = (planned.hash.clone(), Vec::new());
     let shard = Shard { plan, number, class: class.into(), host, task: task(), rows, missing };
-    let run = Run { shard: Some(shard), ..measure::run_line(&registry, how, &cells, here, started, line) };
+    let run = Run { shard: Some(shard), ..measure::run_line(registry, how, &cells, here, started, line) };
     let mut record = Recording::open(&partial, &run, false, false)?;
-    let interrupted = measure::measure(&registry, &run, how, None, cells, given.as_ref(), &mut record);
+    let interrupted = measure::measure(registry, &run, how, None, cells, ready.given.as_ref(), &mut record);
     let written = record.close()?;
     if !matches!(interrupted, Ok(false)) {
         let _ = fs::remove_file(&written);
         return interrupted.map(|_| Exit::Interrupted);
     }
     let stuck = || format!("{} is not whole and cannot be renamed", to.display());
+    let wanted = &planned.plan.shards[number as usize];
     if let Some(aside) = results::set_aside(&to, wanted).with_context(stuck)? {
         output::note(&format!(
             "note: the earlier result of shard {number} was not whole; it is now {}",

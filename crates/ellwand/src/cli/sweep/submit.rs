@@ -11,7 +11,8 @@ use ellwand_core::{InputError, Registry};
 
 use super::plan::{Planned, read};
 use super::queue::{self, Submission};
-use super::{DEFAULT, ranges, results, shard, slurm};
+use super::shard::{self, Ready};
+use super::{DEFAULT, ranges, results, slurm};
 use crate::cli::args::{Engine, SubmitArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::output;
@@ -42,8 +43,13 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
         return Err(InputError::new(flag, "--engine local has no scheduler", "--engine slurm with it").into());
     }
     let mut exits = Vec::new();
+    let mut ready = None;
     for number in missing(planned, dir, DEFAULT)? {
-        let exit = shard::measured(registry, planned, dir, DEFAULT, number, line.to_vec())?;
+        let ready = match &mut ready {
+            Some(ready) => ready,
+            none => none.insert(Ready::new(registry, planned)?),
+        };
+        let exit = shard::measured(ready, planned, dir, DEFAULT, number, line.to_vec())?;
         if exit == Exit::Interrupted {
             output::note("interrupted; the same command goes on with the shards that are left");
             return Ok(exit);
