@@ -246,6 +246,8 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl", "a whole result of every shard"]);
     let status = here.ok(&["sweep", "status", "plan.json"]);
     assert!(status.stdout.contains("missing of default: 1;"), "{}", status.stdout);
+    let again = here.ok(&["sweep", "run", "plan.json", "--shard", "1"]);
+    assert!(again.stderr.contains("not whole; it is now plan.shards/default/0001.incomplete"), "{}", again.stderr);
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);

@@ -138,7 +138,8 @@ pub(super) fn missing(
     Ok(missing)
 }
 
-fn first_line(path: &Path) -> anyhow::Result<Run> {
+/// Whose result a file is, which a file that was cut there does not say.
+pub(super) fn first_line(path: &Path) -> anyhow::Result<Run> {
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
     Ok(record::parse(&line)?.run)

@@ -32,7 +32,8 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     let number = number(args, planned.shards(), |name| env::var(name).ok())?;
     let dir = args.place.results();
     let there = results::path(&dir, &args.class, number);
-    if there.exists() {
+    // A file without a first line is no other's result. It is set aside like any that is not whole.
+    if results::first_line(&there).is_ok() {
         results::shard_of(&there, &args.class, &planned.hash)?;
     }
     if there.exists() && results::whole(&there, &planned.plan.shards[number as usize]).is_ok() {
