@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ellwand_bench::settings::Effort;
 use ellwand_core::{InputError, Registry, Workload};
@@ -156,10 +157,10 @@ impl Command {
 pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
     let args = &with_negative_values(args)[..];
     let line = command(registry, &axes::asked_about(registry, args));
-    let matches = line
-        .clone()
-        .try_get_matches_from(args)
-        .map_err(|error| hints::suggest(error, &axes::flags_for(registry, &line, args)))?;
+    let matches = line.clone().try_get_matches_from(args).map_err(|error| match error.kind() {
+        ErrorKind::InvalidUtf8 => hints::name_not_utf8(error, &line, args),
+        _ => hints::suggest(error, &axes::flags_for(registry, &line, args)),
+    })?;
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let Some(axes) = command.axes() {
         *axes = axes::given(innermost(&matches));
@@ -337,6 +338,24 @@ mod tests {
         }
         let Ok(Command::Run(run)) = parsed("run double --count -3,4") else { panic!("no run") };
         assert_eq!(run.how.chosen.selection().axes["count"], "-3,4");
+    }
+
+    #[test]
+    fn a_word_that_is_not_utf8_is_named_with_its_option() {
+        use std::os::unix::ffi::OsStringExt;
+        for (line, part) in [
+            ("run double --config ? --input ?", "error: --input ?: it is not UTF-8; expected"),
+            ("run double --size=?", "error: --size=?: it is not UTF-8"),
+            ("compare ? b", "error: ?: it is not UTF-8"),
+            #[cfg(feature = "history")]
+            ("history add ? --store ?", "error: --store ?: it is not UTF-8"),
+        ] {
+            let words = line.replace('?', "name\u{1}");
+            let bytes = |word: &str| word.bytes().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+            let args = std::iter::once("ellwand").chain(words.split(' ')).map(|word| OsString::from_vec(bytes(word)));
+            let error = parse(&registry(), &args.collect::<Vec<_>>()).err().unwrap().to_string();
+            assert!(error.starts_with(&part.replace('?', "name\u{fffd}")), "{line}: {error}");
+        }
     }
 
     #[test]
