@@ -278,8 +278,8 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Processors available to this process, and so to its workers.
-pub(crate) fn allowed_cores() -> Vec<u32> {
+/// Processors available to this process, and so to its workers; none if the system does not report them.
+pub fn allowed_cores() -> Vec<u32> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
         let count = nix::sched::CpuSet::count();

@@ -4,6 +4,7 @@ use std::fs;
 
 use ellwand_core::record::{Cache, Environment};
 
+pub use crate::block::allowed_cores;
 use crate::cpu::{Cpu, clock_quality, slot_cost_ns};
 use crate::sample::MOST_PARTS;
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ellwand_bench::environment::allowed_cores;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::{Cell, Instrument, Interrupted, machine};
+use ellwand_core::case::Fnv;
 use ellwand_core::ceiling::Ceiling;
 use ellwand_core::record::{Environment, Measurement, Settings};
 use ellwand_core::{Caches, DeviceKind, InputError, Registry};
@@ -41,7 +43,11 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
     // A quick look does not take the place of ceilings that were measured with more care.
     if replaces(effort, environment) {
         let devices = environment.devices.clone();
-        output::cache("ceilings", environment, &Kept { version: VERSION, devices, ceilings: measured.0.clone() });
+        output::cache(
+            &kind(environment, &allowed_cores()),
+            environment,
+            &Kept { version: VERSION, devices, ceilings: measured.0.clone() },
+        );
     }
     Ok(measured)
 }
@@ -105,6 +111,14 @@ struct Kept {
     ceilings: Vec<Ceiling>,
 }
 
+/// The kind of the file in the cache, with what changes a ceiling and is no part of the machine's fingerprint: caches set the
+/// footprints, the governor the clock, huge pages the cost of a page fault, and the CPUs in use which of their units are shared.
+fn kind(here: &Environment, allowed: &[u32]) -> String {
+    let mut hash = Fnv::new();
+    hash.text(&format!("{:?}", (&here.caches, &here.governor, &here.huge_pages, allowed)));
+    format!("ceilings-{:08x}", hash.finish() as u32)
+}
+
 /// Whether all devices that are here now were there then. Those found on request are not kept.
 fn same_devices(now: &[(String, String)], then: &[(String, String)]) -> bool {
     now.iter().filter(|(id, _)| !id.starts_with("wgpu")).all(|device| then.contains(device))
@@ -124,7 +138,7 @@ pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
 }
 
 pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
-    output::cache_path("ceilings", environment)
+    output::cache_path(&kind(environment, &allowed_cores()), environment)
 }
 
 /// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
@@ -196,6 +210,7 @@ fn axes_that_cost(cell: &Cell) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use ellwand_core::Case;
+    use ellwand_core::record::Cache;
 
     use super::*;
 
@@ -223,6 +238,19 @@ mod tests {
             assert!(why.contains("to flush caches") && why.contains("--caches warm"), "{why}");
         }
         assert!(fits(&named(&["system", "simd"]), true, 0, 2 * each).is_ok(), "warm caches need nothing");
+    }
+
+    #[test]
+    fn ceilings_of_a_machine_in_another_state_are_other_ones() {
+        let cache = |bytes| Cache { level: "L3".into(), bytes, shared_by: 2 };
+        let here = Environment { caches: vec![cache(32 << 20)], ..Environment::default() };
+        let shrunk = Environment { caches: vec![cache(16 << 20)], ..here.clone() };
+        let saving = Environment { governor: Some("powersave".into()), ..here.clone() };
+        let huge = Environment { huge_pages: Some("never".into()), ..here.clone() };
+        let busy = Environment { load: Some(3.0), ..here.clone() };
+        let usual = kind(&here, &[0, 1]);
+        assert!([shrunk, saving, huge].iter().all(|other| kind(other, &[0, 1]) != usual));
+        assert!(kind(&here, &[0, 2]) != usual && kind(&busy, &[0, 1]) == usual);
     }
 
     #[test]
