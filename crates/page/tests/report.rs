@@ -216,8 +216,9 @@ fn other_json_is_refused() {
 fn a_trend_is_drawn_with_its_changes() {
     let point = |n: usize| {
         let value = if n < 6 { 0.5 } else { 0.55 };
+        let half = if n < 11 { 0.01 } else { 0.0002 };
         json!({"run": format!("r{n}"), "label": format!("c{n}"), "date": "2026-11-23T00:00:00Z", "seconds": 1e-6, "low": 9e-7, "high": 1.1e-6,
-            "ratio": {"value": value, "low": value - 0.01, "high": value + 0.01}})
+            "ratio": {"value": value, "low": value - half, "high": value + half}})
     };
     let points: Vec<Value> = (0..12).map(point).collect();
     let trend = json!({"title": "sort:<b>fast", "machines": 2, "lines": [
@@ -239,6 +240,7 @@ fn a_trend_is_drawn_with_its_changes() {
     let titles = browser.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
     assert_eq!(titles, json!(["sort/n=10:<b>fast", "sort/n=20:fast"]));
     assert!(text.contains("sort/n=10,order=random:<b>fast · cpu"), "{text}");
+    assert!(text.contains("0.540× to 0.560×") && text.contains("0.5498× to 0.5502×"), "{text}");
     browser.size(400, 900);
     // Plotly draws again a moment after the size changes.
     browser.wait("document.documentElement.scrollWidth <= innerWidth");

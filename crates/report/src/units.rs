@@ -28,7 +28,7 @@ pub const UNAVAILABLE: &str = "n/a";
 /// other unit follows the plain number; an empty unit is omitted.
 pub fn human(value: f64, unit: &str) -> String {
     match unit {
-        "1" if value.is_finite() => format!("{} %", percent(value)),
+        "1" if value.is_finite() => format!("{} %", percent(value, DIGITS)),
         _ => precise(value, unit, DIGITS),
     }
 }
@@ -48,9 +48,9 @@ pub(crate) fn precise(value: f64, unit: &str, digits: usize) -> String {
     }
 }
 
-/// A fraction in per cent; below one per cent, a third digit carries no information.
-fn percent(value: f64) -> String {
-    significant(value * 100.0, if value.abs() < 0.01 { DIGITS - 1 } else { DIGITS })
+/// A fraction in per cent; below one per cent, the last digit carries no information.
+fn percent(value: f64, digits: usize) -> String {
+    significant(value * 100.0, if value.abs() < 0.01 { digits - 1 } else { digits })
 }
 
 /// Formats a ratio: `3.21x`.
@@ -58,21 +58,22 @@ pub fn ratio(value: f64) -> String {
     precise(value, "x", DIGITS)
 }
 
-/// Formats a range at one scale with a single unit: `12.1–12.9 µs`.
+/// Formats a range at one scale with a single unit: `12.1–12.9 µs`. Ends that would read the same have up to 6 digits.
 pub fn range(low: f64, high: f64, unit: &str) -> String {
     if !low.is_finite() || !high.is_finite() {
         return UNAVAILABLE.to_string();
     }
-    match unit {
-        "1" => format!("{}–{} %", percent(low), percent(high)),
-        "x" | "ratio" => format!("{}–{}", significant(low, DIGITS), significant(high, DIGITS)),
-        _ => {
-            let scale = scale_of(if low.abs() > high.abs() { low } else { high }, unit);
-            let text =
-                format!("{}–{}", significant(low / scale.factor, DIGITS), significant(high / scale.factor, DIGITS));
-            join(&text, &scale.suffix)
-        }
-    }
+    let scale = match unit {
+        "1" => Scale { factor: 1.0, suffix: "%".into() },
+        "x" | "ratio" => Scale { factor: 1.0, suffix: String::new() },
+        _ => scale_of(if low.abs() > high.abs() { low } else { high }, unit),
+    };
+    let ends = |digits| match unit {
+        "1" => [low, high].map(|end| percent(end, digits)),
+        _ => [low, high].map(|end| significant(end / scale.factor, digits)),
+    };
+    let [low, high] = (DIGITS..=6).map(ends).find(|[low, high]| low != high).unwrap_or_else(|| ends(DIGITS));
+    join(&format!("{low}–{high}"), &scale.suffix)
 }
 
 /// Text for a time below the timer resolution.
@@ -231,6 +232,10 @@ mod tests {
         assert_eq!(range(12.1e-6, 12.94e-6, "s"), "12.1–12.9 µs");
         assert_eq!(range(900e-9, 1.1e-6, "s"), "0.900–1.10 µs");
         assert_eq!(range(0.5, 0.625, "1"), "50.0–62.5 %");
+        assert_eq!(range(0.9994, 1.0004, "x"), "0.999–1.00");
+        assert_eq!(range(0.9996, 1.0004, "x"), "0.9996–1.000", "it has a width");
+        assert_eq!(range(1.2301e-6, 1.2302e-6, "s"), "1.2301–1.2302 µs");
+        assert_eq!(range(2.0, 2.0, "x"), "2.00–2.00");
         for (value, text) in
             [(1.0, "1"), (10.0, "10"), (1000.0, "1k"), (10_000.0, "10k"), (1.5e6, "1.5M"), (0.25, "0.25")]
         {

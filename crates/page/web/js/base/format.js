@@ -66,8 +66,8 @@ export function percent(share) {
   return `${(share * 100).toFixed(1)}${SPACE}%`;
 }
 
-export function ratio(value) {
-  return Number.isFinite(value) ? `${significant(value, 3)}×` : DASH;
+export function ratio(value, digits = 3) {
+  return Number.isFinite(value) ? `${significant(value, digits)}×` : DASH;
 }
 
 // Names on one line: control characters visible, long names shortened in the middle.

@@ -1,6 +1,6 @@
 // Charts of one workload: distributions, scaling along an axis, speed-ups, and what binds each implementation.
 import { tokens } from "../base/color.js";
-import { percent, ratio, time } from "../base/format.js";
+import { percent, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
 import { caseName, human, interval, measured, metric, plain, speedup } from "./model.js";
 
@@ -60,7 +60,7 @@ export function scaling(chart, axis, rows, look) {
       type: "scatter", mode: "lines+markers", name: plain(name(line[0], all)), x: line.map(at), y: times.map((one) => one.median), line: { color: colour, width: 2 },
       marker: { color: colour, symbol: look.symbol(line[0].implementation), size: 8 },
       error_y: { type: "data", symmetric: false, array: times.map((one) => (one.high ?? NaN) - one.median), arrayminus: times.map((one) => one.median - (one.low ?? NaN)), color: colour, thickness: 1, width: 3 },
-      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${interval(times[i], (one) => human(one, "s")) ?? "no interval"})`), hoverinfo: "text",
+      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${interval(times[i], "s") ?? "no interval"})`), hoverinfo: "text",
     };
   }), {
     xaxis: { title: plain(axis.unit ? `${axis.name} (${axis.unit})` : axis.name), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },
@@ -91,7 +91,7 @@ export function speedups(chart, section, look) {
 
 function hover(row) {
   if (!row) return "";
-  return `${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, ratio) ?? "no interval"})`;
+  return `${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, "x") ?? "no interval"})`;
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };

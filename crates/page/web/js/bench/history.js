@@ -4,7 +4,7 @@ import { append, empty, h, section } from "../base/dom.js";
 import { label, ratio, shortCases, visible } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { Chart, drawAll, drawForPrint } from "../draw/plot.js";
-import { human, plain } from "./model.js";
+import { human, interval, plain } from "./model.js";
 import { tools } from "./tools.js";
 
 const INTERVAL = "95 % interval between processes";
@@ -58,7 +58,7 @@ function points(shown, unit) {
   return {
     type: "scatter", mode: "markers", name: "runs", x: shown.map((_, i) => i), y: values.map((one) => one.value), marker: { color: colour, size: 7 },
     error_y: { type: "data", symmetric: false, array: values.map((one) => (one.high ?? one.value) - one.value), arrayminus: values.map((one) => one.value - (one.low ?? one.value)), color: colour, thickness: 1, width: 2 },
-    hovertext: shown.map(({ point, value }) => `${plain(point.label)}<br>${plain(point.date)}<br>${human(value.value, unit)}${value.low > 0 ? ` (${human(value.low, unit)} to ${human(value.high, unit)})` : ""}`), hoverinfo: "text",
+    hovertext: shown.map(({ point, value }) => `${plain(point.label)}<br>${plain(point.date)}<br>${human(value.value, unit)}${value.low > 0 ? ` (${interval(value, unit)})` : ""}`), hoverinfo: "text",
   };
 }
 
@@ -83,9 +83,8 @@ function layout(line, shown) {
 
 function table(line) {
   const head = ["commit", "date", "run", "time", INTERVAL, ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, INTERVAL] : [])];
-  const range = (low, high, unit) => (low > 0 ? `${human(low, unit)} to ${human(high, unit)}` : "–");
-  const cells = (point) => [point.label, point.date, point.run, human(point.seconds, "s"), range(point.low, point.high, "s"),
-    ...(line.reference ? [point.ratio ? ratio(point.ratio.value) : "–", range(point.ratio?.low, point.ratio?.high, "x")] : [])];
+  const cells = (point) => [point.label, point.date, point.run, human(point.seconds, "s"), interval(point, "s") ?? "–",
+    ...(line.reference ? [point.ratio ? ratio(point.ratio.value) : "–", interval(point.ratio ?? {}, "x") ?? "–"] : [])];
   return h("details", {}, h("summary", {}, line.points.length === 1 ? "1 run" : `${line.points.length} runs`), h("div", { class: "scroll" }, h("table", { class: "facts" },
     h("thead", {}, h("tr", {}, head.map((one) => h("th", { scope: "col", title: one === INTERVAL ? "Student's interval over the processes; for a run of one process, the sign test over its slots" : null }, one)))),
     h("tbody", {}, line.points.map((point) => h("tr", {}, cells(point).map((one) => h("td", {}, label(one, 60)))))))));

@@ -43,19 +43,23 @@ export function measured(row) {
 }
 
 // A value in the unit of the report: seconds, rates, shares.
-export function human(value, unit) {
+export function human(value, unit, digits) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  if (unit === "s") return time(value * 1e9);
+  if (unit === "s") return time(value * 1e9, digits);
   if (unit === "B") return bytes(value);
   if (unit === "1") return percent(value);
-  if (unit === "x") return ratio(value);
+  if (unit === "x") return ratio(value, digits);
   if (unit.endsWith("/s")) return rate(value, unit === "1/s" ? "/s" : unit);
   return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
 }
 
-// The interval of a value in words; null without one, which rows of few samples lack.
-export function interval({ low, high }, text) {
-  return Number.isFinite(low) && Number.isFinite(high) ? `${text(low)} to ${text(high)}` : null;
+// The interval of a value in words; null without one, which rows of few samples lack. Ends that would read the same have
+// up to 6 digits.
+export function interval({ low, high }, unit) {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return null;
+  const ends = (digits) => [low, high].map((end) => human(end, unit, digits));
+  const [from, to] = [3, 4, 5, 6].map(ends).find(([from, to]) => from !== to) ?? ends(3);
+  return `${from} to ${to}`;
 }
 
 export function lookup(list, id) {

@@ -1,6 +1,6 @@
 // One workload of a report: its results as a table, and its charts.
 import { append, button, h, section as frame, select } from "../base/dom.js";
-import { count, counted, label, percent, ratio, significant } from "../base/format.js";
+import { count, counted, label, percent, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
 import { caseName, human, interval, measured, metric, plainValue, speedup } from "./model.js";
@@ -23,8 +23,8 @@ function cells(row) {
   const { ratio: factor, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
-    row.implementation, known ? `${row.held_up ? "≤" : ""}${human(value.median, "s")}` : "–", known ? (interval(value, (one) => human(one, "s")) ?? "–") : "", count(row.samples),
-    base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, ratio) ?? "–") : (unavailable ?? ""),
+    row.implementation, known ? `${row.held_up ? "≤" : ""}${human(value.median, "s")}` : "–", known ? (interval(value, "s") ?? "–") : "", count(row.samples),
+    base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, "x") ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
   ];
 }
