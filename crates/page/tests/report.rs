@@ -221,7 +221,8 @@ fn a_trend_is_drawn_with_its_changes() {
             "ratio": {"value": value, "low": value - half, "high": value + half}})
     };
     let points: Vec<Value> = (0..12).map(point).collect();
-    let trend = json!({"title": "sort:<b>fast", "machines": 2, "lines": [
+    let title = format!("sort:<b>fast{}", "-and-long".repeat(20));
+    let trend = json!({"title": title, "machines": 2, "lines": [
         {"name": "sort/n=10,order=random:<b>fast", "case": "sort/n=10,order=random", "implementation": "<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}]},
         {"name": "sort/n=20,order=random:fast", "case": "sort/n=20,order=random", "implementation": "fast", "place": "cpu", "reference": null, "unchanged": "no change points: no run measured plain", "points": points, "changes": []},
     ]});
@@ -240,6 +241,7 @@ fn a_trend_is_drawn_with_its_changes() {
     let titles = browser.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
     assert_eq!(titles, json!(["sort/n=10:<b>fast", "sort/n=20:fast"]));
     assert!(text.contains("sort/n=10,order=random:<b>fast · cpu"), "{text}");
+    assert_eq!(browser.text("document.querySelector('h1').textContent"), title, "headings wrap");
     assert!(text.contains("0.540× to 0.560×") && text.contains("0.5498× to 0.5502×"), "{text}");
     browser.size(400, 900);
     // Plotly draws again a moment after the size changes.

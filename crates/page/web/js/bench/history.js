@@ -5,7 +5,7 @@ import { label, ratio, shortCases, visible } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { Chart, drawAll, drawForPrint } from "../draw/plot.js";
 import { human, interval, plain } from "./model.js";
-import { tools } from "./tools.js";
+import { LONGEST, link, tools } from "./tools.js";
 
 const INTERVAL = "95 % interval between processes";
 
@@ -21,8 +21,8 @@ export async function startHistory(app) {
   });
   document.title = `${trend.title} · Ellwand`;
   append(app, h("header", { class: "top" },
-    h("div", { class: "title" }, h("h1", {}, label(trend.title, 90)), h("p", { class: "note" }, "Medians with 95 % intervals between processes; for a run of one process, of its slots.")), tools(redraws),
-    h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent)))),
+    h("div", { class: "title" }, h("h1", {}, label(trend.title, LONGEST)), h("p", { class: "note" }, "Medians with 95 % intervals between processes; for a run of one process, of its slots.")), tools(redraws),
+    h("nav", { "aria-label": "Sections" }, sections.map(link))),
   h("main", {}, sections.length > 0 ? sections : empty("No run has such a measurement."),
     trend.machines > 1 && h("p", { class: "note" }, "Times of different machines are never joined, because a slower machine would look like slower code.")),
   h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
@@ -32,7 +32,7 @@ export async function startHistory(app) {
 }
 
 function lineView(line, name, id, redraws) {
-  const title = label(name, 80);
+  const title = label(name, LONGEST);
   const { element, body } = section(id, title, title === visible(line.name) ? line.place : `${visible(line.name)} · ${line.place}`, []);
   const shown = line.points.map((point, at) => ({ at, point, value: line.reference ? point.ratio : { value: point.seconds, low: point.low, high: point.high } })).filter(({ value }) => value);
   const unit = line.reference ? "x" : "s";

@@ -6,7 +6,7 @@ import { drawAll, drawForPrint } from "../draw/plot.js";
 import { human, looks, measured, speedup } from "./model.js";
 import { workloadView } from "./section.js";
 import { spansViews } from "./spans.js";
-import { tools } from "./tools.js";
+import { LONGEST, link, tools } from "./tools.js";
 import { verdictsView } from "./verdicts.js";
 import { domainViews } from "./views.js";
 
@@ -31,10 +31,10 @@ function header(report, sections, redraws) {
   const facts = [run?.started, run?.environment.cpu, report.runs.length > 1 && `${report.runs.length} runs`].filter(Boolean);
   document.title = `${names.slice(0, 3).join(", ") || "Report"} · Ellwand`;
   return h("header", { class: "top" },
-    h("div", { class: "title" }, h("h1", {}, names.length > 0 ? label(names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : ""), 90) : "Comparison"),
+    h("div", { class: "title" }, h("h1", {}, names.length > 0 ? label(names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : ""), LONGEST) : "Comparison"),
       h("p", { class: "note" }, facts.join(" · ")), run?.command && h("p", { class: "note" }, h("code", {}, label(run.command, 160)))),
     tools(redraws),
-    h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent))));
+    h("nav", { "aria-label": "Sections" }, sections.map(link)));
 }
 
 function warnings(report) {
