@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use ellwand_core::InputError;
 use ellwand_core::record::{Record, parse};
 use ellwand_core::replace_file;
 
@@ -61,6 +62,11 @@ pub(crate) fn is_cut(folder: &Path, stamp: &Stamp) -> bool {
 
 /// Copies a record into the folder under the id of its run; returns the name. The copy appears whole or not at all.
 pub(crate) fn place(folder: &Path, id: &str, record: &Path) -> Result<String, StoreError> {
+    // A pipe was read to its end, and its copy would be empty.
+    if !record.is_file() {
+        let problem = format!("{} is not a regular file", record.display());
+        return Err(InputError::new("RECORD", problem, "a file, which the history copies").into());
+    }
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
     let name = format!("{}{ENDING}", id.chars().map(plain).take(100).collect::<String>());
     fs::read(record)

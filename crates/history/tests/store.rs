@@ -133,6 +133,16 @@ fn every_record_ever_written_is_indexed_and_old_ones_have_no_commit() {
 }
 
 #[test]
+fn a_record_that_cannot_be_copied_is_refused() {
+    let dir = here();
+    let mut store = Store::open(dir.path(), true).unwrap();
+    // What was read from a pipe is gone.
+    let error = store.add(Path::new("/dev/null"), &fake(1).record()).unwrap_err().to_string();
+    assert!(error.contains("/dev/null is not a regular file; expected a file"), "{error}");
+    assert!(ids(&mut store).is_empty() && Store::open(dir.path(), false).unwrap().notes.is_empty());
+}
+
+#[test]
 fn hostile_ids_stay_in_the_folder() {
     let (dir, made) = (here(), here());
     let folder = dir.path().join("store");
