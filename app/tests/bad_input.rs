@@ -46,6 +46,12 @@ fn axes_out_of_range() {
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
+    here.refused(&["report", "-"], &["stdin has the name /dev/stdin"]);
+    here.write("empty.jsonl", b"");
+    here.refused(
+        &["report", "empty.jsonl"],
+        &["empty.jsonl: the record is empty; expected a record as `run` writes it"],
+    );
     here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no implementation asked for runs on wgpu"]);
     here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
     here.refused(&["run", "null", "--blocks", "-1"], &["--blocks", "invalid value '-1'"]);

@@ -30,10 +30,10 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The text has no lines.
-    #[error("the record is empty; expected JSON lines that start with a line of kind \"run\"")]
+    #[error("the record is empty")]
     Empty,
     /// The first line is not a run.
-    #[error("line 1 is not the start of a record ({0}); expected a JSON object of kind \"run\"")]
+    #[error("line 1 is not the start of a record: {0}")]
     NoRun(String),
     /// The record was written by a later version of Ellwand.
     #[error("the record has format version {found}, this program reads versions up to {VERSION}; use a newer Ellwand")]
