@@ -251,6 +251,7 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);
+    here.refused(&["sweep", "status", "plan.json", "--results", "plan.json"], &["--results: plan.json is a file"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use ellwand_core::InputError;
 
 use super::measure::Measuring;
 use super::shared::Reports;
@@ -61,8 +62,13 @@ pub(in crate::cli) struct Where {
 }
 
 impl Where {
-    pub(in crate::cli) fn results(&self) -> PathBuf {
-        self.results.clone().unwrap_or_else(|| self.plan.with_extension("shards"))
+    pub(in crate::cli) fn results(&self) -> Result<PathBuf, InputError> {
+        let dir = self.results.clone().unwrap_or_else(|| self.plan.with_extension("shards"));
+        if dir.is_file() {
+            let problem = format!("{} is a file", dir.display());
+            return Err(InputError::new("--results", problem, "a directory for the results of shards"));
+        }
+        Ok(dir)
     }
 }
 
@@ -103,7 +109,7 @@ pub(in crate::cli) struct ShardArgs {
     #[command(flatten)]
     pub(in crate::cli) place: Where,
     /// Number of the shard
-    #[arg(long, value_name = "N", group = "which")]
+    #[arg(long, value_name = "N", group = "which", value_parser = integer(0..=u32::MAX))]
     pub(in crate::cli) shard: Option<u32>,
     /// Take the number from the scheduler: SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX, LSB_JOBINDEX (from 1) or
     /// JOB_COMPLETION_INDEX

@@ -35,7 +35,7 @@ fn job(args: &K8sArgs, planned: &Planned) -> Result<Value, InputError> {
     let Some(plan) = args.place.plan.file_name().and_then(|name| name.to_str()) else {
         return Err(InputError::new("PLAN", "its name is not UTF-8", "another name"));
     };
-    let results = args.place.results();
+    let results = args.place.results()?;
     let results = results.file_name().and_then(|name| name.to_str()).unwrap_or("results").to_string();
     let fixed = ["ellwand", "sweep", "run", plan, "--results", &results, "--class", &args.class];
     let command = fixed.into_iter().chain(["--hash", &planned.hash, "--shard-from-env"]);

@@ -26,7 +26,7 @@ const SHOWN: usize = 3;
 
 pub(super) fn merge(args: &MergeArgs) -> Outcome {
     let planned = read(&args.place.plan)?;
-    let dir = args.place.results();
+    let dir = args.place.results()?;
     let mut classes = Vec::new();
     for class in results::classes(&dir)? {
         let machines = machines(&planned, &dir, &class, args.partial)?;

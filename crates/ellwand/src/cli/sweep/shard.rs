@@ -30,7 +30,7 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     refuse_other(&planned, args)?;
     results::check_class(&args.class)?;
     let number = number(args, planned.shards(), |name| env::var(name).ok())?;
-    let dir = args.place.results();
+    let dir = args.place.results()?;
     let there = results::path(&dir, &args.class, number);
     // A file without a first line is no other's result. It is set aside like any that is not whole.
     if results::first_line(&there).is_ok() {

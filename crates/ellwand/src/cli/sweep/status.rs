@@ -38,7 +38,7 @@ struct Class {
 
 pub(super) fn status(args: &StatusArgs) -> Outcome {
     let planned = read(&args.place.plan)?;
-    let dir = args.place.results();
+    let dir = args.place.results()?;
     let stop = signals::stop_on_ctrl_c(signals::TASKS_GO_ON);
     let (mut silent, mut known) = (0, BTreeSet::new());
     let (classes, unanswered) = loop {

@@ -19,7 +19,7 @@ use crate::cli::output;
 
 pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) -> Outcome {
     let planned = read(&args.place.plan)?;
-    let dir = args.place.results();
+    let dir = args.place.results()?;
     match args.engine {
         Engine::Local => local(registry, args, &planned, &dir, line),
         Engine::Slurm => arrays(args, &planned, &dir),
