@@ -39,7 +39,9 @@ def floats(name: str, value: Any) -> Array:
 
     array = _arrays.borrow(name, value)
     if array.dtype != np.float32:
-        raise EllwandError(f"{name}: its element type is {array.dtype}; expected float32: pass {name}.astype('float32')")
+        how = f"{name}.astype('float32')" if hasattr(value, "astype") else f"np.asarray({name}, 'float32')"
+        how = f"{name}.float()" if hasattr(value, "is_floating_point") else how
+        raise EllwandError(f"{name}: its element type is {array.dtype}; expected float32: pass {how}")
     return np.asarray(array, order="C")
 
 
@@ -53,24 +55,24 @@ def _aligned(shape: tuple[int, ...]) -> Array:
     return raw[skip : skip + count].reshape(shape)
 
 
-def _rows(x: Array) -> Array:
+def _rows(given: Any) -> Array:
+    x = floats("x", given)
     if x.ndim == 0:
         raise EllwandError("x: it is a scalar; expected at least one axis")
     return x
 
 
-def _layer(name: str, given: Any, **more: Any) -> Any:
-    x = _rows(floats("x", given))
+def _layer(name: str, given: Any, x: Array, **more: Any) -> Any:
     y = _aligned(x.shape)
     if x.size:
         _native.layer(name, x, y, **more)
     return _arrays.like(given, y)
 
 
-def _vector(name: str, value: Any, x: Any, absent: float) -> Array:
+def _vector(name: str, value: Any, x: Array, absent: float) -> Array:
     import numpy as np
 
-    width = x.shape[-1] if x.shape else 0
+    width = x.shape[-1]
     if value is None:
         return np.full(width, absent, np.float32)
     vector = floats(name, value)
@@ -79,7 +81,7 @@ def _vector(name: str, value: Any, x: Any, absent: float) -> Array:
     return vector
 
 
-def _same(name: str, value: Any, x: Any) -> Array:
+def _same(name: str, value: Any, x: Array) -> Array:
     array = floats(name, value)
     if array.shape != tuple(x.shape):
         raise EllwandError(f"{name}: its shape is {array.shape}; expected that of x, {tuple(x.shape)}")
@@ -88,12 +90,14 @@ def _same(name: str, value: Any, x: Any) -> Array:
 
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5) -> Any:
     """Layer normalisation over the last axis."""
-    return _layer("layer-norm", x, vectors=[_vector("gamma", gamma, x, 1.0), _vector("beta", beta, x, 0.0)], eps=eps)
+    rows = _rows(x)
+    vectors = [_vector("gamma", gamma, rows, 1.0), _vector("beta", beta, rows, 0.0)]
+    return _layer("layer-norm", x, rows, vectors=vectors, eps=eps)
 
 
 def residual_layer_norm(x: Any, residual: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5) -> tuple[Any, Any]:
     """The layer normalisation of x + residual, and that sum, in one pass."""
-    values = _rows(floats("x", x))
+    values = _rows(x)
     y, total = _aligned(values.shape), _aligned(values.shape)
     if values.size:
         _native.layer(
@@ -110,7 +114,7 @@ def residual_layer_norm(x: Any, residual: Any, gamma: Any = None, beta: Any = No
 
 def gelu(x: Any, *, approximate: Literal["none", "tanh"] = "none") -> Any:
     """GELU, x Phi(x); ``approximate="tanh"`` for the form by tanh."""
-    return _layer("gelu", x, tanh=_tanh(approximate))
+    return _layer("gelu", x, _rows(x), tanh=_tanh(approximate))
 
 
 def _tanh(approximate: str) -> bool:
@@ -121,22 +125,24 @@ def _tanh(approximate: str) -> bool:
 
 def bias_gelu(x: Any, bias: Any, *, approximate: Literal["none", "tanh"] = "none") -> Any:
     """GELU of x + bias, in one pass."""
-    return _layer("bias-gelu", x, vectors=[_vector("bias", bias, x, 0.0)], tanh=_tanh(approximate))
+    rows = _rows(x)
+    return _layer("bias-gelu", x, rows, vectors=[_vector("bias", bias, rows, 0.0)], tanh=_tanh(approximate))
 
 
 def swish(x: Any) -> Any:
     """Swish (SiLU), x / (1 + exp(-x))."""
-    return _layer("swish", x)
+    return _layer("swish", x, _rows(x))
 
 
 def swiglu(x: Any, up: Any) -> Any:
     """Swish(x) * up, in one pass."""
-    return _layer("swiglu", x, second=_same("up", up, x))
+    rows = _rows(x)
+    return _layer("swiglu", x, rows, second=_same("up", up, rows))
 
 
 def softmax(x: Any) -> Any:
     """Softmax over the last axis."""
-    return _layer("softmax", x)
+    return _layer("softmax", x, _rows(x))
 
 
 def mse_loss(x: Any, target: Any) -> float:

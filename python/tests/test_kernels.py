@@ -111,6 +111,9 @@ def test_a_decoder_finds_where_the_animal_was():
     [
         (lambda: nn.gelu(np.ones(3)), "float64; expected float32"),
         (lambda: nn.gelu("abc"), "x: its element type"),
+        (lambda: nn.layer_norm([[1.0, 2.0]]), r"x: .* expected float32: pass np.asarray\(x, 'float32'\)"),
+        (lambda: nn.bias_gelu([[1.0, 2.0]], floats(2)), "x: its element type is float64"),
+        (lambda: nn.swiglu([1.0], [1.0]), "x: its element type is float64"),
         (lambda: nn.gelu(np.float32(3)), "it is a scalar"),
         (lambda: nn.gelu(floats(3), approximate="fast"), "expected 'none' or 'tanh'"),
         (lambda: nn.layer_norm(floats(2, 3), floats(4)), r"gamma: its shape is \(4,\)"),
