@@ -29,11 +29,12 @@ impl Trace {
             if self.activities.is_empty() { Cow::Borrowed(self) } else { Cow::Owned(self.with_activities_as_lanes()) };
         let mut json = Encoder::new(out);
         let json_ref = &mut json;
-        trace.head(json_ref);
-        trace.entries(json_ref);
+        let numbers = trace.used_sites();
+        trace.head(json_ref, &numbers);
+        trace.entries(json_ref, &numbers);
         json_ref.raw(",\n\"details\":");
         json_ref.list(trace.lanes.iter().flat_map(|lane| &lane.details), detail);
-        trace.totals(json_ref);
+        trace.totals(json_ref, &numbers);
         json_ref.raw(",\n\"tracks\":");
         json_ref.list(&trace.tracks, |json, one| track(json, &trace, one));
         trace.meaning(json_ref);
@@ -41,7 +42,20 @@ impl Trace {
         json.finish()
     }
 
-    fn head(&self, json: &mut Encoder) {
+    /// The index in the file by number of site, -1 for sites without spans: a process has those of other recordings, and of
+    /// the profiler.
+    fn used_sites(&self) -> Vec<i64> {
+        let mut numbers = vec![-1; self.sites.len() + 1];
+        for lane in &self.lanes {
+            let sites = lane.spans.iter().map(|span| span.site).chain(lane.totals.iter().map(|total| total.site));
+            sites.for_each(|site| numbers.get_mut(site as usize).into_iter().for_each(|number| *number = 0));
+        }
+        numbers[0] = -1;
+        numbers.iter_mut().filter(|number| **number == 0).zip(0..).for_each(|(number, index)| *number = index);
+        numbers
+    }
+
+    fn head(&self, json: &mut Encoder, numbers: &[i64]) {
         json.raw("{\"format\":").string(FORMAT).raw(",\"version\":").uint(VERSION.into());
         json.raw(",\n\"name\":").string(&self.name);
         if self.started_unix_ns > 0 {
@@ -64,7 +78,8 @@ impl Trace {
         json.raw(",\"ending_threads\":").uint(self.lost).raw(",\"open\":").uint(self.open());
         json.raw(",\"sampled_out\":").uint(self.sampled_out).raw("}");
         json.raw(",\n\"operations\":");
-        json.list(&self.sites, |json, site| {
+        let used = self.sites.iter().zip(&numbers[1..]).filter(|(_, number)| **number >= 0);
+        json.list(used, |json, (site, _)| {
             json.raw("{\"name\":").string(&site.name).raw(",\"kind\":").string(site.kind.word());
             json.raw(",\"file\":").string(&site.file).raw(",\"line\":").uint(site.line.into()).raw("}");
         });
@@ -73,7 +88,7 @@ impl Trace {
     }
 
     /// The spans, one column per field.
-    fn entries(&self, json: &mut Encoder) {
+    fn entries(&self, json: &mut Encoder, numbers: &[i64]) {
         let (mut spans, mut details) = (0, 0);
         let mut places: Vec<Place> = Vec::with_capacity(self.lanes.len());
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -82,7 +97,7 @@ impl Trace {
             details += lane.details.len() as i64;
         }
         json.raw(",\n\"entries\":{\n\"operation\":");
-        column(json, &places, |json, _, span| json.int(i64::from(span.site) - 1));
+        column(json, &places, |json, _, span| json.int(number_of(numbers, span.site)));
         json.raw(",\n\"lane\":");
         column(json, &places, |json, place, _| json.uint(place.number));
         json.raw(",\n\"parent\":");
@@ -103,7 +118,7 @@ impl Trace {
         json.raw("}");
     }
 
-    fn totals(&self, json: &mut Encoder) {
+    fn totals(&self, json: &mut Encoder, numbers: &[i64]) {
         json.raw(",\n\"totals\":");
         let mut offset = 0_i64;
         let all: Vec<(usize, i64, &Total)> = self
@@ -119,7 +134,7 @@ impl Trace {
         json.list(all, |json, (lane, first, total)| {
             let parent = if total.parent == NONE { -1 } else { first + i64::from(total.parent) };
             json.raw("{\"lane\":").uint(lane as u64).raw(",\"parent\":").int(parent);
-            json.raw(",\"operation\":").int(i64::from(total.site) - 1).raw(",\"count\":").uint(total.count);
+            json.raw(",\"operation\":").int(number_of(numbers, total.site)).raw(",\"count\":").uint(total.count);
             json.raw(",\"open\":").uint(total.open);
             let times = [
                 ("total_ns", total.total_ns),
@@ -183,6 +198,10 @@ impl Trace {
         let (ticks, peak) = known.rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some((track, *ticks, *peak))
     }
+}
+
+fn number_of(numbers: &[i64], site: u32) -> i64 {
+    numbers.get(site as usize).copied().unwrap_or(-1)
 }
 
 /// A lane with its number, and the numbers of its first span and detail in the columns.

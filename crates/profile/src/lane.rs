@@ -206,10 +206,12 @@ impl Lane {
     /// Everything recorded so far, while the owner may go on. [`drop_unused_links`] follows. `rough_ns` is the length of a
     /// tick that aggregation used.
     pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode) -> TraceLane {
-        let (spans, details) = match mode {
+        let (spans, mut details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
         };
+        // The rest of the last chunk belongs to no span yet.
+        details.truncate(spans.iter().map(|span| span.ext as usize).max().unwrap_or(0));
         let mut totals = self.totals(clock, rough_ns);
         if mode == Mode::Aggregate {
             // Negative only where a node took a guard for another one of its path.

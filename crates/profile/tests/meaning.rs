@@ -352,8 +352,10 @@ fn activities_are_lanes_of_the_file() {
     assert_eq!(value["lanes"][0], serde_json::json!({"name": "stream 13", "kind": "stream", "device": "device"}));
     assert_eq!(value["entries"]["start_ns"], serde_json::json!([-50, 350, 300]));
     assert_eq!(value["entries"]["link"], serde_json::json!([0, 77, 77]));
-    assert_eq!(value["operations"][6]["kind"], "host-to-device");
-    assert_eq!(value["operations"][8], serde_json::json!({"name": "softmax", "kind": "kernel", "file": "", "line": 0}));
+    // Without those that have no spans.
+    assert_eq!(value["operations"].as_array().unwrap().len(), 3);
+    assert_eq!(value["operations"][0]["kind"], "host-to-device");
+    assert_eq!(value["operations"][2], serde_json::json!({"name": "softmax", "kind": "kernel", "file": "", "line": 0}));
 }
 
 #[test]
