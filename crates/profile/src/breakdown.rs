@@ -8,7 +8,7 @@ use crate::trace::Trace;
 /// A part of the elapsed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// A host thread computes.
+    /// A host thread computes: its spans recorded CPU time.
     Cpu,
     /// A device computes and no host thread works.
     Device,
@@ -24,14 +24,17 @@ pub enum Part {
     Allocation,
     /// The profiler works: its own spans, and the estimated cost of all others.
     Instrumentation,
+    /// A host thread computes or waits: its spans recorded no CPU time.
+    Unmeasured,
     /// No span covers the time.
     Unexplained,
 }
 
 impl Part {
-    /// Every part, in the order of declaration.
-    pub const ALL: [Self; 9] = [
+    /// Every part, in the order of tables.
+    pub const ALL: [Self; 10] = [
         Self::Cpu,
+        Self::Unmeasured,
         Self::Device,
         Self::Transfer,
         Self::Wait,
@@ -43,12 +46,13 @@ impl Part {
     ];
 
     /// If several things happen at a time, the first of these gets it.
-    pub(crate) const BY_PRIORITY: [Self; 8] = [
+    pub(crate) const BY_PRIORITY: [Self; 9] = [
         Self::Cpu,
         Self::Compile,
         Self::Allocation,
         Self::Launch,
         Self::Instrumentation,
+        Self::Unmeasured,
         Self::Device,
         Self::Transfer,
         Self::Wait,
@@ -58,6 +62,7 @@ impl Part {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Unmeasured => "not-measured",
             Self::Device => "device",
             Self::Transfer => "transfer",
             Self::Wait => "wait",
@@ -73,6 +78,7 @@ impl Part {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Cpu => "a host thread computes",
+            Self::Unmeasured => "a host thread computes or waits",
             Self::Device => "only a device computes",
             Self::Transfer => "only a copy runs",
             Self::Wait => "host threads wait, devices are idle",
@@ -104,7 +110,7 @@ impl Part {
 /// The elapsed time of a trace in parts. In ticks they add up to it exactly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Breakdown {
-    ticks: [u64; 9],
+    ticks: [u64; 10],
     clock: Calibration,
 }
 
@@ -135,7 +141,7 @@ impl Breakdown {
     }
 
     /// Picoseconds of each part, rounded so that they add up to those of the elapsed time.
-    pub(crate) fn picoseconds(&self) -> [(Part, u64); 9] {
+    pub(crate) fn picoseconds(&self) -> [(Part, u64); 10] {
         let mut before = (0_u64, 0_u64);
         Part::ALL.map(|part| {
             let ticks = before.0 + self.ticks(part);
@@ -149,12 +155,13 @@ impl Breakdown {
 
 impl Trace {
     /// Divides the elapsed time. At each moment the first of these that happens gets the time: a host thread computes,
-    /// compiles, allocates, launches, records; a device computes; a copy runs; a host thread waits. A span that
-    /// recorded its CPU time computes for that share of its self time and waits for the rest.
+    /// compiles, allocates, launches, records, does what was not measured; a device computes; a copy runs; a host thread
+    /// waits. A span that recorded its CPU time, or is inside one that did, computes for that share of its self time and
+    /// waits for the rest. Whether others compute is not measured.
     ///
     /// Aggregated spans divide their time between computing and waiting in the same way. They have no position: they
     /// fill time that no kept span explains, in the same order, for each part as much as the lane with the most of it.
-    /// The cost of spans, if it is known, moves from computing to instrumentation.
+    /// The cost of spans, if it is known, moves from the time of threads to instrumentation.
     pub fn breakdown(&self) -> Breakdown {
         self.breakdown_of(&Sweep::over(self))
     }

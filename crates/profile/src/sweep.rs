@@ -13,7 +13,7 @@ use crate::trace::{Trace, TraceLane};
 struct Active {
     part: Option<Part>,
     site: u32,
-    /// Share of the time in which the thread computes; 1 if unknown.
+    /// Share of the time in which the thread computes.
     computing: f32,
 }
 
@@ -54,7 +54,8 @@ impl<'a> Walk<'a> {
             let span = self.lane.spans.get(self.next)?;
             let end = if span.is_open() { self.limits.1 } else { clipped(span.end) };
             let part = self.parts.get((span.site as usize).wrapping_sub(1)).copied().unwrap_or(Some(Part::Cpu));
-            let computing = self.computing.get(self.next).copied().unwrap_or(1.0);
+            let computing = self.computing.get(self.next).copied().unwrap_or(f32::NAN);
+            let part = part.map(|part| measured(part, computing));
             self.stack.push((end, Active { part, site: span.site, computing }));
             self.next += 1;
             self.now = self.now.max(start.unwrap_or(self.now));
@@ -112,8 +113,13 @@ fn waits(kind: Kind) -> bool {
     matches!(kind, Kind::Wait | Kind::Sync)
 }
 
-/// The share of the self time in which the thread computes. What has no CPU time takes the share of what is around it;
-/// what waits computes nothing.
+/// A span that would compute does what was not measured if its share of computing is unknown.
+fn measured(part: Part, computing: f32) -> Part {
+    if part == Part::Cpu && computing.is_nan() { Part::Unmeasured } else { part }
+}
+
+/// The share of the self time in which the thread computes. What has no CPU time takes the share of what is around it, NaN
+/// if that has none either; what waits computes nothing.
 fn shares(all: &[Usage]) -> Vec<f32> {
     // Time and CPU time that are known not to be the parent's.
     let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
@@ -125,7 +131,7 @@ fn shares(all: &[Usage]) -> Vec<f32> {
     }
     let mut shares: Vec<f32> = Vec::with_capacity(all.len());
     for (one, (ns, used)) in all.iter().zip(known) {
-        let around = shares.get(one.parent as usize).copied().unwrap_or(1.0);
+        let around = shares.get(one.parent as usize).copied().unwrap_or(f32::NAN);
         shares.push(one.cpu_ns.filter(|_| !one.open).map_or(around, |cpu| {
             let own = one.ns - ns;
             let split = own > 0.0 || (own < 0.0 && one.ns == 0.0);
@@ -138,12 +144,12 @@ fn shares(all: &[Usage]) -> Vec<f32> {
 /// What the moments of a trace are spent on.
 pub(crate) struct Sweep {
     /// Ticks by part; they add up to the elapsed ticks.
-    pub(crate) parts: [u64; 9],
+    pub(crate) parts: [u64; 10],
     /// Ticks by site in which its spans were what the time was spent on; the index is the number of the site. If several
     /// lanes share a moment, each gets an equal part.
     pub(crate) exposed: Vec<u64>,
     /// Lanes that are in each part now, and what they do.
-    active: [Vec<(usize, Active)>; 9],
+    active: [Vec<(usize, Active)>; 10],
     /// Estimated ticks that spans themselves cost.
     own_cost: f64,
 }
@@ -151,7 +157,7 @@ pub(crate) struct Sweep {
 impl Sweep {
     pub(crate) fn over(trace: &Trace) -> Self {
         let active = std::array::from_fn(|_| Vec::new());
-        let mut sweep = Self { parts: [0; 9], exposed: vec![0; trace.sites.len() + 1], active, own_cost: 0.0 };
+        let mut sweep = Self { parts: [0; 10], exposed: vec![0; trace.sites.len() + 1], active, own_cost: 0.0 };
         sweep.kept(trace);
         sweep.aggregated(trace);
         sweep.move_own_cost();
@@ -280,10 +286,10 @@ impl Sweep {
         self.own_cost += most as f64 * cost_ticks(trace);
     }
 
-    /// Moves the cost of spans from computing, then from unexplained time, to instrumentation.
+    /// Moves the cost of spans from the time of threads, then from unexplained time, to instrumentation.
     fn move_own_cost(&mut self) {
         let mut left = self.own_cost as u64;
-        for from in [Part::Cpu, Part::Unexplained] {
+        for from in [Part::Cpu, Part::Unmeasured, Part::Unexplained] {
             let moved = left.min(self.parts[from as usize]);
             self.parts[from as usize] -= moved;
             self.parts[Part::Instrumentation as usize] += moved;
@@ -306,6 +312,7 @@ fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
     for (total, share) in lane.totals.iter().zip(computing_aggregated(lane, trace)) {
         let kind = trace.sites.get((total.site as usize).wrapping_sub(1)).map_or(Kind::Cpu, |site| site.kind);
         let Some(part) = Part::of(kind, stream).filter(|_| total.self_ns.is_finite()) else { continue };
+        let part = measured(part, share);
         let waiting = if part == Part::Cpu { total.self_ns * f64::from(1.0 - share) } else { 0.0 };
         pieces.push(Piece { part, site: total.site, ns: total.self_ns - waiting });
         if waiting != 0.0 {

@@ -113,7 +113,7 @@ fn every_moment_goes_to_what_the_host_does_or_else_the_device() {
     assert_eq!(
         parts(&breakdown),
         [
-            (Part::Cpu, 400),
+            (Part::Unmeasured, 400),
             (Part::Device, 600),
             (Part::Transfer, 100),
             (Part::Wait, 300),
@@ -139,12 +139,30 @@ fn a_span_with_cpu_time_waits_for_the_rest() {
 }
 
 #[test]
+fn without_cpu_time_a_span_is_no_computing() {
+    let sites = vec![site("sleep", Kind::Cpu), site("read", Kind::Wait), site("measured", Kind::Cpu)];
+    let mut main = lane("main", vec![span(1, NONE, 0, 400), span(2, 0, 100, 200), span(3, NONE, 500, 700)]);
+    main.spans.push(span(1, 2, 550, 600));
+    main.details = vec![Detail { cpu_ns: Some(100), ..Detail::default() }];
+    main.spans[2].ext = 1;
+    let trace = Trace { end: 700, sites, lanes: vec![main], ..Trace::in_nanoseconds() };
+    // Of a span inside one with CPU time the share is known.
+    assert_eq!(
+        parts(&trace.breakdown()),
+        [(Part::Cpu, 100), (Part::Unmeasured, 300), (Part::Wait, 200), (Part::Unexplained, 100)]
+    );
+    let mut json = Vec::new();
+    trace.write_json(&mut json).unwrap();
+    assert!(String::from_utf8(json).unwrap().contains(r#"{"part":"not-measured","ns":300"#));
+}
+
+#[test]
 fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
     let breakdown = aggregated().breakdown();
     // Kept: 200 ticks of `step`. Aggregated: 600 ticks of `step` and 200 of `synchronize`. 31 spans of 4 ticks.
     assert_eq!(
         parts(&breakdown),
-        [(Part::Cpu, 676), (Part::Wait, 200), (Part::Instrumentation, 124), (Part::Unexplained, 1000)]
+        [(Part::Unmeasured, 676), (Part::Wait, 200), (Part::Instrumentation, 124), (Part::Unexplained, 1000)]
     );
     let summary = aggregated().summary();
     let step = &summary.rows[0];
@@ -171,8 +189,11 @@ fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
 fn aggregated_spans_with_cpu_time_wait_for_the_rest() {
     let mut trace = Trace { cost: None, ..aggregated() };
     trace.lanes[0].totals[0].sums.cpu_ns = Some(75);
-    // `step` computes for 75 of its 300 ns; `synchronize` waits for 100 ns. 200 ticks were kept.
-    assert_eq!(parts(&trace.breakdown()), [(Part::Cpu, 350), (Part::Wait, 650), (Part::Unexplained, 1000)]);
+    // `step` computes for 75 of its 300 ns; `synchronize` waits for 100 ns. The 200 ticks that were kept have no CPU time.
+    assert_eq!(
+        parts(&trace.breakdown()),
+        [(Part::Cpu, 150), (Part::Unmeasured, 200), (Part::Wait, 650), (Part::Unexplained, 1000)]
+    );
 }
 
 #[test]
@@ -235,7 +256,7 @@ fn exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside() {
     assert_eq!(exposed(&trace), named([("all", 60.0), ("part", 30.0), ("pack", 10.0)]));
     assert_eq!(
         parts(&trace.breakdown()),
-        [(Part::Cpu, 10), (Part::Transfer, 90), (Part::Unexplained, 900)],
+        [(Part::Unmeasured, 10), (Part::Transfer, 90), (Part::Unexplained, 900)],
         "exposed times add up to the parts"
     );
     // All aggregated spans are copies, so that the part stays as it is.
@@ -368,7 +389,7 @@ fn deep_recursion_keeps_its_totals() {
     assert_eq!(summary.rows.iter().map(|row| row.count).sum::<u64>(), u64::from(depth));
     assert_eq!(summary.rows.iter().map(|row| row.path.len()).max(), Some(128));
     assert_eq!(trace.summary_by_site().rows[0].total_ns, 149_500.0);
-    assert_eq!(trace.breakdown().ticks(Part::Cpu), 299_000);
+    assert_eq!(trace.breakdown().ticks(Part::Unmeasured), 299_000);
     assert_eq!(summary.to_string().lines().count(), 43);
 }
 
@@ -461,6 +482,6 @@ proptest! {
             let own: f64 = summary.rows.iter().map(|row| row.self_ns).sum();
             prop_assert!((own - trace.clock.ns(roots)).abs() < 1e-6);
         }
-        prop_assert_eq!(trace.breakdown().ticks(Part::Cpu) + trace.breakdown().ticks(Part::Launch), roots);
+        prop_assert_eq!(trace.breakdown().ticks(Part::Unmeasured) + trace.breakdown().ticks(Part::Launch), roots);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
         waits += row.self_ns;
         calls = calls.saturating_add(row.count);
     }
-    let host = facts.share(Part::Cpu) + facts.share(Part::Launch);
+    let host = facts.share(Part::Cpu) + facts.share(Part::Unmeasured) + facts.share(Part::Launch);
     let device = facts.share(Part::Device) + facts.share(Part::Transfer);
     let share = waits / facts.wall_ns();
     if share < 0.2 || host.min(device) < 0.1 {

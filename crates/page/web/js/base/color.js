@@ -7,6 +7,7 @@ const REST = { light: "#b8bec7", dark: "#66707d" };
 
 export const PARTS = {
   cpu: ["CPU", "#4f94c4"],
+  "not-measured": ["CPU or waiting, not measured", "#93bcd9"],
   device: ["Device", "#e69f00"],
   transfer: ["Transfer", "#2fa884"],
   wait: ["Waiting", "#a9b0ba"],

@@ -1,8 +1,8 @@
 // Wall time in parts that add up, as `Trace::breakdown` defines them.
-import { NONE, ORDER, stateOf, steps } from "./sweep.js";
+import { NONE, ORDER, measured, stateOf, steps } from "./sweep.js";
 
 const WAIT = ORDER.indexOf("wait");
-export const PART_NAMES = ["cpu", "device", "transfer", "wait", "launch", "compile", "allocation", "instrumentation", "unexplained"];
+export const PART_NAMES = ["cpu", "not-measured", "device", "transfer", "wait", "launch", "compile", "allocation", "instrumentation", "unexplained"];
 
 // The time in each part of PART_NAMES within the range. The file's own breakdown is that of the whole recording.
 export function breakdown(profile, range) {
@@ -44,7 +44,7 @@ function fill(profile, sums) {
   const shares = computingTotals(profile);
   totals.forEach((one, i) => {
     spans.set(one.lane, (spans.get(one.lane) ?? 0) + one.count);
-    const state = stateOf(operations[one.operation].kind, lanes[one.lane]?.kind === "stream");
+    const state = measured(stateOf(operations[one.operation].kind, lanes[one.lane]?.kind === "stream"), shares[i]);
     const add = (part, ns) => own[part].set(one.lane, (own[part].get(one.lane) ?? 0) + ns);
     if (state === NONE) return;
     const computing = state === 0 ? shares[i] : 1;
@@ -72,14 +72,14 @@ function computingTotals({ totals, operations }) {
   totals.forEach(({ parent, total_ns: ns, sums }, i) => {
     const cpu = sums?.cpu_ns ?? null;
     const rest = ns - known[i][0];
-    shares.push(cpu === null ? (shares[parent] ?? 1) : rest > 0 ? Math.max(0, Math.min(1, (cpu - known[i][1]) / rest)) : 1);
+    shares.push(cpu === null ? (shares[parent] ?? NaN) : rest > 0 ? Math.max(0, Math.min(1, (cpu - known[i][1]) / rest)) : 1);
   });
   return shares;
 }
 
-// The cost of spans moves from computing, then from unexplained time, to instrumentation.
+// The cost of spans moves from the time of threads, then from unexplained time, to instrumentation.
 function moveCost(sums, cost) {
-  for (const from of [0, NONE]) {
+  for (const from of [0, ORDER.indexOf("not-measured"), NONE]) {
     const moved = Math.min(cost, sums[from]);
     sums[from] -= moved;
     sums[ORDER.indexOf("instrumentation")] += moved;

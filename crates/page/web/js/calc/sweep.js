@@ -1,18 +1,24 @@
 // One pass over all lanes in the order of time: what each moment is spent on, as `Trace::breakdown` defines it.
 
 // A state that comes first wins.
-export const ORDER = ["cpu", "compile", "allocation", "launch", "instrumentation", "device", "transfer", "wait"];
+export const ORDER = ["cpu", "compile", "allocation", "launch", "instrumentation", "not-measured", "device", "transfer", "wait"];
 export const NONE = ORDER.length;
+const [DEVICE, TRANSFER, WAIT] = ["device", "transfer", "wait"].map((part) => ORDER.indexOf(part));
 const STATE = {
-  cpu: 0, compile: 1, allocation: 2, launch: 3, instrumentation: 4, kernel: 5,
-  "host-to-device": 6, "device-to-host": 6, "device-to-device": 6, wait: 7, sync: 7,
+  cpu: 0, compile: 1, allocation: 2, launch: 3, instrumentation: 4, kernel: DEVICE,
+  "host-to-device": TRANSFER, "device-to-host": TRANSFER, "device-to-device": TRANSFER, wait: WAIT, sync: WAIT,
   "in-flight": NONE,
 };
 
 // The state of an operation on a lane; what is in flight occupies none. On a stream only kernels and copies are work.
 export function stateOf(kind, stream) {
   const state = STATE[kind] ?? 0;
-  return stream && state !== 5 && state !== 6 ? NONE : state;
+  return stream && state !== DEVICE && state !== TRANSFER ? NONE : state;
+}
+
+// What would compute does what was not measured if its share of computing is unknown.
+export function measured(state, share) {
+  return state === 0 && Number.isNaN(share) ? ORDER.indexOf("not-measured") : state;
 }
 
 // Entries are sorted by lane; those of one lane are [first, last).
@@ -53,14 +59,14 @@ function changes(profile, lane) {
 }
 
 // The share of each entry's self time in which its thread computes: its CPU time without what is known of its children.
-// An entry without CPU time takes the share of the one around it. Null if no CPU time was recorded.
+// An entry without CPU time takes the share of the one around it, NaN without one. Null if no CPU time was recorded.
 function computing(profile) {
   const cpu = profile.details?.columns?.cpu_ns;
   if (!cpu || !profile.detail) return null;
   const { n, detail, duration, parent, operation, operations } = profile;
   const used = (i) => {
     const own = detail[i] >= 0 ? cpu[detail[i]] : null;
-    return own ?? (STATE[operations[operation[i]].kind] === 7 ? 0 : null);
+    return own ?? (STATE[operations[operation[i]].kind] === WAIT ? 0 : null);
   };
   const [known, knownCpu] = [new Float64Array(n), new Float64Array(n)];
   for (let i = 0; i < n; i++) {
@@ -73,7 +79,7 @@ function computing(profile) {
   for (let i = 0; i < n; i++) {
     const own = detail[i] >= 0 ? cpu[detail[i]] : null;
     const rest = duration[i] - known[i];
-    if (own === null || duration[i] !== duration[i]) shares[i] = parent[i] < 0 ? 1 : shares[parent[i]];
+    if (own === null || duration[i] !== duration[i]) shares[i] = parent[i] < 0 ? NaN : shares[parent[i]];
     else shares[i] = rest > 0 ? Math.max(0, Math.min(1, (own - knownCpu[i]) / rest)) : 1;
   }
   return shares;
@@ -107,23 +113,24 @@ function sweep(profile) {
     const i = walk.next++;
     const entry = walk.entry[i];
     const before = now[lane];
-    const after = entry < 0 ? NONE : states[lane][profile.operation[entry]];
+    const computes = shares && !stream[lane] && entry >= 0 ? shares[entry] : NaN;
+    const after = entry < 0 ? NONE : measured(states[lane][profile.operation[entry]], computes);
     if (after !== before) {
       active[before]--;
       active[after]++;
       busy += (before === NONE ? 1 : 0) - (after === NONE ? 1 : 0);
       now[lane] = after;
     }
-    share[lane] = shares && !stream[lane] && entry >= 0 ? shares[entry] : 1;
+    share[lane] = computes;
     if (after !== before || shares) {
       let first = 0;
       while (first < NONE && active[first] <= 0) first++;
-      let [part, next] = [1, 7];
+      let [part, next] = [1, WAIT];
       if (first === 0 && shares) {
         part = 0;
         for (let other = 0; other < walks.length; other++) if (now[other] === 0 && share[other] > part) part = share[other];
         for (next = 1; next < NONE && active[next] <= 0; ) next++;
-        if (next === NONE) next = 7;
+        if (next === NONE) next = WAIT;
       }
       const last = count - 1;
       if (walk.at[i] === out.at[last]) {

@@ -28,7 +28,7 @@ function draw(box) {
     card("wall", state.range ? "Range" : "Wall time", time(state.range ? summary.wall : profile.elapsed), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
     card("calls", "Calls", count(calls), `${counted(summary.rows.length, "operation")}${open ? `, ${count(open)} open` : ""}`),
     card("lanes", "Threads", count(threads), streams ? `and ${count(streams)} device ${streams === 1 ? "stream" : "streams"}` : "no device stream"),
-    card("host", "Host works", percent(hostShare(parts) / summary.wall), `waits ${percent(parts.wait / summary.wall)}`),
+    hostCard(parts, summary.wall),
     streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
     peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
@@ -42,8 +42,12 @@ function threadsOf({ lanes, lane, operation, operations, n }) {
   return lanes.filter(({ kind, name }, i) => kind !== "stream" && !/ \(overlap \d+\)$/.test(name) && (working.has(i) || !flying.has(i))).length;
 }
 
-function hostShare(parts) {
-  return parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
+// Threads without CPU time may work or wait.
+function hostCard(parts, wall) {
+  const least = parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
+  const unknown = parts["not-measured"];
+  if (unknown > 0) return card("host", "Host works", `${percent(least / wall)} to ${percent((least + unknown) / wall)}`, "CPU time not measured");
+  return card("host", "Host works", percent(least / wall), `waits ${percent(parts.wait / wall)}`);
 }
 
 function card(id, title, value, note) {
