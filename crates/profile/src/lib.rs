@@ -99,6 +99,7 @@ pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
 pub use json::{FORMAT, VERSION};
 pub use kind::{Kind, LaneKind};
+pub use measure::RESIDENT;
 pub use options::{DEFAULT_CAPACITY, Measures, Mode, Options};
 pub use own_cost::cost;
 pub use owned::ROOM_NAME;

@@ -5,9 +5,13 @@ use std::sync::OnceLock;
 
 use crate::alloc;
 use crate::clock::thread_cpu_ns;
-use crate::detail::Detail;
+use crate::detail::{Detail, Track};
 use crate::fork::once;
 use crate::options::Measures;
+use crate::trace::TraceLane;
+
+/// Name of the track of resident memory.
+pub const RESIDENT: &str = "resident memory";
 
 /// Readings at the start of a span.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +49,19 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     let text = std::str::from_utf8(read_statm(&mut buffer)?).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * page_size()?)
+}
+
+/// The resident memory over time: when recording began, and where the end of a span found another level.
+pub(crate) fn resident_track((start, bytes): (u64, u64), lanes: &[TraceLane]) -> Track {
+    let mut points = vec![(start, bytes)];
+    for lane in lanes {
+        let ended = lane.spans.iter().filter(|span| !span.is_open());
+        points.extend(ended.filter_map(|span| Some((span.end, lane.detail_of(span)?.rss_bytes?))));
+    }
+    points.sort_by_key(|point| point.0);
+    points.dedup_by_key(|point| point.1);
+    let points = points.into_iter().map(|(at, bytes)| (at, bytes as f64)).collect();
+    Track { name: RESIDENT.into(), unit: "B".into(), points }
 }
 
 #[cfg(target_os = "linux")]
@@ -88,6 +105,16 @@ fn page_size() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::{NONE, Span};
+
+    #[test]
+    fn the_track_of_resident_memory_has_a_point_where_it_changes() {
+        let details = [5, 5, 9].map(|bytes| Detail { rss_bytes: Some(bytes), ..Detail::default() });
+        let span = |start, end, ext| Span { start, end, site: 1, parent: NONE, corr: 0, ext };
+        let spans = vec![span(1, 40, 3), span(2, 10, 1), span(11, 20, 2), span(50, 0, 1), span(60, 61, 0)];
+        let lane = TraceLane { spans, details: details.into(), ..TraceLane::default() };
+        assert_eq!(resident_track((0, 7), &[lane]).points, [(0, 7.0), (10, 5.0), (40, 9.0)]);
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use crate::environment;
 use crate::fork;
 use crate::heap;
 use crate::lane::{self, Lane};
+use crate::measure;
 use crate::node;
 use crate::options::{Measures, Mode, Options};
 use crate::pool::Budget;
@@ -62,6 +63,8 @@ pub(crate) struct Recording {
     pub(crate) sampling: AtomicU32,
     budget: Arc<Budget>,
     start: u64,
+    /// Resident memory at the start, if spans measure it.
+    resident: Option<u64>,
     started_unix_ns: u64,
     pid: u32,
     /// Length of a tick as known at the start: aggregation squares and sorts durations by it.
@@ -90,8 +93,10 @@ impl Recording {
         if options.measures.has(Measures::MEMORY) {
             heap::watch();
         }
+        let resident = options.measures.has(Measures::RSS).then(measure::resident_bytes).flatten();
         let recording = Arc::new(Self {
             epoch: registry.last_epoch,
+            resident,
             enabled: AtomicBool::new(options.mode != Mode::Off),
             sampling: AtomicU32::new(options.sampling),
             options,
@@ -268,6 +273,7 @@ impl Recording {
         let named = streams.iter().flat_map(|lane| lane.spans.iter().map(|span| span.corr));
         lane::drop_unused_links(&mut threads, named);
         let lanes: Vec<TraceLane> = threads.into_iter().flat_map(untangled).chain(streams).collect();
+        tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
         let cost = cost::of(self.options.measures, &lanes);
         Trace {
             name: environment::name(&self.options),
