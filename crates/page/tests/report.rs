@@ -142,7 +142,20 @@ fn the_table_shows_the_numbers_of_the_report() {
         assert_eq!(cells[1], row["implementation"].as_str().unwrap());
         assert_eq!(cells[4].parse::<f64>().ok(), row["metrics"]["time"]["median"].as_f64());
         assert_eq!(cells[8].parse::<f64>().ok(), row["speedup"]["ratio"].as_f64());
+        for (cell, id) in cells[13..].iter().zip(["throughput", "bandwidth", "compute"]) {
+            assert_eq!(cell.parse::<f64>().ok(), row["metrics"][id]["median"].as_f64(), "{id}");
+        }
     }
+    assert!(csv.lines().next().unwrap().ends_with(",throughput_per_s,bandwidth_bytes_per_s,compute_flop_per_s"));
+    let table = "document.querySelector('#workload-attention-core table.results')";
+    let heads = browser.eval(&format!("[...{table}.querySelectorAll('thead th')].map(th => th.textContent)"));
+    assert_eq!(heads.as_array().unwrap()[4..7], [json!("positions/s"), json!("Bandwidth"), json!("Compute")]);
+    let first =
+        browser.eval(&format!("[...{table}.querySelector('tbody tr:not(.case)').cells].map(td => td.textContent)"));
+    assert_eq!(
+        first.as_array().unwrap()[4..7],
+        [json!("9.52\u{a0}k"), json!("78.0\u{a0}MB/s"), json!("4.99\u{a0}GFLOP/s")]
+    );
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 

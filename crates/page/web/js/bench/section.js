@@ -1,6 +1,6 @@
 // One workload of a report: its results as a table, and its charts.
 import { append, button, h, section as frame, select } from "../base/dom.js";
-import { count, counted, label, percent, significant } from "../base/format.js";
+import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
 import { caseName, human, interval, measured, metric, plainValue, speedup } from "./model.js";
@@ -8,50 +8,60 @@ import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
 export function workloadView(report, section, tables, look, redraws) {
+  const rates = report.metrics.filter(({ id, unit }) => unit.endsWith("/s") && section.rows.some((row) => metric(row, id)));
   const facts = section.fixed.map(({ name, values }) => h("span", { class: "tag" }, `${name} ${plainValue(values[0])}`));
   const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
-    button("CSV", () => exportRows("csv", section), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section), { "data-export": "markdown" })]);
-  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), readings(tables), h("div", { class: "grid" }, figures(report, section, look, redraws)),
+    button("CSV", () => exportRows("csv", section, rates), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section, rates), { "data-export": "markdown" })]);
+  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section, rates), readings(tables), h("div", { class: "grid" }, figures(report, section, look, redraws)),
     remarks(section));
   return element;
 }
 
-const HEAD = ["Implementation", "Time", "95 % interval over slots", "Samples", "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
+function heads(section, rates) {
+  const names = rates.map(({ title, unit }) => (unit === "1/s" ? `${section.item ?? "items"}/s` : title[0].toUpperCase() + title.slice(1)));
+  return ["Implementation", "Time", "95 % interval over slots", "Samples", ...names, "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
+}
 
-function cells(row) {
+function cells(row, rates) {
   const value = metric(row, "time");
   const { ratio: factor, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
     row.implementation, known ? `${row.held_up ? "≤" : ""}${human(value.median, "s")}` : "–", known ? (interval(value, "s") ?? "–") : "", count(row.samples),
+    ...rates.map(({ id, unit }) => (unit === "1/s" ? rate(metric(row, id)?.median, "") : human(metric(row, id)?.median, unit))),
     base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, "x") ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
   ];
 }
 
-function results(section) {
+function results(section, rates) {
+  const head = heads(section, rates);
+  const text = (i) => i === 0 || i >= head.length - 2;
   const lines = section.cases.flatMap((one) => {
     const rows = one.rows.map((i) => section.rows[i]);
     const title = caseName(section, rows[0]);
-    return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: HEAD.length }, title)), ...rows.map((row, place) => {
-      const [name, ...rest] = cells(row);
+    return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: head.length }, title)), ...rows.map((row, place) => {
+      const [name, ...rest] = cells(row, rates);
       return h("tr", { class: row.best ? "best" : null }, h("th", { scope: "row", title: row.what_ran }, label(name, 40), row.best ? h("span", { class: "tag strong" }, "fastest") : one.best.tied?.includes(one.rows[place]) && h("span", { class: "tag" }, "tied")),
-        rest.map((text, i) => h("td", { class: i >= 6 ? "text" : null, title: i === 7 ? row.warnings.join("\n") : null }, label(text || " ", 60).replace("(no name)", ""))));
+        rest.map((value, i) => h("td", { class: text(i + 1) ? "text" : null, title: i === rest.length - 1 ? row.warnings.join("\n") : null }, label(value || " ", 60).replace("(no name)", ""))));
     })];
   });
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Results of ${section.workload}` },
-    h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i === 0 || i >= 7 ? "text" : null }, title)))), h("tbody", {}, lines)));
+    h("table", { class: "results" }, h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: text(i) ? "text" : null }, title)))), h("tbody", {}, lines)));
 }
 
-function exportRows(kind, section) {
+// As in summary.csv.
+const CSV_UNITS = { "1/s": "per_s", "B/s": "bytes_per_s", "FLOP/s": "flop_per_s" };
+
+function exportRows(kind, section, rates) {
   const axes = section.swept.map(({ name }) => name);
-  const rows = section.rows.map((row) => [...axes.map((name) => row.params[name]), ...cells(row)]);
-  if (kind === "markdown") return save(`${section.workload}.md`, markdown([...axes, ...HEAD], rows), "text/markdown");
+  const rows = section.rows.map((row) => [...axes.map((name) => row.params[name]), ...cells(row, rates)]);
+  if (kind === "markdown") return save(`${section.workload}.md`, markdown([...axes, ...heads(section, rates)], rows), "text/markdown");
   const raw = section.rows.map((row) => {
     const value = metric(row, "time");
-    return [...axes.map((name) => row.params[name]), row.implementation, row.device, row.status.word, value?.median ?? "", value?.low ?? "", value?.high ?? "", row.samples, row.speedup?.ratio ?? "", row.speedup?.low ?? "", row.speedup?.high ?? "", metric(row, "roofline-fraction")?.median ?? "", row.diagnosis?.limit ?? ""];
+    return [...axes.map((name) => row.params[name]), row.implementation, row.device, row.status.word, value?.median ?? "", value?.low ?? "", value?.high ?? "", row.samples, row.speedup?.ratio ?? "", row.speedup?.low ?? "", row.speedup?.high ?? "", metric(row, "roofline-fraction")?.median ?? "", row.diagnosis?.limit ?? "", ...rates.map(({ id }) => metric(row, id)?.median ?? "")];
   });
-  save(`${section.workload}.csv`, csv([...axes, "implementation", "device", "status", "time_s", "low_s", "high_s", "samples", "speedup", "speedup_low", "speedup_high", "roofline_fraction", "bound_by"], raw), "text/csv");
+  save(`${section.workload}.csv`, csv([...axes, "implementation", "device", "status", "time_s", "low_s", "high_s", "samples", "speedup", "speedup_low", "speedup_high", "roofline_fraction", "bound_by", ...rates.map(({ id, unit }) => `${id}_${CSV_UNITS[unit] ?? unit}`)], raw), "text/csv");
 }
 
 function figure(title, note, made, tool) {
