@@ -190,6 +190,30 @@ fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 
+/// As with named sizes: each axis has one value for each value of another.
+#[test]
+fn axes_that_vary_together_share_a_chart() {
+    let mut report = report();
+    let section = &mut report["workloads"][0];
+    for (axis, values) in [("width", [64, 512]), ("depth", [1, 4])] {
+        for row in section["rows"].as_array_mut().unwrap() {
+            row["params"][axis] = values[usize::from(row["params"]["sequence"] != 256)].into();
+        }
+        let texts = values.map(|value| value.to_string());
+        let info = json!({"name": axis, "unit": "", "values": texts, "numeric": true});
+        section["swept"].as_array_mut().unwrap().push(info);
+    }
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let titles = browser.eval("[...document.querySelectorAll('figcaption')].map(f => f.firstChild.textContent).filter(t => t.startsWith('Scaling'))");
+    assert_eq!(titles, json!(["Scaling along sequence"]));
+    let chart = "[...document.querySelectorAll('#workload-attention-core .chart')].find(c => c.ariaLabel.startsWith('Scaling'))";
+    browser.eval(&format!("{chart}.scrollIntoView()"));
+    browser.wait(&format!("{chart}.dataset.drawn"));
+    assert_eq!(browser.eval(&format!("{chart}.data.map(line => line.x.length)")), json!([2, 2, 2, 2]));
+    assert_eq!(browser.text(&format!("{chart}.layout.xaxis.title.text")), "sequence (positions), with width, depth");
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
 /// Rows of few samples have no interval; zero would not fit on a logarithmic axis.
 #[test]
 fn rows_without_an_interval_are_drawn_without_error_bars() {

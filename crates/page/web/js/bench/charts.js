@@ -42,8 +42,9 @@ function name(row, rows) {
   return devices.size > 1 ? `${row.implementation} (${row.device})` : row.implementation;
 }
 
-// Median and its interval over a numeric axis: a line for each implementation.
-export function scaling(chart, axis, rows, look) {
+// Median and its interval over a numeric axis, with the axes that follow it: a line for each implementation.
+export function scaling(chart, axis, following, rows, look) {
+  const title = [axis.unit ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
   const lines = new Map();
   for (const row of rows.filter(measured)) {
     const key = `${row.implementation}\u0000${row.device}`;
@@ -63,7 +64,7 @@ export function scaling(chart, axis, rows, look) {
       hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${interval(times[i], "s") ?? "no interval"})`), hoverinfo: "text",
     };
   }), {
-    xaxis: { title: plain(axis.unit ? `${axis.name} (${axis.unit})` : axis.name), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },
+    xaxis: { title: plain(title), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },
     yaxis: { ...timeTicks(all.flatMap((row) => { const { low, median, high } = metric(row, "time"); return [low, median, high]; })), title: "Median time" }, showlegend: true,
   });
 }

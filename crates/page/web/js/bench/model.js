@@ -22,6 +22,19 @@ export function plainValue(value) {
   return typeof value === "boolean" ? (value ? "on" : "off") : value;
 }
 
+// True if `other` has one value for each value of `axis`, as the axes of named sizes do.
+export function follows(section, other, axis) {
+  const values = new Map();
+  for (const { params } of section.rows) values.set(params[axis.name], (values.get(params[axis.name]) ?? new Set()).add(params[other.name]));
+  return [...values.values()].every((one) => one.size === 1);
+}
+
+// Of axes that vary together the first.
+export function leading(section) {
+  const together = (a, b) => follows(section, a, b) && follows(section, b, a);
+  return section.swept.filter((one, i) => !section.swept.slice(0, i).some((known) => together(known, one)));
+}
+
 // A case in the words of the axes that vary in its section.
 export function caseName(section, row) {
   const parts = section.swept.map(({ name }) => `${name} ${plainValue(row.params[name])}`);

@@ -3,7 +3,7 @@ import { append, button, h, section as frame, select } from "../base/dom.js";
 import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { caseName, human, interval, measured, metric, plainValue, speedup } from "./model.js";
+import { caseName, follows, human, interval, leading, measured, metric, plainValue, speedup } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
@@ -89,11 +89,13 @@ function figures(report, section, look, redraws) {
     add(figure(title, note, one, chooser), again);
   };
   byCase("Distribution", "Box: p10 to p90 with the median; whiskers: fastest and slowest sample.", (one, rows) => distributions(one, section, rows, look), measured);
-  for (const axis of section.swept.filter((one) => one.numeric)) {
-    const groups = groupsOf(section, axis);
+  const axes = leading(section);
+  for (const axis of axes.filter((one) => one.numeric)) {
+    const following = section.swept.filter((one) => one !== axis && follows(section, one, axis));
+    const groups = groupsOf(section, axis, axes.filter((one) => one !== axis && !following.includes(one)));
     let at = 0;
     const one = chart(`Scaling along ${axis.name}`, 6);
-    const again = () => scaling(one, axis, groups[at].rows, look);
+    const again = () => scaling(one, axis, following, groups[at].rows, look);
     const chooser = groups.length > 1 && select("Other axes", groups.map(({ name }, i) => [i, label(name, 50)]), 0, (value) => {
       at = Number(value);
       again();
@@ -112,14 +114,14 @@ function figures(report, section, look, redraws) {
   return made;
 }
 
-// Rows that differ along one axis only.
-function groupsOf(section, axis) {
+// Rows that differ along one axis only, and along those that follow it; only groups with several values of the axis.
+function groupsOf(section, axis, others) {
   const groups = new Map();
   for (const row of section.rows.filter(measured)) {
-    const name = section.swept.filter((one) => one !== axis).map((one) => `${one.name} ${row.params[one.name]}`).join(", ");
+    const name = others.map((one) => `${one.name} ${plainValue(row.params[one.name])}`).join(", ");
     groups.set(name, [...(groups.get(name) ?? []), row]);
   }
-  return [...groups].map(([name, rows]) => ({ name, rows }));
+  return [...groups].map(([name, rows]) => ({ name, rows })).filter(({ rows }) => rows.some((row) => row.params[axis.name] !== rows[0].params[axis.name]));
 }
 
 function remarks(section) {
