@@ -6,7 +6,7 @@ mod common;
 
 use common::browser::Browser;
 use common::{clean, golden, names, number, opened, table, write_page};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn other_files_are_opened_and_bad_ones_refused_with_the_reason() {
@@ -249,6 +249,36 @@ fn a_narrow_page_shows_the_numbers_of_long_names_and_the_places_of_equal_ones() 
     assert!(width.as_f64() <= Some(200.0), "{width}");
     assert!(browser.eval("document.documentElement.scrollWidth <= innerWidth").as_bool().unwrap());
     clean(&browser);
+}
+
+/// The numbers of `exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside` and of what CPU time makes of them.
+#[test]
+fn time_of_kept_spans_moves_to_the_aggregated_spans_inside() {
+    let Some(mut browser) = Browser::start(1000, 800) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let total = |parent: i32, operation: u32, count: u32, total_ns: f64, self_ns: f64, cpu_ns: Option<u32>| {
+        json!({"lane": 0, "parent": parent, "operation": operation, "count": count, "total_ns": total_ns, "self_ns": self_ns,
+            "min_ns": 0, "max_ns": total_ns, "square_ns2": 0, "histogram": [], "sums": {"cpu_ns": cpu_ns}})
+    };
+    let mut shown = |kinds: [&str; 3], cpu_ns: Option<u32>, totals: &[Value]| {
+        let operations = ["all", "part", "pack"].into_iter().zip(kinds);
+        let document = json!({
+            "format": "ellwand profile", "version": 1, "wall_ns": 1000.0, "lanes": [{"name": "main", "kind": "thread"}],
+            "operations": operations.map(|(name, kind)| json!({"name": name, "kind": kind})).collect::<Vec<_>>(),
+            "entries": {"operation": [0], "lane": [0], "start_ns": [100], "duration_ns": [100], "detail": [0]},
+            "details": [{"cpu_ns": cpu_ns}], "totals": totals,
+        });
+        browser.open(&write_page(folder.path(), "inside.html", &document, None), "");
+        browser.eval("Object.fromEntries([...document.querySelectorAll('.legend li')].map(li => [li.dataset.part, Number(li.dataset.value)]))")
+    };
+    let copies =
+        [total(-1, 0, 0, 0.0, -40.0, None), total(0, 1, 3, 30.0, 30.0, None), total(0, 2, 1, 10.0, 10.0, None)];
+    let parts = shown(["host-to-device", "host-to-device", "cpu"], None, &copies);
+    assert_eq!(parts, json!({"cpu": 10, "transfer": 90, "unexplained": 900}));
+    // The aggregated copy computes for 10 of its 40 ns, and the kept span for 50 of 100 ns.
+    let copies = [total(-1, 0, 0, 0.0, -40.0, None), total(0, 1, 1, 40.0, 40.0, Some(10))];
+    let parts = shown(["cpu", "compile", "cpu"], Some(50), &copies);
+    assert_eq!(parts, json!({"cpu": 40, "wait": 20, "compile": 40, "unexplained": 900}));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 // Wall time in parts that add up, as `Trace::breakdown` defines them.
+import { detailOf } from "../data/model.js";
 import { NONE, ORDER, measured, stateOf, steps } from "./sweep.js";
 
 const WAIT = ORDER.indexOf("wait");
@@ -51,28 +52,38 @@ function fill(profile, sums) {
     add(state, one.self_ns * computing);
     if (computing < 1) add(WAIT, one.self_ns * (1 - computing));
   });
-  own.forEach((byLane, state) => {
-    const given = Math.min(sums[NONE], Math.max(0, ...byLane.values()));
-    sums[NONE] -= given;
-    sums[state] += given;
-  });
+  const net = own.map((byLane) => [...byLane.values()].reduce((most, ns) => (Math.abs(ns) > Math.abs(most) ? ns : most), 0));
+  const move = (from, to, ns) => {
+    const given = Math.min(sums[from], ns);
+    sums[from] -= given;
+    sums[to] += given;
+  };
+  // Below zero: that much of the time of kept spans belongs to aggregated ones inside them. It comes first, since it makes room.
+  net.forEach((ns, state) => ns < 0 && move(state, NONE, -ns));
+  net.forEach((ns, state) => ns > 0 && move(NONE, state, ns));
   return Math.max(0, ...spans.values()) * (profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0);
 }
 
 // The share of each total's self time in which its thread computes, by the rule that `steps` has for single entries.
-function computingTotals({ totals, operations }) {
+function computingTotals(profile) {
+  const { totals, operations } = profile;
+  const timed = new Set(profile.lane.filter((_, i) => detailOf(profile, i, "cpu_ns") !== null));
+  // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
+  const cpuOf = (one) => one.sums?.cpu_ns ?? (one.count === 0 && timed.has(one.lane) ? 0 : null);
   const known = totals.map(() => [0, 0]);
-  for (const { parent, operation, total_ns: ns, sums } of totals) {
-    const used = sums?.cpu_ns ?? (stateOf(operations[operation].kind, false) === WAIT ? 0 : null);
+  for (const one of totals) {
+    const { parent, operation, total_ns: ns } = one;
+    const used = cpuOf(one) ?? (stateOf(operations[operation].kind, false) === WAIT ? 0 : null);
     if (used === null || !known[parent]) continue;
     known[parent][0] += ns;
     known[parent][1] += used;
   }
   const shares = [];
-  totals.forEach(({ parent, total_ns: ns, sums }, i) => {
-    const cpu = sums?.cpu_ns ?? null;
-    const rest = ns - known[i][0];
-    shares.push(cpu === null ? (shares[parent] ?? NaN) : rest > 0 ? Math.max(0, Math.min(1, (cpu - known[i][1]) / rest)) : 1);
+  totals.forEach((one, i) => {
+    const cpu = cpuOf(one);
+    const rest = one.total_ns - known[i][0];
+    const split = rest > 0 || (rest < 0 && one.total_ns === 0);
+    shares.push(cpu === null ? (shares[one.parent] ?? NaN) : split ? Math.max(0, Math.min(1, (cpu - known[i][1]) / rest)) : 1);
   });
   return shares;
 }
