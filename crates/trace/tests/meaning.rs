@@ -4,12 +4,12 @@ mod common;
 
 use common::{lane, nested_spans, site, span, step, stream};
 use ellwand_profile::{
-    ClockKind, Cost, Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Trace, TraceLane, Value,
+    ClockKind, Cost, Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Total, Trace, TraceLane, Value,
 };
 use ellwand_stats::Difference;
 use ellwand_trace::{
-    Ceilings, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing, diff, findings,
-    timings, verdict_word,
+    Ceilings, Confidence, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing,
+    diff, findings, timings, verdict_word,
 };
 use proptest::prelude::*;
 
@@ -166,6 +166,18 @@ fn every_rule_reports_its_case_with_numbers_and_a_next_step() {
     insta::assert_snapshot!(text.join("\n\n"));
     let known: Vec<&str> = reported().iter().map(|case| case.0).collect();
     assert_eq!(known, RULES.iter().map(|rule| rule.id).collect::<Vec<_>>());
+}
+
+/// They have no position: whether something hides them is not known.
+#[test]
+fn aggregated_copies_are_a_less_certain_cause() {
+    let total = Total { parent: NONE, site: 1, count: 4, total_ns: 500.0, self_ns: 500.0, ..Total::default() };
+    let confidence = |lane: TraceLane| {
+        let found = findings(&of(vec![site("copy", Kind::HostToDevice)], vec![lane], 1_001), None);
+        found.iter().find(|one| one.rule == "transfer-bound").map(|one| one.confidence)
+    };
+    assert_eq!(confidence(lane("main", vec![span(1, NONE, 1, 501)])), Some(Confidence::High));
+    assert_eq!(confidence(TraceLane { totals: vec![total], ..lane("main", Vec::new()) }), Some(Confidence::Medium));
 }
 
 #[test]

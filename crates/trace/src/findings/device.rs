@@ -41,6 +41,9 @@ pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> 
     if share < 0.2 {
         return Vec::new();
     }
+    // Aggregated copies have no position, so that what hides them is an estimate.
+    let aggregated = facts.of_kind(&COPIES).any(|row| row.aggregated > 0);
+    let confidence = if aggregated { Confidence::Medium } else { Confidence::High };
     let (mut moved, mut ns) = (0.0, 0.0);
     for row in facts.of_kind(&COPIES).filter(|row| row.counters.bytes > 0) {
         moved += row.counters.bytes as f64;
@@ -51,7 +54,7 @@ pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> 
         numbers.push(evidence("copied", moved, "B"));
         numbers.push(evidence("rate of copies", moved / ns * 1e9, "B/s"));
     }
-    let finding = rule.finding("Copies to and from the device take the time", Confidence::High, numbers);
+    let finding = rule.finding("Copies to and from the device take the time", confidence, numbers);
     vec![ProfileFinding { saving_upper_bound: Some(share), ..facts.located(finding, &COPIES) }]
 }
 
