@@ -42,7 +42,7 @@ fn over_the_whole_recording_the_page_computes_the_numbers_of_the_file() {
 fn aggregated_spans_count_in_every_column() {
     let Some((mut browser, folder)) = opened("") else { return };
     let mut document = golden::document();
-    let used = json!({"cpu_ns": 300_000, "bytes": 4_096, "allocations": 40, "allocated_bytes": 640, "peak_bytes": 16});
+    let used = json!({"cpu_ns": 300_000, "bytes": 4_096, "flops": 709.0, "allocations": 40, "allocated_bytes": 640, "peak_bytes": 16});
     document["totals"][0]["sums"] = used;
     document["lanes"][1]["dropped"] = json!(121 + 7);
     document["losses"]["spans"] = json!(121 + 7);
@@ -50,7 +50,8 @@ fn aggregated_spans_count_in_every_column() {
     let encode = &table(&mut browser)["2"];
     let (total, bytes) = (985_000.0, 4_096.0 * 22.0);
     let wanted = [("cpu_ns", 300_000.0), ("waiting_ns", 100_000.0), ("allocations", 40.0), ("allocated_bytes", 640.0)];
-    for (key, wanted) in wanted.into_iter().chain([("peak_bytes", 16.0), ("gb_per_s", bytes / total)]) {
+    let rates = [("gb_per_s", bytes / total), ("gflop_per_s", (6.0 * 2_048.5 + 709.0) / total)];
+    for (key, wanted) in wanted.into_iter().chain([("peak_bytes", 16.0)]).chain(rates) {
         assert!((number(&encode[key]) - wanted).abs() < 1e-6, "{key}: {encode}");
     }
     // 121 of the lost spans are in totals.

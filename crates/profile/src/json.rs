@@ -321,7 +321,8 @@ fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
             json.member(false, name).ns(ns);
         }
     }
-    for (name, value) in [("share_of_wall", Some(share)), ("share_of_cpu", cpu_share), ("gb_per_s", row.gb_per_s())] {
+    let (bytes, flops) = (("gb_per_s", row.gb_per_s()), ("gflop_per_s", row.gflop_per_s()));
+    for (name, value) in [("share_of_wall", Some(share)), ("share_of_cpu", cpu_share), bytes, flops] {
         if let Some(value) = value {
             json.member(false, name).number(value);
         }

@@ -114,6 +114,11 @@ impl Row {
         (self.counters.bytes > 0 && self.total_ns > 0.0).then(|| self.counters.bytes as f64 / self.total_ns)
     }
 
+    /// Declared floating-point operations per second of total time, in GFLOP/s; `None` if none were declared.
+    pub fn gflop_per_s(&self) -> Option<f64> {
+        (self.counters.flops > 0.0 && self.total_ns > 0.0).then(|| self.counters.flops / self.total_ns)
+    }
+
     /// Declared items per second of total time; `None` if none were declared.
     pub fn items_per_s(&self) -> Option<f64> {
         (self.counters.items > 0 && self.total_ns > 0.0).then(|| self.counters.items as f64 / self.total_ns * 1e9)

@@ -107,8 +107,8 @@ fn percent(share: f64) -> String {
 
 /// Columns that a narrow terminal hides, the first one first.
 const LEAST_TIMES: [&str; 8] = ["std", "min", "p90", "max", "p99", "p50", "mean", "wall"];
-const LEAST_RESOURCES: [&str; 9] =
-    ["own cost", "items", "peak", "transfer", "items/s", "GB/s", "device", "allocated", "waiting"];
+const LEAST_RESOURCES: [&str; 10] =
+    ["own cost", "items", "peak", "transfer", "items/s", "GB/s", "GFLOP/s", "device", "allocated", "waiting"];
 
 type Cell = Box<dyn Fn(&Row) -> String>;
 
@@ -163,8 +163,12 @@ fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
         columns.push(of_memory("allocated", |memory| memory.allocated_bytes));
         columns.push(of_memory("peak", |memory| memory.peak_bytes));
     }
+    let giga = |rate: Option<f64>| rate.map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"));
     if any(|row| row.counters.bytes > 0) {
-        columns.push(of("GB/s", |row| row.gb_per_s().map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"))));
+        columns.push(of("GB/s", move |row| giga(row.gb_per_s())));
+    }
+    if any(|row| row.counters.flops > 0.0) {
+        columns.push(of("GFLOP/s", move |row| giga(row.gflop_per_s())));
     }
     if any(|row| row.counters.items > 0) {
         let items = |row: &Row| Some(row.counters.items).filter(|items| *items > 0);

@@ -272,6 +272,23 @@ fn exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside() {
 }
 
 #[test]
+fn declared_work_has_rates() {
+    let mut trace = step();
+    assert!(!trace.summary().to_string().contains("FLOP"));
+    trace.lanes[0].details[0].counters.flops = 4500.0;
+    let summary = trace.summary();
+    assert_eq!((summary.rows[0].gb_per_s(), summary.rows[0].gflop_per_s()), (Some(2.0), Some(5.0)));
+    assert_eq!(summary.rows[1].gflop_per_s(), None);
+    let table = summary.to_string();
+    let line = |start: &str| table.split("\n\n").nth(1).unwrap().lines().find(|line| line.starts_with(start)).unwrap();
+    assert!(line("operation").contains("  GB/s  GFLOP/s"), "{table}");
+    assert!(line("step").contains("  2.00     5.00"), "{table}");
+    let mut json = Vec::new();
+    trace.write_json(&mut json).unwrap();
+    assert!(String::from_utf8(json).unwrap().contains("\"gb_per_s\":2.0,\"gflop_per_s\":5.0"));
+}
+
+#[test]
 fn tables_line_up() {
     let mut trace = step();
     trace.sites[3].name = "a very long name \u{202e}of a \u{1b}[31mkernel that goes on and on and on".into();

@@ -51,7 +51,7 @@ function row(operation) {
     operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0,
     min: Infinity, max: -Infinity, durations: null, sorted: null,
     device: 0, transfer: 0, hosted: 0, nested: 0, aggregated: { calls: 0, min: Infinity, max: -Infinity, bins: new Map() },
-    cpu_ns: null, waiting_ns: null, allocations: null, allocated_bytes: null, bytes: null, peak_bytes: null,
+    cpu_ns: null, waiting_ns: null, allocations: null, allocated_bytes: null, bytes: null, flops: null, peak_bytes: null,
   };
 }
 
@@ -171,8 +171,10 @@ function addDetails(profile, inside, range, rows) {
 
 // What calls of `ns` nanoseconds used; `ns` is NaN of an open one. What includes calls inside counts for outermost calls only.
 function addUsed(one, value, ns, share, outermost) {
-  const bytes = value("bytes");
-  if (bytes !== null) one.bytes = (one.bytes ?? 0) + bytes * share;
+  for (const field of ["bytes", "flops"]) {
+    const work = value(field);
+    if (work !== null) one[field] = (one[field] ?? 0) + work * share;
+  }
   if (!outermost) return;
   for (const field of OUTER) {
     const amount = value(field);
@@ -238,6 +240,7 @@ function finish(one, profile, wall) {
   // A span measures empty_ns of its own cost; the rest falls into the span around it.
   one.overhead = knowsCost(profile) ? one.hosted * (cost.empty_ns ?? 0) + one.nested * cost.span_ns : null;
   one.gb_per_s = one.bytes > 0 && one.total > 0 ? one.bytes / one.total : null;
+  one.gflop_per_s = one.flops > 0 && one.total > 0 ? one.flops / one.total : null;
 }
 
 // The median (the mean of the middle two) and the nearest ranks. From the top: after a selection, all smaller values

@@ -28,10 +28,11 @@ export const COLUMNS = [
   ["allocated_bytes", "Allocated", "Bytes allocated, where they were counted", bytes],
   ["peak_bytes", "Peak", "Most bytes held at once by a call", bytes],
   ["gb_per_s", "GB/s", "Declared bytes divided by total time", (value) => significant(value, 3)],
+  ["gflop_per_s", "GFLOP/s", "Declared floating-point operations divided by total time", (value) => significant(value, 3)],
   ["overhead", "Own cost", "Estimated part of the total that the profiler itself took", time],
   ["open", "Open", "Calls that had not ended", count],
 ];
-const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "overhead", "open"]);
+const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "gflop_per_s", "overhead", "open"]);
 // Rows at first, so that the charts below stay in reach; and rows at most.
 const FEW = 40;
 const MOST = 400;
