@@ -122,6 +122,15 @@ impl Basis {
         matches!(self, Basis::Cpu | Basis::ShortestCpu)
     }
 
+    /// True if two times that these bases give have no common clock: one is CPU time, the other an elapsed time that other
+    /// programs lengthen. The fastest parts of short slots miss what these do, as CPU time does.
+    pub fn are_two_clocks(sides: [(Self, &[Sample]); 2]) -> bool {
+        let waits: Vec<&[Sample]> = sides.iter().filter(|(basis, _)| !basis.is_cpu()).map(|(_, all)| *all).collect();
+        let [samples] = waits.as_slice() else { return false };
+        let seconds: Vec<f64> = samples.iter().map(|sample| Self::Fastest.seconds(sample)).collect();
+        median(&seconds).is_some_and(|seconds| seconds >= LONG_S)
+    }
+
     /// Description for reports.
     pub fn about(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ellwand_core::record::{Basis, LONG_S, Sample};
+use ellwand_core::record::{Basis, Sample};
 use ellwand_core::stats::{mean_interval, median, median_interval};
 use ellwand_core::{Environment, Measurement};
 use serde::Serialize;
@@ -184,18 +184,18 @@ pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement
 const OTHER: f64 = 1.05;
 
 /// The speed-up in the time that both rows have, if one row reports CPU time and the other elapsed time and that makes a
-/// difference. The fastest parts of short slots miss what other programs do, as CPU time does.
+/// difference.
 pub(super) fn two_clocks(speedup: &Speedup, own: &Measurement, peers: &[&Measurement]) -> Option<String> {
     let ratio = speedup.ratio?;
     let base = base_of(own, peers, &speedup.baseline)?;
-    let is_cpu = |m: &Measurement| m.basis.is_some_and(Basis::is_cpu);
+    let basis = |m: &Measurement| m.basis.unwrap_or(Basis::Fastest);
     let elapsed = |m: &Measurement| median(&m.samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
     let (base_s, own_s) = (elapsed(base)?, elapsed(own)?);
     let differ = (base_s / own_s).max(ratio) >= OTHER * (base_s / own_s).min(ratio);
-    let long = if is_cpu(own) { base_s } else { own_s } >= LONG_S;
-    (is_cpu(base) != is_cpu(own) && long && differ).then(|| {
+    let two_clocks = Basis::are_two_clocks([(basis(own), &own.samples), (basis(base), &base.samples)]);
+    (two_clocks && differ).then(|| {
         let (other, row) = (crate::units::clean(&base.implementation), crate::units::clean(&own.implementation));
-        let (on_cpu, waits) = if is_cpu(own) { (&row, &other) } else { (&other, &row) };
+        let (on_cpu, waits) = if basis(own).is_cpu() { (&row, &other) } else { (&other, &row) };
         format!(
             "its speed-up is of the CPU time of {on_cpu} and the elapsed time of {waits}; in elapsed time of both, which \
              other programs lengthened, it is {}",

@@ -146,7 +146,7 @@ pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Opti
     let bases = [(samples, subject.parallelism), (base_samples, baseline.parallelism)];
     let [own_basis, base_basis] = bases.map(|(samples, parallelism)| Basis::of(samples, parallelism).of_slots());
     // CPU time of one row and elapsed time of the other have no common clock: elapsed time is what both have.
-    let two_clocks = own_basis.is_cpu() != base_basis.is_cpu();
+    let two_clocks = Basis::are_two_clocks([(own_basis, samples), (base_basis, base_samples)]);
     let [own_basis, base_basis] = if two_clocks { [Basis::Fastest; 2] } else { [own_basis, base_basis] };
     let (own, base) = (processes(samples, own_basis), processes(base_samples, base_basis));
     if [&own, &base].into_iter().any(|times| below_resolution(subject, times).is_some()) {
