@@ -9,7 +9,7 @@ mod routing;
 mod write;
 
 pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff, verdict_word};
-pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings};
+pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings, reached_limits};
 pub use gaps::{Gaps, calls};
 pub use read::{
     EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, read, read_from,

@@ -9,7 +9,7 @@ use ellwand_profile::{
 use ellwand_stats::Difference;
 use ellwand_trace::{
     Ceilings, Confidence, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing,
-    diff, findings, timings, verdict_word,
+    diff, findings, reached_limits, timings, verdict_word,
 };
 use proptest::prelude::*;
 
@@ -178,6 +178,13 @@ fn aggregated_copies_are_a_less_certain_cause() {
     };
     assert_eq!(confidence(lane("main", vec![span(1, NONE, 1, 501)])), Some(Confidence::High));
     assert_eq!(confidence(TraceLane { totals: vec![total], ..lane("main", Vec::new()) }), Some(Confidence::Medium));
+}
+
+#[test]
+fn declared_work_is_a_share_of_each_limit() {
+    let (_, trace, limits) = reported().into_iter().find(|case| case.0 == "bandwidth-bound").unwrap();
+    assert_eq!(reached_limits(&trace, limits.unwrap()), [("step".to_string(), [Some(0.9), Some(0.001)])]);
+    assert_eq!(reached_limits(&trace, Ceilings::default()), []);
 }
 
 #[test]

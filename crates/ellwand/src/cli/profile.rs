@@ -36,12 +36,17 @@ pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace,
     Ok(trace)
 }
 
-/// Findings of a profile, also on the limits of this machine if it was recorded here and `machine` measured them.
+/// Findings of a profile, also on the limits of this machine if they are known.
 pub(super) fn findings(trace: &Trace) -> Vec<ProfileFinding> {
+    ellwand_trace::findings(trace, known_limits(trace))
+}
+
+/// The limits of this machine, if the profile was recorded here and `machine` measured them.
+fn known_limits(trace: &Trace) -> Option<Ceilings> {
     let here = ellwand_bench::environment::facts();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kept = if is_of(trace, &here, host.trim()) { super::ceilings::kept(&here) } else { None };
-    ellwand_trace::findings(trace, kept.map(|kept| limits(&kept)))
+    kept.map(|kept| limits(&kept))
 }
 
 /// True if the profile was recorded on this machine: host, processor and their number are the same.
@@ -71,13 +76,16 @@ fn limits(kept: &[Ceiling]) -> Ceilings {
 
 fn show(args: &ShowArgs) -> Outcome {
     let trace = read("FILE", &args.file, EXPECTED)?;
-    let findings = findings(&trace);
+    let limits = known_limits(&trace);
+    let findings = ellwand_trace::findings(&trace, limits.clone());
+    let reached = limits.map(|limits| ellwand_trace::reached_limits(&trace, limits)).unwrap_or_default();
     match args.format {
         Form::Json => output::result(|out| -> Result<(), Failure> {
-            serde_json::to_writer_pretty(&mut *out, &model(&trace, &findings)?).map_err(anyhow::Error::from)?;
+            serde_json::to_writer_pretty(&mut *out, &model(&trace, &findings, &reached)?)
+                .map_err(anyhow::Error::from)?;
             Ok(writeln!(out)?)
         })?,
-        _ => output::result(|out| output::prose(out, |out| text(&trace, &findings, args, out)))?,
+        _ => output::result(|out| output::prose(out, |out| text(&trace, &findings, &reached, args, out)))?,
     }
     let empty = trace.lanes.iter().all(|lane| lane.spans.is_empty() && lane.totals.is_empty());
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
@@ -87,7 +95,16 @@ fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
+/// Operations with their shares of the limits of this machine: bandwidth and arithmetic.
+type Reached = [(String, [Option<f64>; 2])];
+
+fn text(
+    trace: &Trace,
+    findings: &[ProfileFinding],
+    reached: &Reached,
+    args: &ShowArgs,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let threads = trace.lanes.len() as u64;
     writeln!(
         out,
@@ -117,6 +134,15 @@ fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut d
         let width = width.saturating_sub(2);
         bottlenecks.iter().try_for_each(|bottleneck| writeln!(out, "  {bottleneck:width$}"))?;
     }
+    let reached = &reached[..reached.len().min(args.top)];
+    if !reached.is_empty() {
+        writeln!(out, "\nshare of the measured limits of this machine")?;
+    }
+    for (name, shares) in reached {
+        let named = ["bandwidth", "arithmetic"].into_iter().zip(shares);
+        let text = named.filter_map(|(what, share)| Some(format!("{:.1} % of the {what}", (*share)? * 100.0)));
+        writeln!(out, "  {}: {}", table::named(name, 40), text.collect::<Vec<_>>().join(", "))?;
+    }
     if !findings.is_empty() {
         writeln!(out, "\nfindings")?;
         findings.iter().try_for_each(|finding| writeln!(out, "- {finding}"))?;
@@ -125,7 +151,7 @@ fn text(trace: &Trace, findings: &[ProfileFinding], args: &ShowArgs, out: &mut d
 }
 
 /// What the file of a profile says of it as a whole, with findings.
-fn model(trace: &Trace, findings: &[ProfileFinding]) -> Result<Value, Failure> {
+fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Reached) -> Result<Value, Failure> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
     let mut document: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
@@ -134,6 +160,10 @@ fn model(trace: &Trace, findings: &[ProfileFinding]) -> Result<Value, Failure> {
     let mut model: serde_json::Map<String, Value> =
         kept.filter_map(|key| Some((key.to_string(), document.get_mut(key)?.take()))).collect();
     model.insert("findings".into(), json!(findings));
+    let reached = reached.iter().map(|(name, [bandwidth, arithmetic])| {
+        json!({"operation": name, "share_of_bandwidth": bandwidth, "share_of_arithmetic": arithmetic})
+    });
+    model.insert("limits".into(), reached.collect());
     Ok(Value::Object(model))
 }
 
@@ -191,6 +221,17 @@ mod tests {
     use ellwand_core::{Parallelism, Provenance};
 
     use super::*;
+
+    #[test]
+    fn shares_of_limits_are_printed_with_their_operations() {
+        let args = ShowArgs { file: "a.json".into(), tree: false, top: 5, full: false, format: Form::Table };
+        let reached = [("encode".to_string(), [Some(0.5), None]), ("sum".to_string(), [Some(0.25), Some(0.0123)])];
+        let mut out = Vec::new();
+        text(&Trace::in_nanoseconds(), &[], &reached, &args, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let wanted = "  encode: 50.0 % of the bandwidth\n  sum: 25.0 % of the bandwidth, 1.2 % of the arithmetic\n";
+        assert!(text.contains(wanted), "{text}");
+    }
 
     #[test]
     fn limits_are_those_of_the_machine_that_recorded() {

@@ -17,6 +17,7 @@ use ellwand_profile::table::{bytes, printable, time};
 use serde::Serialize;
 
 pub use facts::{Ceilings, Facts};
+pub use roofline::reached_limits;
 
 /// How sure a rule is that its reading of the numbers is right. Findings on records have the same levels; no crate below
 /// both can hold them.

@@ -1,8 +1,8 @@
 //! Rules that compare declared work with what the machine can do.
 
-use ellwand_profile::Row;
+use ellwand_profile::{Row, Trace};
 
-use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
+use super::{Ceilings, Confidence, Facts, ProfileFinding, Rule, evidence};
 
 /// Share of a limit from which on it bounds an operation, as in the speed-of-light rule of Nsight Compute.
 const BOUND: f64 = 0.6;
@@ -30,6 +30,17 @@ fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
         let (limit, rate): (Option<f64>, f64) = (limits[of], work[of] / ns * 1e9);
         limit.filter(|limit| *limit > 0.0 && rate > 0.0 && ns > 0.0).map(|limit| (rate, rate / limit))
     })
+}
+
+/// What the operations that declare bytes or operations reach of the limits of their machine: name, share of the bandwidth
+/// and of the arithmetic. The largest total time first.
+pub fn reached_limits(trace: &Trace, ceilings: Ceilings) -> Vec<(String, [Option<f64>; 2])> {
+    let facts = Facts::of(trace, Some(ceilings));
+    let mut rows: Vec<&Row> = facts.operations.rows.iter().collect();
+    rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+    let shares = |row: &Row| reached(&facts, row, busy_ns(&facts, row)).map(|one| one.map(|(_, share)| share));
+    let all = rows.into_iter().map(|row| (row.name().to_string(), shares(row)));
+    all.filter(|(_, shares)| shares.iter().any(Option::is_some)).collect()
 }
 
 fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<ProfileFinding> {

@@ -37,7 +37,7 @@ pub(in crate::cli) struct ShowArgs {
     /// Every row of the table, not only the first
     #[arg(long)]
     pub(in crate::cli) full: bool,
-    /// Number of bottlenecks to print
+    /// Number of bottlenecks, and of shares of limits, to print
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = integer(0..=1_000_000_usize))]
     pub(in crate::cli) top: usize,
     /// Format of the result on stdout
