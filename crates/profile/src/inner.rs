@@ -1,9 +1,8 @@
 //! What lies inside each span: its children, the profiler's cost, the device work that it started.
 
-use crate::detail::Total;
 use crate::kind::{Kind, LaneKind};
 use crate::outer::Outer;
-use crate::trace::{NONE, Span, Trace, TraceLane};
+use crate::trace::{NONE, Trace, TraceLane};
 
 /// Facts about the spans of one lane, by index.
 #[derive(Default)]
@@ -38,7 +37,7 @@ impl Inner {
             covered: vec![0; count],
             children: vec![0; count],
             nested: vec![0; count],
-            outermost: outermost(&lane.spans),
+            outermost: lane.outermost(),
             ..Self::default()
         };
         for (index, span) in lane.spans.iter().enumerate().rev() {
@@ -97,44 +96,21 @@ pub(crate) fn device_work(kind: Kind) -> Option<bool> {
     }
 }
 
-/// A node of a forest stored with parents first.
-pub(crate) trait Nested {
-    fn parent(&self) -> u32;
-    fn site(&self) -> u32;
-}
-
-impl Nested for Span {
-    fn parent(&self) -> u32 {
-        self.parent
-    }
-    fn site(&self) -> u32 {
-        self.site
-    }
-}
-
-impl Nested for Total {
-    fn parent(&self) -> u32 {
-        self.parent
-    }
-    fn site(&self) -> u32 {
-        self.site
-    }
-}
-
-/// For each node: true unless a node around it has the same site. Walks with a stack, since the chain of parents of
-/// every node would take quadratic time in deep recursion.
-pub(crate) fn outermost<T: Nested>(nodes: &[T]) -> Vec<bool> {
+/// For each node, of which `place` gives the parent and the site: true unless a node around it has the same site. Walks
+/// with a stack, since the chain of parents of every node would take quadratic time in deep recursion.
+pub(crate) fn outermost<T>(nodes: &[T], place: impl Fn(&T) -> (u32, u32)) -> Vec<bool> {
     // Damaged files may hold any number, so a counter per site that occurs, not per number.
-    let mut sites: Vec<u32> = nodes.iter().map(Nested::site).collect();
+    let mut sites: Vec<u32> = nodes.iter().map(|node| place(node).1).collect();
     sites.sort_unstable();
     sites.dedup();
-    let slot = |node: &T| sites.binary_search(&node.site()).unwrap_or(0);
+    let slot = |node: &T| sites.binary_search(&place(node).1).unwrap_or(0);
     let mut active = vec![0_u32; sites.len()];
     let mut on_stack = vec![false; nodes.len()];
     let mut stack: Vec<usize> = Vec::new();
     let mut result = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let parent = if node.parent() == NONE { usize::MAX } else { node.parent() as usize };
+        let (parent, _) = place(node);
+        let parent = if parent == NONE { usize::MAX } else { parent as usize };
         let known = on_stack.get(parent).copied().unwrap_or(false);
         while let Some(top) = stack.pop_if(|top| *top != parent) {
             on_stack[top] = false;
@@ -145,7 +121,7 @@ pub(crate) fn outermost<T: Nested>(nodes: &[T]) -> Vec<bool> {
             let mut at = parent;
             while at < index && chain.last().is_none_or(|inner| at < *inner) {
                 chain.push(at);
-                at = nodes[at].parent() as usize;
+                at = place(&nodes[at]).0 as usize;
             }
             for around in chain.into_iter().rev() {
                 on_stack[around] = true;
@@ -165,6 +141,11 @@ pub(crate) fn outermost<T: Nested>(nodes: &[T]) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Span;
+
+    fn of_spans(spans: Vec<Span>) -> Vec<bool> {
+        TraceLane { spans, ..TraceLane::default() }.outermost()
+    }
 
     fn span(site: u32, parent: u32) -> Span {
         Span { start: 1, end: 2, site, parent, corr: 0, ext: 0 }
@@ -172,15 +153,15 @@ mod tests {
 
     #[test]
     fn recursion_is_found_also_below_a_parent_that_was_left() {
-        let spans = [span(1, NONE), span(2, 0), span(1, 1), span(2, NONE), span(2, 1), span(1, 4), span(9, 77)];
-        assert_eq!(outermost(&spans), [true, true, false, true, false, false, true]);
+        let spans = vec![span(1, NONE), span(2, 0), span(1, 1), span(2, NONE), span(2, 1), span(1, 4), span(9, 77)];
+        assert_eq!(of_spans(spans), [true, true, false, true, false, false, true]);
     }
 
     #[test]
     fn deep_recursion_takes_linear_time() {
         let spans: Vec<Span> =
             (0..if cfg!(miri) { 500 } else { 200_000 }).map(|index: u32| span(1, index.wrapping_sub(1))).collect();
-        let found = outermost(&spans);
+        let found = of_spans(spans);
         assert_eq!(found.iter().filter(|outer| **outer).count(), 1);
     }
 }

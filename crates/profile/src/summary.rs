@@ -158,7 +158,7 @@ impl Trace {
                 gathered.get_or_insert_default().add(self, &inner, (number, index), inner.outermost[index]);
             }
             let (children, nested) = counts(lane);
-            for (index, outer) in outermost(&lane.totals).into_iter().enumerate() {
+            for (index, outer) in outermost(&lane.totals, |total| (total.parent, total.site)).into_iter().enumerate() {
                 let total = &lane.totals[index];
                 let gathered = sites[place(total.site)].get_or_insert_default();
                 gathered.add_total(number, total, outer, children[index], nested[index]);

@@ -106,7 +106,7 @@ impl TraceLane {
 
     /// For each span: false inside another span of the same operation, as of a function that calls itself.
     pub fn outermost(&self) -> Vec<bool> {
-        inner::outermost(&self.spans)
+        inner::outermost(&self.spans, |span| (span.parent, span.site))
     }
 
     /// The counters of a span, if it has details.
