@@ -107,11 +107,6 @@ fn other_ticks() -> u64 {
     }
 }
 
-/// The source of ticks.
-pub(crate) fn kind() -> ClockKind {
-    choose()
-}
-
 /// Shortest time between the anchors of a rough calibration: an error of 1 in 1000.
 const ROUGH_MIN: Duration = Duration::from_micros(100);
 
@@ -143,8 +138,8 @@ fn calibrated(least: Duration) -> Calibration {
     }
 }
 
-/// Chooses the clock of this process on the first call.
-fn choose() -> ClockKind {
+/// The clock of this process, chosen on the first call.
+pub(crate) fn choose() -> ClockKind {
     let known = KIND.load(Relaxed);
     if known != UNKNOWN {
         return if known == TSC { ClockKind::Tsc } else { ClockKind::Monotonic };

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use crate::clock::ticks;
+use crate::clock::{calibration, ticks};
 use crate::counters::Counters;
 use crate::detail::{Detail, Value};
 use crate::guard::Link;
 use crate::kind::{Kind, LaneKind};
 use crate::names;
 use crate::profiler::Profiler;
-use crate::recording::Recording;
 use crate::trace::{NONE, Span, TraceLane};
 
 /// One moment on both clocks: a reading of the device between two readings of the host.
@@ -115,11 +114,7 @@ impl ClockMap {
         // Relative to the first pair, so that no digits are lost.
         let points = || {
             pairs.iter().map(move |pair| {
-                let x = if pair.device_ns >= device_origin {
-                    (pair.device_ns - device_origin) as f64
-                } else {
-                    -((device_origin - pair.device_ns) as f64)
-                };
+                let x = difference(pair.device_ns, device_origin);
                 (x, pair.middle() - host_origin, 1.0 / (pair.half_width() + 1.0).powi(2), pair.half_width())
             })
         };
@@ -141,19 +136,18 @@ impl ClockMap {
 
     /// Host ticks at a device time; 0 if that lies before the host's clock began.
     pub fn ticks(&self, device_ns: u64) -> u64 {
-        let since = if device_ns >= self.device_origin {
-            (device_ns - self.device_origin) as f64
-        } else {
-            -((self.device_origin - device_ns) as f64)
-        };
         // `as` turns negative values into 0.
-        (self.host_origin + since * self.ticks_per_ns).round() as u64
+        (self.host_origin + difference(device_ns, self.device_origin) * self.ticks_per_ns).round() as u64
     }
 
     /// Host ticks in one nanosecond of the device.
     pub fn ticks_per_ns(&self) -> f64 {
         self.ticks_per_ns
     }
+}
+
+fn difference(a: u64, b: u64) -> f64 {
+    (i128::from(a) - i128::from(b)) as f64
 }
 
 /// An operation of a device, on the device's clock.
@@ -222,9 +216,9 @@ impl Profiler {
         }
         let name = device.device();
         let map = ClockMap::fit(&pairs).map_err(|error| TimelineError::Clock { device: name.clone(), error })?;
-        let error_ns = map.error_ticks * Recording::clock().ns_per_tick;
+        let error_ns = map.error_ticks * calibration().ns_per_tick;
         recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
-        let mut lanes = Lanes { device: name, begun: recording.begun_at(), map, known: Vec::new() };
+        let mut lanes = Lanes { device: name, begun: recording.start, map, known: Vec::new() };
         let total = spans.len();
         let mut ordered = spans;
         ordered.sort_by_key(|span| span.start_ns);

@@ -167,7 +167,7 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
         return Guard::of_node(node, hot(Hot::epoch), start);
     }
     let begun = begin_slow(site, generation);
-    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
+    Guard::new(begun.way, hot(Hot::epoch), begun.number)
 }
 
 /// Starts a span at a known child of the current node: the child and the start. `None` if the child is new or spans are
@@ -205,7 +205,7 @@ fn begin_slow(site: &'static Site, generation: u32) -> Begun {
 /// Starts a span that measures something by its site.
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
     let begun = begin_slow(site, generation);
-    Guard::new(begun.way(), hot(Hot::epoch), begun.number)
+    Guard::new(begun.way, hot(Hot::epoch), begun.number)
 }
 
 /// Ends a span.

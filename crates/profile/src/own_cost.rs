@@ -57,7 +57,7 @@ fn of_batches(spans: usize) -> Cost {
     // Many, since they take less than a step of the clock together.
     let off = per_call(SPANS, || drop(Guard::enter_through(&SITE, gate))) - per_call(SPANS, || black_box(()));
     Cost {
-        clock: clock::kind(),
+        clock: clock::choose(),
         off_ns: off.max(0.0),
         on_ns,
         counted_ns: less(counted),

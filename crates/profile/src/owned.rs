@@ -48,21 +48,11 @@ struct Open {
 pub(crate) struct Begun {
     /// Number in the table, 0 if the span is not recorded.
     pub(crate) number: u32,
-    way: u32,
+    pub(crate) way: Way,
 }
 
 impl Begun {
-    pub(crate) const OFF: Self = Self { number: 0, way: 0 };
-
-    #[inline]
-    pub(crate) fn way(self) -> Way {
-        match self.way {
-            0 => Way::Off,
-            1 => Way::Skipped,
-            2 => Way::Listed { kept: false },
-            _ => Way::Listed { kept: true },
-        }
-    }
+    pub(crate) const OFF: Self = Self { number: 0, way: Way::Off };
 }
 
 /// A span that ends by the rules of [`Owned::end`].
@@ -126,7 +116,7 @@ impl Owned {
         if self.is_skipped(hot) {
             hot.skipping.set(true);
             self.lane.skip();
-            return self.list(Target::Skipped, None, 1);
+            return self.list(Target::Skipped, None, Way::Skipped);
         }
         let measures = self.recording.options.measures.and(site.measures);
         // A first registration allocates: before the measurement.
@@ -140,11 +130,11 @@ impl Owned {
         };
         match target {
             None => Begun::OFF,
-            Some(target) => self.list(target, baseline, if matches!(target, Target::Node { .. }) { 2 } else { 3 }),
+            Some(target) => self.list(target, baseline, Way::Listed { kept: !matches!(target, Target::Node { .. }) }),
         }
     }
 
-    fn list(&mut self, target: Target, baseline: Option<Baseline>, way: u32) -> Begun {
+    fn list(&mut self, target: Target, baseline: Option<Baseline>, way: Way) -> Begun {
         self.last_number = self.last_number.checked_add(1).unwrap_or(1);
         self.open.push(Open { number: self.last_number, target, baseline });
         Begun { number: self.last_number, way }

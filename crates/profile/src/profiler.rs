@@ -68,7 +68,7 @@ impl Drop for Shared {
 /// ```
 pub fn get_profiler() -> &'static Profiler {
     static GLOBAL: OnceLock<Profiler> = OnceLock::new();
-    once(&GLOBAL, Profiler::of_process)
+    once(&GLOBAL, || Profiler::idle(true))
 }
 
 impl Profiler {
@@ -81,12 +81,8 @@ impl Profiler {
         profiler
     }
 
-    /// A profiler of every thread that entered no other, not started.
-    pub(crate) fn of_process() -> Self {
-        Self::idle(true)
-    }
-
-    fn idle(is_of_process: bool) -> Self {
+    /// A profiler that is not started.
+    pub(crate) fn idle(is_of_process: bool) -> Self {
         Self(Arc::new(Shared { is_of_process, recording: Mutex::new(None), epoch: AtomicU32::new(0) }))
     }
 
@@ -123,7 +119,7 @@ impl Profiler {
         let Some(recording) = recording else { return Trace::in_nanoseconds() };
         let mut trace = recording.finish();
         // After the end, since it takes some milliseconds that are not the program's.
-        let measures = recording.measures();
+        let measures = recording.options.measures;
         own_cost::measure_once(measures);
         trace.cost = cost::of(measures, &trace.lanes);
         trace
@@ -163,16 +159,13 @@ impl Profiler {
     /// Sends the spans of this thread to this profiler while the scope lives. If the profiler does not record, the
     /// spans inside are not recorded at all.
     pub fn enter(&self) -> Scope {
-        let epoch = self.0.epoch.load(Relaxed);
-        if local::is_at(epoch) {
-            return Scope { epoch, entered: false, of_this_thread: std::marker::PhantomData };
+        let mut epoch = self.0.epoch.load(Relaxed);
+        let mut entered = !local::is_at(epoch);
+        if entered && !local::enter_again(epoch) {
+            let recording = self.recording();
+            epoch = recording.as_ref().map_or(0, |recording| recording.epoch);
+            entered = local::enter(recording.as_ref());
         }
-        if local::enter_again(epoch) {
-            return Scope { epoch, entered: true, of_this_thread: std::marker::PhantomData };
-        }
-        let recording = self.recording();
-        let epoch = recording.as_ref().map_or(0, |recording| recording.epoch);
-        let entered = local::enter(recording.as_ref());
         Scope { epoch, entered, of_this_thread: std::marker::PhantomData }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::clock::{Calibration, calibration, rough_ns_per_tick, ticks};
+use crate::clock::{calibration, rough_ns_per_tick, ticks};
 use crate::cost;
 use crate::environment;
 use crate::fork;
@@ -62,7 +62,8 @@ pub(crate) struct Recording {
     pub(crate) options: Options,
     pub(crate) sampling: AtomicU32,
     budget: Arc<Budget>,
-    start: u64,
+    /// Ticks at the start.
+    pub(crate) start: u64,
     /// Resident memory at the start, if spans measure it.
     resident: Option<u64>,
     started_unix_ns: u64,
@@ -190,16 +191,6 @@ impl Recording {
         }
     }
 
-    /// What every span measures.
-    pub(crate) fn measures(&self) -> Measures {
-        self.options.measures
-    }
-
-    /// Ticks at the start.
-    pub(crate) fn begun_at(&self) -> u64 {
-        self.start
-    }
-
     /// The trace so far; empty if the recording has finished.
     pub(crate) fn snapshot(&self) -> Trace {
         let is_read = handed(&self.read);
@@ -291,11 +282,6 @@ impl Recording {
             cost,
             activities: Vec::new(),
         }
-    }
-
-    /// Clock for device timelines.
-    pub(crate) fn clock() -> Calibration {
-        calibration()
     }
 }
 

@@ -49,7 +49,7 @@ impl Session {
     /// # Errors
     /// If a session or the global profiler is recording.
     pub fn with_capacity(capacity: u64) -> Result<Self, SessionError> {
-        let profiler = Profiler::of_process();
+        let profiler = Profiler::idle(true);
         profiler.start(Options::new(Mode::Full { bytes: capacity.saturating_mul(32) }))?;
         Ok(Self(profiler))
     }
