@@ -9,9 +9,8 @@ use crate::encode::Encoder;
 use crate::kind::{Kind, LaneKind};
 use crate::trace::{Span, Trace};
 
-/// Process number of threads. Activities are process 2, streams of devices have numbers from [`DEVICES`].
+/// Process number of threads, and the first of those of devices.
 const HOST: u64 = 1;
-const ACTIVITIES: u64 = 2;
 const DEVICES: u64 = 3;
 
 impl Trace {
@@ -23,11 +22,16 @@ impl Trace {
     /// Errors of `out`.
     pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut json = Encoder::new(out);
-        self.chrome_head(&mut json);
-        meta(&mut json, "process_name", HOST, 0, process, "");
+        self.with_activities_as_lanes().chrome_events(process, &mut json);
+        json.finish()
+    }
+
+    fn chrome_events(&self, process: &str, json: &mut Encoder) {
+        self.chrome_head(json);
+        meta(json, "process_name", HOST, 0, process, "");
         let devices = self.devices();
         for (number, device) in devices.iter().enumerate() {
-            meta(&mut json, "process_name", DEVICES + number as u64, 0, device, ",\n");
+            meta(json, "process_name", DEVICES + number as u64, 0, device, ",\n");
         }
         let process_of = |kind: &LaneKind| match kind {
             LaneKind::Thread => HOST,
@@ -39,25 +43,23 @@ impl Trace {
         for (number, lane) in self.lanes.iter().enumerate() {
             // Threads are numbered from 1, since viewers use 0 for the idle task.
             let (pid, tid) = (process_of(&lane.kind), number as u64 + 1);
-            meta(&mut json, "thread_name", pid, tid, &lane.name, ",\n");
+            meta(json, "thread_name", pid, tid, &lane.name, ",\n");
             for span in &lane.spans {
-                self.event(&mut json, span, lane.detail_of(span), (pid, tid));
+                self.event(json, span, lane.detail_of(span), (pid, tid));
                 if let Some(source) = linked.get(&span.corr) {
-                    self.arrow(&mut json, span, *source == (span.start, number), (pid, tid));
+                    self.arrow(json, span, *source == (span.start, number), (pid, tid));
                 }
             }
         }
         for track in &self.tracks {
             for (ticks, value) in track.points.iter().filter(|(_, value)| value.is_finite()) {
                 json.raw(",\n{\"ph\":\"C\",\"name\":").string(&track.name).raw(",\"pid\":1,\"tid\":0,\"ts\":");
-                micros(&mut json, self.since_start_ns(*ticks));
+                micros(json, self.since_start_ns(*ticks));
                 let unit = if track.unit.is_empty() { "value" } else { &track.unit };
                 json.raw(",\"args\":{").member(true, unit).number(*value).raw("}}");
             }
         }
-        self.write_activities(&mut json);
         json.raw("\n]}\n");
-        json.finish()
     }
 
     fn chrome_head(&self, json: &mut Encoder) {
@@ -135,36 +137,6 @@ impl Trace {
         json.raw(",\"id\":").uint(span.corr.into()).raw(",\"name\":\"link\",\"cat\":\"link\",\"ts\":");
         micros(json, self.since_start_ns(span.start));
         json.raw(",\"pid\":").uint(pid).raw(",\"tid\":").uint(tid).raw("}");
-    }
-
-    /// Writes the device's activities as a separate process, with an arrow from each call to the operation it started.
-    fn write_activities(&self, json: &mut Encoder) {
-        let lanes: BTreeSet<&str> = self.activities.iter().map(|activity| activity.lane.as_str()).collect();
-        let lanes: Vec<&str> = lanes.into_iter().collect();
-        if !lanes.is_empty() {
-            meta(json, "process_name", ACTIVITIES, 0, "device", ",\n");
-        }
-        for (number, lane) in lanes.iter().enumerate() {
-            meta(json, "thread_name", ACTIVITIES, number as u64 + 1, lane, ",\n");
-        }
-        let known: BTreeSet<(u32, bool)> = self.activities.iter().map(|one| (one.corr, one.call)).collect();
-        for activity in &self.activities {
-            let tid = lanes.binary_search(&activity.lane.as_str()).unwrap_or(0) as u64 + 1;
-            let corr = activity.corr;
-            json.raw(",\n{\"ph\":\"X\",\"dur\":");
-            micros(json, activity.ns as f64);
-            json.raw(",\"name\":").string(&activity.name);
-            json.raw(if activity.call { ",\"cat\":\"driver\"" } else { ",\"cat\":\"device\"" }).raw(",\"ts\":");
-            micros(json, activity.start_ns as f64);
-            json.raw(",\"pid\":2,\"tid\":").uint(tid).raw(",\"args\":{\"detail\":").string(&activity.detail);
-            json.raw(",\"corr\":").uint(corr.into()).raw("}}");
-            if corr != 0 && known.contains(&(corr, !activity.call)) {
-                json.raw(if activity.call { ",\n{\"ph\":\"s\"" } else { ",\n{\"ph\":\"f\",\"bp\":\"e\"" });
-                json.raw(",\"id\":").uint(corr.into()).raw(",\"name\":\"launch\",\"cat\":\"launch\",\"ts\":");
-                micros(json, activity.start_ns as f64);
-                json.raw(",\"pid\":2,\"tid\":").uint(tid).raw("}");
-            }
-        }
     }
 }
 

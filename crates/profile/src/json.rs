@@ -1,6 +1,5 @@
 //! The profile as a file: the JSON of `docs/profile-format.md`.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::clock::ClockKind;
@@ -25,8 +24,7 @@ impl Trace {
     /// # Errors
     /// Errors of `out`.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let trace: Cow<Trace> =
-            if self.activities.is_empty() { Cow::Borrowed(self) } else { Cow::Owned(self.with_activities_as_lanes()) };
+        let trace = self.with_activities_as_lanes();
         let mut json = Encoder::new(out);
         let json_ref = &mut json;
         let numbers = trace.used_sites();

@@ -1,5 +1,6 @@
 //! Activities of a device as lanes, so that one model serves every reader.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::detail::{Detail, Value};
@@ -9,7 +10,10 @@ use crate::trace::{NONE, SiteInfo, Span, Trace, TraceLane};
 impl Trace {
     /// The same trace with its activities as spans: calls of the driver on lanes of threads, operations of the device on
     /// lanes of streams, linked as before.
-    pub(crate) fn with_activities_as_lanes(&self) -> Self {
+    pub(crate) fn with_activities_as_lanes(&self) -> Cow<'_, Self> {
+        if self.activities.is_empty() {
+            return Cow::Borrowed(self);
+        }
         let mut trace = self.clone();
         let mut activities = std::mem::take(&mut trace.activities);
         activities.sort_by_key(|one| (one.start_ns, std::cmp::Reverse(one.ns)));
@@ -40,7 +44,7 @@ impl Trace {
             let corr = if one.corr == 0 { 0 } else { first_free.wrapping_add(one.corr) };
             lane.spans.push(Span { start, end: end.max(1), site, parent: NONE, corr, ext });
         }
-        trace
+        Cow::Owned(trace)
     }
 
     /// The tick at `ns` from the start; the first tick for times before that.
