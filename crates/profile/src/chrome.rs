@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use crate::clock::ClockKind;
-use crate::detail::{Detail, Value};
+use crate::detail::Detail;
 use crate::encode::Encoder;
+use crate::json::put;
 use crate::kind::{Kind, LaneKind};
 use crate::trace::{Span, Trace};
 
@@ -152,34 +153,13 @@ fn meta(json: &mut Encoder, what: &str, pid: u64, tid: u64, name: &str, before: 
 
 /// The details of a span as members, each with a comma in front; counters at 0 were not declared and are omitted.
 fn arguments(json: &mut Encoder, detail: &Detail) {
-    let declared = |value: u64| (value > 0).then_some(value);
-    let memory = detail.memory;
-    let counts = [
-        ("bytes", declared(detail.counters.bytes)),
-        ("items", declared(detail.counters.items)),
-        ("cpu_ns", detail.cpu_ns),
-        ("allocations", memory.map(|memory| memory.allocations)),
-        ("allocated_bytes", memory.map(|memory| memory.allocated_bytes)),
-        ("freed_bytes", memory.map(|memory| memory.freed_bytes)),
-        ("peak_bytes", memory.map(|memory| memory.peak_bytes)),
-        ("rss_bytes", detail.rss_bytes),
-        ("cause", declared(detail.cause.into())),
-    ];
-    for (name, value) in counts {
-        if let Some(value) = value {
-            json.member(false, name).uint(value);
-        }
+    for (name, value) in detail.counts() {
+        json.member(false, name).uint(value);
     }
     if detail.counters.flops != 0.0 {
         json.member(false, "flops").number(detail.counters.flops);
     }
     for (name, value) in &detail.args {
-        json.member(false, name);
-        match value {
-            Value::Int(value) => json.int(*value),
-            Value::Float(value) => json.number(*value),
-            Value::Bool(value) => json.raw(if *value { "true" } else { "false" }),
-            Value::Text(value) => json.string(value),
-        };
+        put(json.member(false, name), value);
     }
 }

@@ -20,6 +20,25 @@ pub struct Detail {
     pub cause: u32,
 }
 
+impl Detail {
+    /// The whole numbers by their names in files. Counters at 0 were not declared and are absent.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let declared = |value: u64| (value > 0).then_some(value);
+        let counts = [
+            ("bytes", declared(self.counters.bytes)),
+            ("items", declared(self.counters.items)),
+            ("cpu_ns", self.cpu_ns),
+            ("allocations", self.memory.map(|memory| memory.allocations)),
+            ("allocated_bytes", self.memory.map(|memory| memory.allocated_bytes)),
+            ("freed_bytes", self.memory.map(|memory| memory.freed_bytes)),
+            ("peak_bytes", self.memory.map(|memory| memory.peak_bytes)),
+            ("rss_bytes", self.rss_bytes),
+            ("cause", declared(self.cause.into())),
+        ];
+        counts.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
 /// Allocations of a thread during a span, without those of the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {

@@ -240,35 +240,26 @@ fn lane(json: &mut Encoder, lane: &TraceLane) {
 pub(crate) fn members(json: &mut Encoder, values: &[(String, Value)]) {
     json.raw("{");
     for (index, (name, value)) in values.iter().enumerate() {
-        json.member(index == 0, name);
-        match value {
-            Value::Int(value) => json.int(*value),
-            Value::Float(value) => json.number(*value),
-            Value::Bool(value) => json.raw(if *value { "true" } else { "false" }),
-            Value::Text(value) => json.string(value),
-        };
+        put(json.member(index == 0, name), value);
     }
     json.raw("}");
+}
+
+pub(crate) fn put(json: &mut Encoder, value: &Value) {
+    match value {
+        Value::Int(value) => json.int(*value),
+        Value::Float(value) => json.number(*value),
+        Value::Bool(value) => json.raw(if *value { "true" } else { "false" }),
+        Value::Text(value) => json.string(value),
+    };
 }
 
 fn detail(json: &mut Encoder, detail: &Detail) {
     json.raw("{");
     let mut first = true;
-    let mut put = |json: &mut Encoder, name: &str, value: Option<u64>| {
-        if let Some(value) = value {
-            json.member(std::mem::take(&mut first), name).uint(value);
-        }
-    };
-    let declared = |value: u64| (value > 0).then_some(value);
-    put(json, "bytes", declared(detail.counters.bytes));
-    put(json, "items", declared(detail.counters.items));
-    put(json, "cpu_ns", detail.cpu_ns);
-    put(json, "allocations", detail.memory.map(|memory| memory.allocations));
-    put(json, "allocated_bytes", detail.memory.map(|memory| memory.allocated_bytes));
-    put(json, "freed_bytes", detail.memory.map(|memory| memory.freed_bytes));
-    put(json, "peak_bytes", detail.memory.map(|memory| memory.peak_bytes));
-    put(json, "rss_bytes", detail.rss_bytes);
-    put(json, "cause", declared(detail.cause.into()));
+    for (name, value) in detail.counts() {
+        json.member(std::mem::take(&mut first), name).uint(value);
+    }
     if detail.counters.flops != 0.0 {
         json.member(std::mem::take(&mut first), "flops").number(detail.counters.flops);
     }

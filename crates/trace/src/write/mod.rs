@@ -15,6 +15,9 @@ use ellwand_profile::Trace;
 
 use crate::read::counted;
 
+/// Counts that other programs do not get: causes are links there.
+const UNSEEN: [&str; 2] = ["freed_bytes", "cause"];
+
 /// A format that profiles are written in.
 pub struct Format {
     /// Name on the command line.

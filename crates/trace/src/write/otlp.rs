@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use ellwand_profile::{Detail, LaneKind, Span, Trace, TraceLane, Value};
+use ellwand_profile::{LaneKind, Span, Trace, TraceLane, Value};
 
+use super::UNSEEN;
 use super::protobuf::Message;
 use crate::gaps::Gaps;
 
@@ -114,30 +115,14 @@ fn one(trace: &Trace, lane: &TraceLane, span: &Span, place: Place, ids: &Ids, me
         add("ellwand.open", Value::Bool(true));
     }
     if let Some(detail) = lane.detail_of(span) {
-        facts(detail).into_iter().for_each(|(name, value)| add(name, value));
+        for (name, value) in detail.counts().filter(|(name, _)| !UNSEEN.contains(name)) {
+            add(&format!("ellwand.{name}"), Value::Int(i64::try_from(value).unwrap_or(i64::MAX)));
+        }
+        if detail.counters.flops != 0.0 {
+            add("ellwand.flops", Value::Float(detail.counters.flops));
+        }
         detail.args.iter().for_each(|(name, value)| add(name, value.clone()));
     }
-}
-
-/// What was counted in a span.
-fn facts(detail: &Detail) -> Vec<(&'static str, Value)> {
-    let count = |value: u64| (value > 0).then_some(value);
-    let memory = detail.memory;
-    let counts = [
-        ("ellwand.bytes", count(detail.counters.bytes)),
-        ("ellwand.items", count(detail.counters.items)),
-        ("ellwand.cpu_ns", detail.cpu_ns),
-        ("ellwand.allocations", memory.map(|memory| memory.allocations)),
-        ("ellwand.allocated_bytes", memory.map(|memory| memory.allocated_bytes)),
-        ("ellwand.peak_bytes", memory.map(|memory| memory.peak_bytes)),
-        ("ellwand.rss_bytes", detail.rss_bytes),
-    ];
-    let int = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
-    let mut facts: Vec<_> = counts.into_iter().filter_map(|(name, value)| Some((name, int(value?)))).collect();
-    if detail.counters.flops != 0.0 {
-        facts.push(("ellwand.flops", Value::Float(detail.counters.flops)));
-    }
-    facts
 }
 
 /// Identities of spans, and who started whom.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use ellwand_profile::{Detail, LaneKind, Span, Trace, TraceLane, Value};
 
+use super::UNSEEN;
 use super::protobuf::{Message, put_varint};
 use super::walk::{Step, walk};
 
@@ -199,28 +200,15 @@ fn annotations(event: &mut Message, detail: &Detail) {
             fill(annotation);
         });
     };
-    let counters = detail.counters;
-    let declared = |value: u64| (value > 0).then_some(value);
-    let memory = detail.memory;
-    let counts = [
-        ("bytes", declared(counters.bytes)),
-        ("items", declared(counters.items)),
-        ("cpu_ns", detail.cpu_ns),
-        ("allocations", memory.map(|memory| memory.allocations)),
-        ("allocated_bytes", memory.map(|memory| memory.allocated_bytes)),
-        ("peak_bytes", memory.map(|memory| memory.peak_bytes)),
-        ("rss_bytes", detail.rss_bytes),
-    ];
-    for (name, value) in counts {
-        if let Some(value) = value {
-            put(name, &|annotation| {
-                annotation.uint(3, value);
-            });
-        }
+    for (name, value) in detail.counts().filter(|(name, _)| !UNSEEN.contains(name)) {
+        put(name, &|annotation| {
+            annotation.uint(3, value);
+        });
     }
-    if counters.flops != 0.0 {
+    let flops = detail.counters.flops;
+    if flops != 0.0 {
         put("flops", &|annotation| {
-            annotation.double(5, counters.flops);
+            annotation.double(5, flops);
         });
     }
     for (name, value) in &detail.args {
