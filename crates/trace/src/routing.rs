@@ -127,23 +127,16 @@ impl Routing {
             .collect();
         let points: Vec<(f64, f64)> =
             routes.iter().map(|route| (route.size as f64, (route.cpu_ns / route.gpu_ns).ln())).collect();
-        let crossover = match crossing(&points) {
-            Crossing::At(size) => Some(interval(size, &both)),
-            Crossing::Never | Crossing::Always => None,
-        };
+        let size = Some(crossing(&points)).filter(|size| is_between(*size));
+        let crossover = size.map(|size| interval(size, &both));
         Ok(Self { version: VERSION, operation: operation.to_string(), crossover, routes })
     }
 
     /// The side to use at a size.
     pub fn side(&self, size: u64) -> Processor {
         match &self.crossover {
-            Some(crossover) => {
-                if size as f64 >= crossover.size {
-                    Processor::Gpu
-                } else {
-                    Processor::Cpu
-                }
-            }
+            Some(crossover) if size as f64 >= crossover.size => Processor::Gpu,
+            Some(_) => Processor::Cpu,
             None => self.routes.last().map_or(Processor::Cpu, |route| route.side),
         }
     }
@@ -194,21 +187,17 @@ fn by_size(timings: &[Timing]) -> BTreeMap<u64, Vec<f64>> {
     sizes
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Crossing {
-    /// The CPU is faster at the largest size.
-    Never,
-    At(f64),
-    /// The GPU is faster at every size.
-    Always,
+/// The size at which ln(CPU / GPU) becomes positive for good, linear in the logarithm of the size: 0 if the GPU is faster at
+/// every size, infinity if the CPU is at the largest.
+fn crossing(points: &[(f64, f64)]) -> f64 {
+    let Some(below) = points.iter().rposition(|point| point.1 <= 0.0) else { return 0.0 };
+    let (Some(low), Some(high)) = (points.get(below), points.get(below + 1)) else { return f64::INFINITY };
+    let (from, to) = (low.0.max(1.0).ln(), high.0.max(1.0).ln());
+    (from + (to - from) * (-low.1 / (high.1 - low.1))).exp()
 }
 
-/// Where ln(CPU / GPU) becomes positive for good, linear in the logarithm of the size.
-fn crossing(points: &[(f64, f64)]) -> Crossing {
-    let Some(below) = points.iter().rposition(|point| point.1 <= 0.0) else { return Crossing::Always };
-    let (Some(low), Some(high)) = (points.get(below), points.get(below + 1)) else { return Crossing::Never };
-    let (from, to) = (low.0.max(1.0).ln(), high.0.max(1.0).ln());
-    Crossing::At((from + (to - from) * (-low.1 / (high.1 - low.1))).exp())
+fn is_between(size: f64) -> bool {
+    size > 0.0 && size.is_finite()
 }
 
 /// The crossover with its percentile bootstrap interval: the timings of each size and side are drawn again with
@@ -232,15 +221,11 @@ fn interval(size: f64, both: &[(u64, &[f64], &[f64])]) -> Crossover {
         .map(|_| {
             let points: Vec<(f64, f64)> =
                 both.iter().map(|(size, cpu, gpu)| (*size as f64, (median(cpu) / median(gpu)).ln())).collect();
-            match crossing(&points) {
-                Crossing::Never => f64::INFINITY,
-                Crossing::At(size) => size,
-                Crossing::Always => 0.0,
-            }
+            crossing(&points)
         })
         .collect();
     sizes.sort_by(f64::total_cmp);
-    let at = |rank: usize| sizes.get(rank).copied().filter(|size| *size > 0.0 && size.is_finite());
+    let at = |rank: usize| sizes.get(rank).copied().filter(|size| is_between(*size));
     // The 25th and the 975th of 999.
     Crossover { size, low: at(24), high: at(974) }
 }
