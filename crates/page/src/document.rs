@@ -5,16 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::error::PageError;
 
-/// Newest version of the format that this crate reads.
-const VERSION: u64 = 1;
-
-/// A profile, read and checked.
+/// A profile as Ellwand writes it.
 #[derive(Debug, Deserialize)]
 pub struct Document {
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    version: u64,
     #[serde(default)]
     pub(crate) entries: Entries,
     #[serde(default)]
@@ -88,78 +81,16 @@ pub(crate) struct Detail {
 }
 
 impl Document {
-    /// Reads a profile from JSON.
+    /// Reads a profile that Ellwand wrote. Nothing is checked: a profile of elsewhere is read and written again first.
     ///
     /// # Errors
-    /// [`PageError::Format`] if the text is not a profile of a known version, [`PageError::Damaged`] if its columns
-    /// contradict each other.
+    /// [`PageError::Format`] if the text is no profile.
     pub fn from_json(text: &[u8]) -> Result<Self, PageError> {
-        let document: Self = serde_json::from_slice(text).map_err(|error| PageError::Format(error.to_string()))?;
-        if document.format != "ellwand profile" {
-            let found = &document.format;
-            return Err(PageError::Format(format!("\"format\" is {found:?}; expected \"ellwand profile\"")));
-        }
-        if document.version > VERSION {
-            return Err(PageError::Format(format!(
-                "version {} is newer than this program, which reads versions up to {VERSION}; update Ellwand",
-                document.version
-            )));
-        }
-        document.check()?;
-        Ok(document)
+        serde_json::from_slice(text).map_err(|error| PageError::Format(error.to_string()))
     }
 
     /// Number of entries.
     pub fn spans(&self) -> usize {
         self.entries.operation.len()
     }
-
-    fn check(&self) -> Result<(), PageError> {
-        let (entries, spans) = (&self.entries, self.spans());
-        let lengths = [
-            ("lane", entries.lane.len(), true),
-            ("parent", entries.parent.len(), false),
-            ("start_ns", entries.start_ns.len(), true),
-            ("duration_ns", entries.duration_ns.len(), true),
-            ("link", entries.link.len(), false),
-            ("detail", entries.detail.len(), false),
-        ];
-        for (name, length, needed) in lengths {
-            if length != spans && (needed || length != 0) {
-                return Err(damaged(format!("entries.{name} has {length} values; entries.operation has {spans}")));
-            }
-        }
-        let known = |name: &str, values: &[u32], count: usize| match values.iter().position(|v| *v as usize >= count) {
-            Some(at) => Err(damaged(format!("entries.{name}[{at}] is {}; there are {count}", values[at]))),
-            None => Ok(()),
-        };
-        known("operation", &entries.operation, self.head.operations.len())?;
-        known("lane", &entries.lane, self.head.lanes.len())?;
-        if let Some(at) = entries.lane.windows(2).position(|pair| pair.first() > pair.last()) {
-            return Err(damaged(format!(
-                "entries.lane[{}] is less than the one before; entries are sorted by lane",
-                at + 1
-            )));
-        }
-        for (at, parent) in entries.parent.iter().enumerate() {
-            let before = usize::try_from(*parent).is_ok_and(|parent| {
-                parent < at && entries.lane.get(parent).zip(entries.lane.get(at)).is_some_and(|(a, b)| a == b)
-            });
-            if *parent != -1 && !before {
-                return Err(damaged(format!(
-                    "entries.parent[{at}] is {parent}; expected an earlier entry of its lane"
-                )));
-            }
-        }
-        let details = self.details.len();
-        match entries.detail.iter().position(|detail| usize::try_from(*detail).map_or(*detail != -1, |d| d >= details))
-        {
-            Some(at) => Err(damaged(format!("entries.detail[{at}] is {}; there are {details}", entries.detail[at]))),
-            None => Ok(()),
-        }
-    }
-}
-
-fn damaged(what: String) -> PageError {
-    PageError::Damaged(what)
 }
