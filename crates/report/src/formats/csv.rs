@@ -44,7 +44,7 @@ fn exact(value: f64) -> String {
     if value.is_finite() { format!("{value:?}") } else { String::new() }
 }
 
-fn some(value: Option<f64>) -> String {
+pub(super) fn some(value: Option<f64>) -> String {
     value.map(exact).unwrap_or_default()
 }
 

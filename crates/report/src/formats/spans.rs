@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::csv::record;
+use super::csv::{record, some};
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
 use crate::model::{Report, SpanRow, SpanTable};
 use crate::units::{UNAVAILABLE, human};
@@ -176,76 +176,52 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
+type Cell<T> = (&'static str, fn(&Report, &T) -> String);
+
+const OF_TABLE: [Cell<SpanTable>; 10] = [
+    ("run_id", |report, table| report.runs[table.run].id.clone()),
+    ("workload", |_, table| table.workload.clone()),
+    ("case", |_, table| table.case.clone()),
+    ("implementation", |_, table| table.implementation.clone()),
+    ("device", |_, table| table.device.clone()),
+    ("status", |_, table| table.status.word.to_string()),
+    ("reason", |_, table| table.status.reason.clone().unwrap_or_default()),
+    ("iterations", |_, table| table.iterations.to_string()),
+    ("iterations_left_out", |_, table| table.left_out.len().to_string()),
+    ("iteration_s", |_, table| some(table.iteration_s)),
+];
+
+const OF_ROW: [Cell<SpanRow>; 17] = [
+    ("component", |_, row| row.path.join("/")),
+    ("at", |_, row| row.at.clone()),
+    ("calling_thread", |_, row| row.calling.to_string()),
+    ("threads", |_, row| row.threads.to_string()),
+    ("calls_per_iteration", |_, row| some(Some(row.calls))),
+    ("time_s", |_, row| some(Some(row.time_s))),
+    ("time_median_s", |_, row| some(row.time_median_s)),
+    ("share", |_, row| some(row.share)),
+    ("self_s", |_, row| some(Some(row.self_s))),
+    ("self_share", |_, row| some(row.self_share)),
+    ("call_min_s", |_, row| some(row.call_min_s)),
+    ("call_median_s", |_, row| some(row.call_median_s)),
+    ("call_p99_s", |_, row| some(row.call_p99_s)),
+    ("call_max_s", |_, row| some(row.call_max_s)),
+    ("bandwidth_bytes_per_s", |_, row| some(row.bandwidth)),
+    ("compute_flop_per_s", |_, row| some(row.flop_rate)),
+    ("throughput_per_s", |_, row| some(row.item_rate)),
+];
+
 /// Writes one line per component with exact numbers; components on other threads or on a device are marked.
 pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let exact = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or_else(String::new, |v| format!("{v:?}"));
-    let columns = [
-        "run_id",
-        "workload",
-        "case",
-        "implementation",
-        "device",
-        "status",
-        "reason",
-        "iterations",
-        "iterations_left_out",
-        "iteration_s",
-        "component",
-        "at",
-        "calling_thread",
-        "threads",
-        "calls_per_iteration",
-        "time_s",
-        "time_median_s",
-        "share",
-        "self_s",
-        "self_share",
-        "call_min_s",
-        "call_median_s",
-        "call_p99_s",
-        "call_max_s",
-        "bandwidth_bytes_per_s",
-        "compute_flop_per_s",
-        "throughput_per_s",
-    ];
-    record(out, columns.iter().map(ToString::to_string))?;
+    let names = OF_TABLE.iter().map(|(name, _)| *name).chain(OF_ROW.iter().map(|(name, _)| *name));
+    record(out, names.map(str::to_string))?;
     for table in &report.spans {
-        let place = [
-            report.runs[table.run].id.clone(),
-            table.workload.clone(),
-            table.case.clone(),
-            table.implementation.clone(),
-            table.device.clone(),
-            table.status.word.to_string(),
-            table.status.reason.clone().unwrap_or_default(),
-            table.iterations.to_string(),
-            table.left_out.len().to_string(),
-            exact(table.iteration_s),
-        ];
+        let place = || OF_TABLE.iter().map(|(_, cell)| cell(report, table));
         if table.rows.is_empty() {
-            record(out, place.iter().cloned().chain(std::iter::repeat_n(String::new(), 17)))?;
+            record(out, place().chain(OF_ROW.map(|_| String::new())))?;
         }
         for row in &table.rows {
-            let values = [
-                row.path.join("/"),
-                row.at.clone(),
-                row.calling.to_string(),
-                row.threads.to_string(),
-                exact(Some(row.calls)),
-                exact(Some(row.time_s)),
-                exact(row.time_median_s),
-                exact(row.share),
-                exact(Some(row.self_s)),
-                exact(row.self_share),
-                exact(row.call_min_s),
-                exact(row.call_median_s),
-                exact(row.call_p99_s),
-                exact(row.call_max_s),
-                exact(row.bandwidth),
-                exact(row.flop_rate),
-                exact(row.item_rate),
-            ];
-            record(out, place.iter().chain(&values).cloned())?;
+            record(out, place().chain(OF_ROW.iter().map(|(_, cell)| cell(report, row))))?;
         }
     }
     Ok(())
