@@ -93,17 +93,47 @@ pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Colum
     if tables.is_empty() { vec![keys] } else { tables }
 }
 
-/// Writes the columns that fit and returns the note on the hidden ones; for a full report all columns, in several tables if they
-/// are wide.
-pub(crate) fn show(mut columns: Vec<Column>, options: &Options, out: &mut dyn Write) -> io::Result<Option<String>> {
+/// Writes the columns that fit, the notes and the one on the hidden columns; for a full report all columns, in several tables if
+/// they are wide.
+pub(crate) fn show(
+    mut columns: Vec<Column>,
+    mut notes: Vec<String>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let left_out = if options.full { Vec::new() } else { fit(&mut columns, options.width) };
+    parts(columns, |_| Tone::Plain, options, out)?;
+    notes.extend(hidden(&left_out));
+    options.print(Tone::Faint, &notes.join(" · "), out)
+}
+
+/// Writes all columns, in several tables if they are wide.
+pub(crate) fn parts(
+    columns: Vec<Column>,
+    tone: impl Fn(usize) -> Tone,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for (index, part) in split(columns, options.width).iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        write(part, options.color, |_| Tone::Plain, out)?;
+        write(part, options.color, &tone, out)?;
     }
-    Ok(hidden(&left_out))
+    Ok(())
+}
+
+impl Options {
+    /// Writes a text in lines of the terminal's width; nothing if it is empty.
+    pub(crate) fn print(&self, tone: Tone, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        if text.is_empty() { Ok(()) } else { writeln!(out, "{}", paint(&wrap(text, self.width, 2), tone, self.color)) }
+    }
+
+    /// Writes a blank line and a heading.
+    pub(crate) fn title(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out)?;
+        self.print(Tone::Strong, text, out)
+    }
 }
 
 /// True if the table is not wider than that.

@@ -3,28 +3,22 @@
 use std::io::Write;
 
 use super::columns::{binding, time};
-use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::ReportError;
+use crate::grid::{self, Column, Tone};
 use crate::model::{MachineRow, Machines, Report, Row, Section};
 use crate::units::{UNAVAILABLE, human, range};
-use crate::{Options, ReportError};
 
 const MEANING: &str = "of its ceiling: share of the peak that was measured on the row's own machine. Times of different \
      machines say nothing about the code; these shares show how well it uses each machine";
 
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Some(machines) = &report.machines else { return Ok(()) };
-    let Options { width, color, .. } = report.options;
-    writeln!(out, "\n{}", paint("across machines", Tone::Strong, color))?;
+    report.options.title("across machines", out)?;
     if let Some(why) = &machines.unavailable {
-        writeln!(out, "{}", wrap(why, width, 2))?;
+        report.options.print(Tone::Plain, why, out)?;
         return Ok(());
     }
-    let columns = columns(report, machines);
-    let hidden = grid::show(columns, &report.options, out)?;
-    let mut notes = notes(machines);
-    notes.extend(hidden);
-    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    Ok(())
+    Ok(grid::show(columns(report, machines), notes(machines), &report.options, out)?)
 }
 
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {

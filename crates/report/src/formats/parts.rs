@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::columns::at_most;
 use crate::Options;
 use crate::diagnose::Limit;
-use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, clean, human};
 
@@ -251,27 +251,18 @@ pub(super) fn shows(report: &Report, section: &Section) -> bool {
 
 /// For a terminal.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Options { width, color, full, .. } = report.options;
+    let Options { width, full, .. } = report.options;
     for (title, groups) in tables(report) {
         for group in groups {
-            let title = wrap(&format!("{title} · {}", group.title()), width, 2);
-            writeln!(out, "\n{}", paint(&title, Tone::Strong, color))?;
+            report.options.title(&format!("{title} · {}", group.title()), out)?;
             let mut columns = group.columns();
             // With --full nothing is hidden: what is too wide for the table follows below it.
             let below =
                 if full && !grid::fits(&columns, width) { columns.pop_if(|last| last.head == ADVICE) } else { None };
-            let hidden = if full { Vec::new() } else { grid::fit(&mut columns, width) };
-            for (index, table) in grid::split(columns, width).iter().enumerate() {
-                if index > 0 {
-                    writeln!(out)?;
-                }
-                grid::write(table, color, |_| Tone::Plain, out)?;
-            }
-            let notes: Vec<String> = [group.verdict()].into_iter().chain(grid::hidden(&hidden)).collect();
-            writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+            grid::show(columns, vec![group.verdict()], &report.options, out)?;
             let advice = below.iter().flat_map(|column| &column.cells);
             for (part, advice) in group.parts.iter().zip(advice).filter(|(_, advice)| !advice.is_empty()) {
-                writeln!(out, "{}", wrap(&format!("- {}: {advice}", clean(part.title)), width, 2))?;
+                report.options.print(Tone::Plain, &format!("- {}: {advice}", clean(part.title)), out)?;
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::seed_json::{SeedRow, rows};
-use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::grid::{self, Column, Tone, paint};
 use crate::units::UNAVAILABLE;
 use crate::{Options, Report, ReportError};
 
@@ -26,14 +26,12 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         let mut columns = columns(group);
         let hidden = grid::fit(&mut columns, width);
         grid::write(&columns, color, |_| Tone::Plain, out)?;
-        if let Some(note) = grid::hidden(&hidden) {
-            writeln!(out, "{}", paint(&wrap(&note, width, 2), Tone::Faint, color))?;
-        }
+        report.options.print(Tone::Faint, &grid::hidden(&hidden).unwrap_or_default(), out)?;
     }
     if rows.is_empty() {
         writeln!(out, "no measured row; the format table gives the reasons")?;
     } else {
-        writeln!(out, "{}", paint(&wrap(LEGEND, width, 2), Tone::Faint, color))?;
+        report.options.print(Tone::Faint, LEGEND, out)?;
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::csv::{record, some};
-use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::ReportError;
+use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, SpanRow, SpanTable};
 use crate::units::{UNAVAILABLE, human};
-use crate::{Options, ReportError};
 
 fn seconds(value: Option<f64>) -> String {
     value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "s"))
@@ -113,27 +113,24 @@ fn terms(table: &SpanTable) -> String {
 
 /// Writes the terminal tables.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let Options { width, color, .. } = report.options;
     for (index, table) in report.spans.iter().enumerate() {
         writeln!(out)?;
         if let Some(fixed) = fixed(report, index) {
             let line = format!("{} · {fixed}", table.workload);
-            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+            report.options.print(Tone::Faint, &line, out)?;
         }
         let run = if report.runs.len() > 1 { format!(" · run {}", table.run + 1) } else { String::new() };
         let title = format!("{} · components{run}", title(table));
-        writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+        report.options.print(Tone::Strong, &title, out)?;
         if let Some(reason) = &table.status.reason {
-            writeln!(out, "{}", wrap(&format!("! {}: {reason}", table.status.word), width, 2))?;
+            report.options.print(Tone::Plain, &format!("! {}: {reason}", table.status.word), out)?;
             continue;
         }
         if !table.rows.is_empty() {
-            let hidden = grid::show(columns(table, false), &report.options, out)?;
-            let notes: Vec<String> = [terms(table)].into_iter().chain(hidden).collect();
-            writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+            grid::show(columns(table, false), vec![terms(table)], &report.options, out)?;
         }
         for note in &table.notes {
-            writeln!(out, "{}", wrap(&format!("! {note}"), width, 2))?;
+            report.options.print(Tone::Plain, &format!("! {note}"), out)?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use ellwand_core::record::Basis;
 use super::readings::{self, Block};
 use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
-use crate::grid::{self, Tone, paint, wrap};
+use crate::grid::{self, Tone};
 use crate::model::{Report, Row, Section, distinct};
 use crate::{Options, ReportError};
 
@@ -19,12 +19,11 @@ const LONG: usize = 12;
 const LONG_IN_ALL: usize = 16;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
     for (index, run) in report.runs.iter().enumerate() {
         let place = if report.runs.len() > 1 { format!("run {} · ", index + 1) } else { String::new() };
         let load = run.environment.load.map_or_else(String::new, |load| format!(" · load {load:.2}"));
         let line = format!("{place}{}{load} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
-        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        report.options.print(Tone::Faint, &line, out)?;
         // Rows measured on a GPU need its name, just as the others need the CPU's.
         let ran_on = |id: &str| {
             let mut rows = report.workloads.iter().flat_map(|section| &section.rows);
@@ -32,28 +31,27 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         };
         for (id, about) in run.environment.devices.iter().filter(|(id, _)| id != "cpu" && ran_on(id)) {
             let line = format!("{place}{}: {}", crate::units::clean(id), crate::units::clean(about));
-            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+            report.options.print(Tone::Faint, &line, out)?;
         }
-        writeln!(out, "{}", paint(&wrap(&run.trust, width, 2), Tone::Faint, color))?;
+        report.options.print(Tone::Faint, &run.trust, out)?;
     }
     machines::text(report, out)?;
     verdicts(report, out)?;
     sections(report, out)?;
     if !report.workloads.is_empty() {
-        writeln!(out, "{}", paint(&wrap(&legend(report), width, 2), Tone::Faint, color))?;
+        report.options.print(Tone::Faint, &legend(report), out)?;
     }
     targets::text(report, out)?;
     parts::text(report, out)?;
     spans::text(report, out)?;
     for warning in &report.warnings {
-        writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
+        report.options.print(Tone::Plain, &format!("! {warning}"), out)?;
     }
     advice(report, out)
 }
 
 /// The tables of results: one for all workloads if they are many and alike, else one for each.
 fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let width = report.options.width;
     let sections: Vec<&Section> =
         report.workloads.iter().filter(|section| report.options.full || !parts::shows(report, section)).collect();
     let rows: usize = sections.iter().map(|section| section.rows.len()).sum();
@@ -76,7 +74,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
                 continue;
             }
             remarked.push(&remark.text);
-            remark_line(&remark.text, (remark.rows, remark.of), width, out)?;
+            remark_line(&remark.text, (remark.rows, remark.of), report, out)?;
         }
     }
     if together {
@@ -85,7 +83,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
             if !remarked.contains(&remark.text.as_str()) {
                 remarked.push(&remark.text);
                 let same = sections.iter().flat_map(|section| &section.remarks).filter(|one| one.text == remark.text);
-                remark_line(&remark.text, (same.map(|one| one.rows).sum(), of), width, out)?;
+                remark_line(&remark.text, (same.map(|one| one.rows).sum(), of), report, out)?;
             }
         }
     }
@@ -95,11 +93,11 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
 fn remark_line(
     text: &str,
     (rows, of): (usize, usize),
-    width: Option<usize>,
+    report: &Report,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
     let scope = if rows == of { String::new() } else { format!(" ({rows} of {of} rows)") };
-    writeln!(out, "{}", wrap(&format!("! {text}{scope}"), width, 2))?;
+    report.options.print(Tone::Plain, &format!("! {text}{scope}"), out)?;
     Ok(())
 }
 
@@ -134,7 +132,7 @@ fn readings_of(
     shown: &mut Vec<Shown>,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    let Options { width, color, full, .. } = report.options;
+    let full = report.options.full;
     let mut tables = readings::tables(report, section);
     if !full {
         tables.alike.drop_empty();
@@ -144,7 +142,7 @@ fn readings_of(
         let known = shown.iter().find(|(_, fixed, known)| (fixed, known) == (&tables.alike.fixed, &cells));
         if let Some((first, ..)) = known {
             let line = format!("{} · readings as for {first}", section.workload);
-            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+            report.options.print(Tone::Faint, &line, out)?;
         } else {
             writeln!(out)?;
             let what = if tables.shared { "same for all implementations" } else { "readings" };
@@ -160,7 +158,6 @@ fn readings_of(
 }
 
 fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
     let mut columns = comparisons::columns(report);
     if report.options.full {
         // The case alone names the row in each part of a wide table.
@@ -169,16 +166,12 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     if columns.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", paint("verdicts", Tone::Strong, color))?;
-    let hidden = grid::show(columns, &report.options, out)?;
-    let mut notes = vec![comparisons::legend(report)];
-    notes.extend(hidden);
-    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    Ok(())
+    report.options.title("verdicts", out)?;
+    Ok(grid::show(columns, vec![comparisons::legend(report)], &report.options, out)?)
 }
 
 fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, full, .. } = report.options;
+    let Options { width, full, .. } = report.options;
     let fixed = section.fixed_line();
     let title = if fixed.is_empty() { section.workload.clone() } else { format!("{} · {fixed}", section.workload) };
     let mut notes: Vec<String> = section.following_line().filter(|_| !full).into_iter().collect();
@@ -186,7 +179,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     if !full && section.cases.len() > 1 && (section.rows.len() > LONG || all > LONG_IN_ALL) {
         return overview_block(&title, overview::of_one(report, section), &[section], notes, report, out);
     }
-    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+    report.options.print(Tone::Strong, &title, out)?;
     let (mut columns, missing) = columns::columns(report, section, false);
     if columns.iter().any(|column| column.head == "speed-up") {
         notes.push(format!("speed-up over {}", section.baselines.join(", ")));
@@ -197,25 +190,18 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
         let axes: Vec<String> = hidden.into_iter().filter(|head| section.leading.contains(head)).collect();
         notes.extend(grid::hidden(&axes));
     }
-    for (index, part) in grid::split(columns, width).iter().enumerate() {
-        if index > 0 {
-            writeln!(out)?;
-        }
-        grid::write(part, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-    }
+    grid::parts(columns, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), &report.options, out)?;
     let missing: Vec<String> = missing.into_iter().filter(|why| full || why.starts_with("speed-up")).collect();
     if !missing.is_empty() {
         notes.push(format!("unavailable: {}", missing.join("; ")));
     }
-    if !notes.is_empty() {
-        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    }
+    report.options.print(Tone::Faint, &notes.join(" · "), out)?;
     reasons_of(&[section], report, out)
 }
 
 fn reasons_of(sections: &[&Section], report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     for reason in columns::reasons(sections) {
-        writeln!(out, "{}", wrap(&format!("! {reason}"), report.options.width, 2))?;
+        report.options.print(Tone::Plain, &format!("! {reason}"), out)?;
     }
     Ok(())
 }
@@ -229,7 +215,7 @@ fn overview_block(
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
-    writeln!(out, "{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    report.options.print(Tone::Strong, title, out)?;
     let rows = || sections.iter().flat_map(|section| &section.rows);
     if !rows().any(Row::measured) {
         // A table would hold nothing.
@@ -250,12 +236,10 @@ fn overview_block(
         notes.push(format!("{} more cases", overview.left_out));
     }
     notes.extend(grid::hidden(&hidden));
-    if !notes.is_empty() {
-        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    }
+    report.options.print(Tone::Faint, &notes.join(" · "), out)?;
     for (why, cases) in &overview.unnamed {
         let cases = if *cases == 1 { "1 case".to_string() } else { format!("{cases} cases") };
-        writeln!(out, "{}", wrap(&format!("! fastest –: {why} ({cases})"), width, 2))?;
+        report.options.print(Tone::Plain, &format!("! fastest –: {why} ({cases})"), out)?;
     }
     reasons_of(sections, report, out)
 }
@@ -275,32 +259,28 @@ fn over(sections: &[&Section]) -> String {
 }
 
 fn readings_block(title: &str, block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
     let title = [&[title.to_string()], block.fixed.as_slice()].concat().join(" · ");
-    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+    report.options.print(Tone::Strong, &title, out)?;
     if block.columns.is_empty() {
         return Ok(());
     }
-    if let Some(line) = grid::show(block.columns, &report.options, out)? {
-        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
-    }
-    Ok(())
+    Ok(grid::show(block.columns, Vec::new(), &report.options, out)?)
 }
 
 fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, full, .. } = report.options;
+    let full = report.options.full;
     let chosen = select(&report.findings, if full { usize::MAX } else { ADVICE });
     if chosen.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", paint("findings", Tone::Strong, color))?;
+    report.options.title("findings", out)?;
     for finding in &chosen {
-        writeln!(out, "{}", wrap(&line(report, finding), width, 2))?;
+        report.options.print(Tone::Plain, &line(report, finding), out)?;
     }
     let more = report.findings.len() - chosen.len();
     if more > 0 {
         let line = format!("{more} more with `report --full`; thresholds and next steps are in the Markdown report");
-        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        report.options.print(Tone::Faint, &line, out)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ellwand_core::view::{Measure, Target};
 use serde::Serialize;
 
 use crate::Options;
-use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section, distinct};
 use crate::units::{clean, human};
 
@@ -193,21 +193,18 @@ fn table(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
-    writeln!(out, "\n{}", paint(&wrap(title, width, 2), Tone::Strong, color))?;
+    report.options.title(title, out)?;
     if !grid::fits(columns, width) {
         for line in lines {
             let (about, of, place) =
                 (clean(&line.target.about), &line.row.implementation, line.section.place(line.row));
             let text = format!("- {about}: {}, {} ({of}, {place})", line.measured(), line.verdict());
-            writeln!(out, "{}", wrap(&text, width, 2))?;
+            report.options.print(Tone::Plain, &text, out)?;
         }
         return Ok(());
     }
     grid::write(columns, color, |_| Tone::Plain, out)?;
-    if let Some(note) = grid::hidden(hidden) {
-        writeln!(out, "{}", paint(&wrap(&note, width, 2), Tone::Faint, color))?;
-    }
-    Ok(())
+    report.options.print(Tone::Faint, &grid::hidden(hidden).unwrap_or_default(), out)
 }
 
 /// For the Markdown report.
