@@ -23,13 +23,13 @@ pub struct Comparison {
     /// Planned numbers of blocks after which the comparison may stop.
     pub looks: Vec<usize>,
     /// How the looks share the probability of a wrong verdict.
-    #[serde(default, skip_serializing_if = "Spending::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spending: Spending,
     /// How the bets on the signs of the blocks divide their capital.
-    #[serde(default, skip_serializing_if = "Stakes::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub stakes: Stakes,
     /// What the centre of the block values is.
-    #[serde(default, skip_serializing_if = "Centre::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub centre: Centre,
     /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
@@ -48,7 +48,7 @@ pub struct Comparison {
     pub blocks: Vec<BlockValues>,
     /// Clock step divided by the shorter of the two compared times; no block knows its ratio more exactly. Zero in
     /// older records.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub grain: f64,
     /// Remarks on the verdict, such as throttling, disturbed slots, or slow moments of a faster candidate. Empty in
     /// older records.
@@ -69,13 +69,6 @@ pub enum Spending {
     Hyperbolic,
 }
 
-impl Spending {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// How the bets on the signs of the blocks divide their capital.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -87,13 +80,6 @@ pub enum Stakes {
     ByScatter,
     /// By that scatter and by the values of the first two blocks.
     ByBlocks,
-}
-
-impl Stakes {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl From<Stakes> for stats::Stakes {
@@ -117,13 +103,6 @@ pub enum Centre {
     Robust,
 }
 
-impl Centre {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 impl From<Centre> for stats::Centre {
     fn from(centre: Centre) -> Self {
         match centre {
@@ -133,9 +112,8 @@ impl From<Centre> for stats::Centre {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(value: &f64) -> bool {
-    *value == 0.0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The arm that ended a comparison without a verdict.
