@@ -1,4 +1,4 @@
-//! Medians with confidence intervals, and their ratios.
+//! Medians with confidence intervals, their ratios, and goals for them.
 
 /// A median with its 99 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,19 +40,53 @@ impl Median {
     }
 }
 
-/// Goal for a figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Wanted {
-    AtLeast(f64),
-    AtMost(f64),
+/// How a figure is shown, and what it must be at least or at most, if there is a goal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Goal {
+    pub(super) show: fn(f64) -> String,
+    least: Option<f64>,
+    most: Option<f64>,
 }
 
-impl Wanted {
-    /// `reached` if the whole interval meets the goal, `short` if none of it does, otherwise `undecided`.
+pub(super) const PERCENT: Goal = Goal::shown(|share| format!("{:.1} %", share * 100.0));
+pub(super) const TIMES: Goal = Goal::shown(|ratio| format!("{ratio:.3}"));
+pub(super) const TERABYTES: Goal = Goal::shown(|rate| format!("{:.3} TB/s", rate * 1e-12));
+pub(super) const GIGABYTES: Goal = Goal::shown(|rate| format!("{:.2} GB/s", rate * 1e-9));
+pub(super) const TERAFLOPS: Goal = Goal::shown(|rate| format!("{:.0} TFLOP/s", rate * 1e-12));
+pub(super) const SECONDS: Goal = Goal::shown(|time| match time {
+    time if time < 1e-3 => format!("{:.2} us", time * 1e6),
+    time => format!("{:.3} ms", time * 1e3),
+});
+
+impl Goal {
+    const fn shown(show: fn(f64) -> String) -> Self {
+        Self { show, least: None, most: None }
+    }
+
+    pub(super) const fn at_least(self, least: f64) -> Self {
+        Self { least: Some(least), ..self }
+    }
+
+    pub(super) const fn at_most(self, most: f64) -> Self {
+        Self { most: Some(most), ..self }
+    }
+
+    /// This goal if `is`, otherwise none.
+    pub(super) fn only_if(self, is: bool) -> Self {
+        if is { self } else { Self::shown(self.show) }
+    }
+
+    pub(super) fn text(self) -> String {
+        let least = self.least.map(|goal| format!("at least {}", (self.show)(goal)));
+        least.or(self.most.map(|goal| format!("at most {}", (self.show)(goal)))).unwrap_or_default()
+    }
+
+    /// `reached` if the whole interval meets the goal, `short` if none of it does, otherwise `undecided`; empty without a goal.
     pub(super) fn judged(self, is: Median) -> &'static str {
-        let (surely, surely_not) = match self {
-            Self::AtLeast(goal) => (is.low >= goal, is.high < goal),
-            Self::AtMost(goal) => (is.high <= goal, is.low > goal),
+        let (surely, surely_not) = match (self.least, self.most) {
+            (Some(goal), _) => (is.low >= goal, is.high < goal),
+            (None, Some(goal)) => (is.high <= goal, is.low > goal),
+            (None, None) => return "",
         };
         match (surely, surely_not) {
             (true, _) => "reached",
@@ -82,11 +116,11 @@ mod tests {
         assert_eq!(time.rate(8.0), Median { value: 4.0, low: 2.0, high: 8.0 });
         let share = time.over(Median { value: 4.0, low: 2.0, high: 8.0 });
         assert_eq!(share, Median { value: 0.5, low: 0.125, high: 2.0 });
-        let judged = |wanted: Wanted| wanted.judged(share);
-        assert_eq!(judged(Wanted::AtLeast(0.1)), "reached");
-        assert_eq!(judged(Wanted::AtLeast(1.0)), "undecided");
-        assert_eq!(judged(Wanted::AtLeast(3.0)), "short");
-        assert_eq!(judged(Wanted::AtMost(2.0)), "reached");
-        assert_eq!(judged(Wanted::AtMost(0.1)), "short");
+        assert_eq!(TIMES.at_least(0.1).judged(share), "reached");
+        assert_eq!(TIMES.at_least(1.0).judged(share), "undecided");
+        assert_eq!(TIMES.at_least(3.0).judged(share), "short");
+        assert_eq!(TIMES.at_most(2.0).judged(share), "reached");
+        assert_eq!(TIMES.at_most(0.1).judged(share), "short");
+        assert_eq!(TIMES.judged(share), "");
     }
 }

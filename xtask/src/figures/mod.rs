@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use interval::{Median, Wanted};
+use interval::{Goal, Median};
 use results::Results;
 
 /// A line of the table.
@@ -50,47 +50,16 @@ fn table(results: &Results) -> String {
     text
 }
 
-/// Creates a line, with or without a goal; `show` formats a value with its unit.
-fn line(figure: String, wanted: Option<Wanted>, is: Result<Median, String>, show: impl Fn(f64) -> String) -> Line {
-    let goal = match wanted {
-        Some(Wanted::AtLeast(goal)) => format!("at least {}", show(goal)),
-        Some(Wanted::AtMost(goal)) => format!("at most {}", show(goal)),
-        None => String::new(),
-    };
-    match is {
+/// Creates a line.
+fn line(figure: impl Into<String>, goal: Goal, is: Result<Median, String>) -> Line {
+    let (measured, verdict) = match is {
         Ok(is) => {
-            let measured = format!("{} ({} to {})", show(is.value), show(is.low), show(is.high));
-            Line { figure, goal, measured, verdict: wanted.map_or("", |wanted| wanted.judged(is)) }
+            let [value, low, high] = [is.value, is.low, is.high].map(goal.show);
+            (format!("{value} ({low} to {high})"), goal.judged(is))
         }
-        Err(why) => Line { figure, goal, measured: why.replace('|', "/"), verdict: "open" },
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-fn times(ratio: f64) -> String {
-    format!("{ratio:.3}")
-}
-
-fn terabytes(rate: f64) -> String {
-    format!("{:.3} TB/s", rate * 1e-12)
-}
-
-fn gigabytes(rate: f64) -> String {
-    format!("{:.2} GB/s", rate * 1e-9)
-}
-
-fn teraflops(rate: f64) -> String {
-    format!("{:.0} TFLOP/s", rate * 1e-12)
-}
-
-fn seconds(time: f64) -> String {
-    match time {
-        time if time < 1e-3 => format!("{:.2} us", time * 1e6),
-        time => format!("{:.3} ms", time * 1e3),
-    }
+        Err(why) => (why.replace('|', "/"), "open"),
+    };
+    Line { figure: figure.into(), goal: goal.text(), measured, verdict }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -30,6 +29,26 @@ pub(super) struct Row {
     pub(super) spread: Option<[f64; 2]>,
     pub(super) bytes: f64,
     pub(super) flops: f64,
+}
+
+impl Row {
+    /// `amount` by the time.
+    pub(super) fn rate(&self, amount: f64) -> Result<Median, String> {
+        Ok(self.time.clone()?.rate(amount))
+    }
+
+    /// Value of a parameter as text, without quotes.
+    pub(super) fn param(&self, name: &str) -> String {
+        match &self.params[name] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        }
+    }
+
+    pub(super) fn number(&self, name: &str) -> f64 {
+        self.params[name].as_f64().unwrap_or(0.0)
+    }
 }
 
 /// All results of a folder.
@@ -59,13 +78,12 @@ impl Results {
                 all.ended.insert(part.into(), format!("{outcome}: {}", why.unwrap_or("")));
             }
         }
+        let program = crate::build(&["build", "--release", "--quiet", "-p", "ellwand-cli"], "ellwand")?;
         let mut folders: Vec<PathBuf> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
         folders.sort();
-        for part in folders.iter().filter(|path| path.is_dir()) {
-            if let Some(record) = record(part)? {
-                let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                all.add_report(&name, &reported(&record)?);
-            }
+        for part in folders.iter().filter(|path| has_record(path)) {
+            let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.add_report(&name, &reported(&program, part)?);
         }
         if let Ok(lines) = fs::read_to_string(folder.join("peers.jsonl")) {
             lines.lines().for_each(|line| all.rows.extend(peer(line)));
@@ -109,49 +127,20 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_string()
 }
 
-/// The record of a part; joins and unpacks it if the script split and packed it.
-fn record(part: &Path) -> Result<Option<PathBuf>> {
-    let plain = part.join("record.jsonl");
-    if plain.exists() {
-        return Ok(Some(plain));
-    }
-    let mut pieces: Vec<PathBuf> = fs::read_dir(part)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("record.jsonl.gz")))
-        .collect();
-    pieces.sort();
-    if pieces.is_empty() {
-        return Ok(None);
-    }
-    let packed = std::env::temp_dir().join(format!("ellwand-figures-{}.gz", std::process::id()));
-    let whole = pieces.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?.concat();
-    fs::write(&packed, whole)?;
-    let said = Command::new("gzip").arg("-dc").arg(&packed).output().context("gzip")?;
-    fs::remove_file(&packed)?;
-    if !said.status.success() {
-        bail!("{}: {}", part.display(), String::from_utf8_lossy(&said.stderr));
-    }
-    let unpacked = std::env::temp_dir().join(format!("ellwand-figures-{}.jsonl", std::process::id()));
-    fs::write(&unpacked, said.stdout)?;
-    Ok(Some(unpacked))
+fn has_record(part: &Path) -> bool {
+    let names = fs::read_dir(part).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| name.to_string_lossy().starts_with("record.jsonl"))
 }
 
-/// The JSON report of a record, from `ellwand report`.
-fn reported(record: &Path) -> Result<Value> {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = match PROGRAM.get() {
-        Some(program) => program,
-        None => {
-            let program = crate::build(&["build", "--release", "--quiet", "-p", "ellwand-cli"], "ellwand")?;
-            PROGRAM.get_or_init(|| program)
-        }
-    };
+/// The JSON report of a part's record, which the script may have split and packed.
+fn reported(program: &Path, part: &Path) -> Result<Value> {
+    let script = "cat record.jsonl* | gzip -dcf | \"$0\" report /dev/stdin --format json";
     let said =
-        Command::new(program).arg("report").arg(record).args(["--format", "json"]).stderr(Stdio::inherit()).output()?;
+        Command::new("sh").args(["-c", script]).arg(program).current_dir(part).stderr(Stdio::inherit()).output()?;
     if !said.status.success() {
-        bail!("{}: its report cannot be made", record.display());
+        bail!("{}: the report of its record cannot be made", part.display());
     }
-    serde_json::from_slice(&said.stdout).with_context(|| record.display().to_string())
+    serde_json::from_slice(&said.stdout).with_context(|| part.display().to_string())
 }
 
 fn ours(part: &str, what: &str, row: &Value) -> Row {
