@@ -7,107 +7,64 @@ use anyhow::{Context, Result, bail};
 
 use crate::{gpu, inlined, python, readme, root, services, tidy, weights};
 
-/// A proof that needs a tool besides Rust; it runs on request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// Every CUDA source compiles within its budget.
-    Cuda,
-    /// Every Triton kernel compiles within its budget.
-    Triton,
-    /// Every portable kernel runs on the CPU and is judged, and the program runs on a driver that emulates a GPU; the
-    /// tests skip this without a C++ compiler, or without one for kernels.
-    Emulation,
-    /// Every portable kernel runs on the CPU under a race detector, which checks each memory access.
-    Races,
-    /// Every WGSL kernel runs on the first Vulkan adapter and is judged; a missing adapter fails.
-    Vulkan,
-    /// A sweep survives the death of a node of a real Slurm cluster, both of whose nodes are on this machine.
-    Slurm,
-    /// The thread team, buffers, spans and statistics run under Miri, which detects undefined behaviour.
-    Miri,
-    /// The same run with AddressSanitizer, which every stable toolchain has; alone, it runs the kernels too.
-    Address,
-    /// The Python package installs, its types are checked, and its tests run with PyTorch and JAX.
-    Python,
-    /// Histories in PostgreSQL, on a server that the tests start on loopback; without PostgreSQL it fails.
-    Postgres,
-    /// Exports of profiles reach a collector of OpenTelemetry, Prometheus's client and speedscope's app, also from a web
-    /// service; spans reach Intel's collector of ITT.
-    Services,
-    /// What threads of the profiler see of each other, in every order that the memory model allows.
-    Loom,
-}
+/// A proof that needs a tool besides Rust: its name and what runs it. `xtask help` says what each of them shows.
+type Proof = (&'static str, fn() -> Result<()>);
 
-const PROOFS: [(&str, Proof); 12] = [
-    ("cuda", Proof::Cuda),
-    ("triton", Proof::Triton),
-    ("emulation", Proof::Emulation),
-    ("races", Proof::Races),
-    ("vulkan", Proof::Vulkan),
-    ("slurm", Proof::Slurm),
-    ("miri", Proof::Miri),
-    ("address", Proof::Address),
-    ("python", Proof::Python),
-    ("postgres", Proof::Postgres),
-    ("services", Proof::Services),
-    ("loom", Proof::Loom),
+const PROOFS: [Proof; 12] = [
+    ("cuda", || gpu::cuda::check(&[])),
+    ("triton", gpu::triton::check),
+    ("emulation", emulation),
+    ("races", || needs_compiler().and_then(|()| emulated("races"))),
+    ("vulkan", vulkan),
+    ("slurm", || cargo(&["test", "--quiet", "-p", "ellwand-cli", "--test", "slurm"], &[("ELLWAND_REQUIRE", "slurm")])),
+    ("miri", miri),
+    ("address", || address(&PACKAGES_WITH_KERNELS)),
+    ("python", python::check),
+    ("postgres", postgres),
+    ("services", || services::check(&["-p", "ellwand-trace"])),
+    ("loom", loom),
 ];
 
-/// Parses names of proofs, separated by commas.
-pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
-    let find = |name: &str| PROOFS.iter().find(|(known, _)| *known == name).map(|(_, proof)| *proof);
-    let known: Vec<&str> = PROOFS.iter().map(|(name, _)| *name).collect();
-    names
-        .split(',')
-        .map(|name| find(name).with_context(|| format!("'{name}' is no proof; expected one of {}", known.join(", "))))
-        .collect()
+/// Splits names of proofs, separated by commas.
+pub(crate) fn proofs(names: &str) -> Result<Vec<&str>> {
+    let known = PROOFS.map(|(name, _)| name);
+    match names.split(',').find(|name| !known.contains(name)) {
+        Some(name) => bail!("'{name}' is no proof; expected one of {}", known.join(", ")),
+        None => Ok(names.split(',').collect()),
+    }
 }
 
-fn prove(proof: Proof) -> Result<()> {
-    match proof {
-        Proof::Cuda => gpu::cuda::check(&[]),
-        Proof::Triton => gpu::triton::check(),
-        Proof::Python => python::check(),
-        Proof::Services => services::check(&["-p", "ellwand-trace"]),
-        Proof::Postgres => {
-            clippy_with(&[proof])?;
-            let tests = ["test", "--quiet", "-p", "ellwand-history", "--features", "postgres"];
-            cargo(&[&tests[..], &["--lib", "--test", "postgres"]].concat(), &[("ELLWAND_REQUIRE", "postgres")])
-        }
-        Proof::Emulation => {
-            needs_compiler()?;
-            emulated("emulation")?;
-            let emulator = ["test", "--quiet", "-p", "ellwand-gpu-lab", "--lib", "--test", "kernels"];
-            cargo(&emulator, &[("ELLWAND_REQUIRE", "emulation")])?;
-            // Runs the program on the emulated driver.
-            let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
-            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &nvrtc()?)])
-        }
-        Proof::Races => {
-            needs_compiler()?;
-            emulated("races")
-        }
-        Proof::Miri => miri(),
-        Proof::Address => address(&PACKAGES_WITH_KERNELS),
-        // A separate folder: the flag would rebuild everything here, and everything there afterwards.
-        Proof::Loom => cargo(
-            &["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"],
-            &[("RUSTFLAGS", "--cfg loom")],
-        ),
-        Proof::Slurm => {
-            cargo(&["test", "--quiet", "-p", "ellwand-cli", "--test", "slurm"], &[("ELLWAND_REQUIRE", "slurm")])
-        }
-        Proof::Vulkan => {
-            let with = vulkan_packages();
-            let required = [("ELLWAND_REQUIRE", "vulkan")];
-            clippy_with(&[proof])?;
-            let kernels =
-                ["--lib", "--test", "calibration", "--test", "kernels", "--", "wgpu", "tests::cuda", "shader"];
-            cargo(&[&["test", "--quiet"], &with[..], &kernels].concat(), &required)?;
-            let program = ["test", "--quiet", "-p", "ellwand-cli", "--features", "vulkan"];
-            cargo(&[&program[..], &["--test", "devices", "--test", "exhausted"]].concat(), &required)
-        }
-    }
+fn emulation() -> Result<()> {
+    needs_compiler()?;
+    emulated("emulation")?;
+    let emulator = ["test", "--quiet", "-p", "ellwand-gpu-lab", "--lib", "--test", "kernels"];
+    cargo(&emulator, &[("ELLWAND_REQUIRE", "emulation")])?;
+    // Runs the program on the emulated driver.
+    let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
+    cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &nvrtc()?)])
+}
+
+fn vulkan() -> Result<()> {
+    let with = vulkan_packages();
+    let required = [("ELLWAND_REQUIRE", "vulkan")];
+    clippy_with("vulkan")?;
+    let kernels = ["--lib", "--test", "calibration", "--test", "kernels", "--", "wgpu", "tests::cuda", "shader"];
+    cargo(&[&["test", "--quiet"], &with[..], &kernels].concat(), &required)?;
+    let program = ["test", "--quiet", "-p", "ellwand-cli", "--features", "vulkan"];
+    cargo(&[&program[..], &["--test", "devices", "--test", "exhausted"]].concat(), &required)
+}
+
+fn postgres() -> Result<()> {
+    clippy_with("postgres")?;
+    let tests = ["test", "--quiet", "-p", "ellwand-history", "--features", "postgres"];
+    cargo(&[&tests[..], &["--lib", "--test", "postgres"]].concat(), &[("ELLWAND_REQUIRE", "postgres")])
+}
+
+fn loom() -> Result<()> {
+    // A separate folder: the flag would rebuild everything here, and everything there afterwards.
+    let tests =
+        ["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"];
+    cargo(&tests, &[("RUSTFLAGS", "--cfg loom")])
 }
 
 /// Runs the `unsafe` code that Miri supports: without vector instructions or system calls that Miri does not know.
@@ -168,12 +125,12 @@ fn vulkan_packages() -> Vec<&'static str> {
     [&PACKAGES_WITH_KERNELS[..], &program].concat()
 }
 
-/// Clippy on the packages whose code depends on the features of these proofs.
-fn clippy_with(asked: &[Proof]) -> Result<()> {
+/// Clippy on the packages whose code depends on the features of this proof.
+fn clippy_with(proof: &str) -> Result<()> {
     let packages = ["-p", "ellwand-gpu-lab", "-p", "ellwand-history", "-p", "ellwand-cli"];
     let packages = [&PACKAGES_WITH_KERNELS[..], &packages].concat();
     let deny = ["--all-targets", "--", "-D", "warnings"];
-    cargo(&[&["clippy"], &packages[..], &features(asked), &deny].concat(), &[])
+    cargo(&[&["clippy"], &packages[..], &features(&[proof]), &deny].concat(), &[])
 }
 
 /// Runs every CUDA kernel on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
@@ -198,12 +155,13 @@ fn needs_compiler() -> Result<()> {
 }
 
 /// Runs these proofs and nothing else.
-pub(crate) fn only(proofs: &[Proof]) -> Result<()> {
-    proofs.iter().try_for_each(|proof| prove(*proof))
+pub(crate) fn only(asked: &[&str]) -> Result<()> {
+    let all = asked.iter().filter_map(|name| PROOFS.into_iter().find(|(known, _)| known == name));
+    all.into_iter().try_for_each(|(_, prove)| prove())
 }
 
 /// Runs every step, and the given proofs.
-pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
+pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
     let mut failed = Vec::new();
     let mut step = |name: &str, run: &mut dyn FnMut() -> Result<()>| {
         println!("\n== {name}");
@@ -231,20 +189,20 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
     step("licences and advisories", &mut deny);
-    for (name, proof) in PROOFS {
-        if !asked.contains(&proof) {
+    for (name, prove) in PROOFS {
+        if !asked.contains(&name) {
             println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
             continue;
         }
-        match proof {
-            proof if BY_TESTS.contains(&proof) => println!("\n== {name}: among the tests"),
+        match name {
+            _ if BY_TESTS.contains(&name) => println!("\n== {name}: among the tests"),
             // The packages and features of the tests, which are built.
-            Proof::Cuda => step(name, &mut || gpu::cuda::check(&features(asked))),
-            Proof::Address => step(name, &mut || address(&[])),
-            Proof::Services => {
+            "cuda" => step(name, &mut || gpu::cuda::check(&features(asked))),
+            "address" => step(name, &mut || address(&[])),
+            "services" => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
             }
-            other => step(name, &mut || prove(other)),
+            _ => step(name, &mut || prove()),
         }
     }
     if with_readme {
@@ -268,22 +226,21 @@ fn real_weights() -> Result<()> {
 }
 
 /// What the one run of all tests proves if asked for.
-const BY_TESTS: [Proof; 5] = [Proof::Emulation, Proof::Races, Proof::Vulkan, Proof::Slurm, Proof::Postgres];
+const BY_TESTS: [&str; 5] = ["emulation", "races", "vulkan", "slurm", "postgres"];
 
 /// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice
 /// and no test runs twice: a test that lacks what such a proof needs fails.
-fn tests(asked: &[Proof]) -> Result<()> {
+fn tests(asked: &[&str]) -> Result<()> {
     let mut env = Vec::new();
     let libraries;
-    if [Proof::Emulation, Proof::Races].iter().any(|proof| asked.contains(proof)) {
+    if ["emulation", "races"].iter().any(|proof| asked.contains(proof)) {
         needs_compiler()?;
     }
-    if asked.contains(&Proof::Emulation) {
+    if asked.contains(&"emulation") {
         libraries = nvrtc()?;
         env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
     }
-    let required = PROOFS.iter().filter(|(_, proof)| BY_TESTS.contains(proof) && asked.contains(proof));
-    let required = required.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    let required = BY_TESTS.into_iter().filter(|name| asked.contains(name)).collect::<Vec<_>>().join(",");
     env.push(("ELLWAND_REQUIRE", &required));
     if installed("nextest") {
         // One more than processors: tests wait for limits, signals and servers, which would leave a third of the machine idle.
@@ -299,8 +256,8 @@ fn tests(asked: &[Proof]) -> Result<()> {
 }
 
 /// The features with which tests run, as arguments of cargo.
-fn features(asked: &[Proof]) -> Vec<&'static str> {
-    let of = [(Proof::Vulkan, VULKAN), (Proof::Postgres, POSTGRES)];
+fn features(asked: &[&str]) -> Vec<&'static str> {
+    let of = [("vulkan", VULKAN), ("postgres", POSTGRES)];
     of.into_iter()
         .filter(|(proof, _)| asked.contains(proof))
         .flat_map(|(_, features)| ["--features", features])

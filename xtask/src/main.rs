@@ -36,8 +36,9 @@ cargo xtask TASK
                        on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
                        buffers, spans and statistics; needs rustup's nightly components miri and rust-src, so CI
                        does not run it), address (the same crates with AddressSanitizer, with --only the kernels too;
-                       Linux), loom (what threads of the profiler see of each other, in every order), python (installs
-                       PyTorch and JAX)
+                       Linux), loom (what threads of the profiler see of each other, in every order), services (posts
+                       profiles to a collector of OpenTelemetry and reads exports with their viewers; tests
+                       examples/service; fetches readers as Python packages, 60 MB), python (installs PyTorch and JAX)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and
                  measures; kernels are compiled beforehand for sm_90a, or for the architectures given
