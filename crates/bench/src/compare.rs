@@ -15,7 +15,7 @@ use std::fmt;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
-use ellwand_core::record::{Outcome, Sample, Settling};
+use ellwand_core::record::{BlockValues, Outcome, Sample, Settling};
 use ellwand_core::stats::{Centre, Change, DecisionRule, Difference, LOOKS, StatsError};
 use ellwand_core::work::Work;
 
@@ -130,25 +130,6 @@ fn looks(most: Option<usize>) -> Vec<usize> {
     looks
 }
 
-/// The values of one block: natural logarithms of candidate over baseline.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BlockValue {
-    /// Ratio by the basis of the verdict.
-    pub main: f64,
-    /// Second copy of the baseline over the first, on the same basis.
-    pub control: f64,
-    /// Ratio of the median slots.
-    pub median: f64,
-    /// Ratio of the 90th percentiles of the slots.
-    pub p90: f64,
-    /// Ratio of the mean slots.
-    pub mean: f64,
-    /// Weight of the block in the interval of the ratio.
-    pub weight: f64,
-    /// Factor on the bet on its sign.
-    pub bet: f64,
-}
-
 /// Why a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
@@ -199,7 +180,7 @@ pub struct Decision {
     /// Clock step over the shorter of the two measured times: no block knows its ratio more precisely.
     pub grain: f64,
     /// The values of the blocks.
-    pub blocks: Vec<BlockValue>,
+    pub blocks: Vec<BlockValues>,
     /// The looks that were planned, in blocks: those of the terms that the time can reach.
     pub looks: Vec<usize>,
     /// Share of the slots with an involuntary context switch.

@@ -1,6 +1,6 @@
 //! What a comparison knows after its blocks so far, and the loop over them.
 
-use ellwand_core::record::{Basis, Sample};
+use ellwand_core::record::{Basis, BlockValues, Sample};
 use ellwand_core::stats::{
     Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
 };
@@ -9,8 +9,7 @@ use rand::rngs::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    Ask, BASELINE, BlockSamples, BlockValue, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent,
-    Terms, call,
+    Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Terms, call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -31,7 +30,7 @@ struct Sofar {
     main: Vec<Estimate>,
     /// Factors on the bets, fixed when a block is added.
     bets: Vec<f64>,
-    blocks: Vec<BlockValue>,
+    blocks: Vec<BlockValues>,
     beside: Beside,
     samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
@@ -192,7 +191,15 @@ impl Sofar {
         let bet = self.bet(&value);
         self.bets.push(bet);
         self.main.push(value);
-        self.blocks.push(BlockValue { main: value.value, control: control.value, median, p90, mean, weight: 1.0, bet });
+        self.blocks.push(BlockValues {
+            main: value.value,
+            control: control.value,
+            median,
+            p90,
+            mean,
+            weight: 1.0,
+            bet,
+        });
         self.times.iter_mut().zip(main).for_each(|(times, main)| times.extend(main));
         Ok(())
     }
@@ -223,9 +230,9 @@ impl Sofar {
     fn decide(&self, end: End) -> Result<Decision, NoDecision> {
         let rule = &self.terms.rule;
         let weights = weights(&self.main);
-        let blocks: Vec<BlockValue> =
-            self.blocks.iter().zip(&weights).map(|(block, weight)| BlockValue { weight: *weight, ..*block }).collect();
-        let of = |value: fn(&BlockValue) -> f64| -> Vec<Weighted> {
+        let blocks: Vec<BlockValues> =
+            self.blocks.iter().zip(&weights).map(|(block, weight)| BlockValues { weight: *weight, ..*block }).collect();
+        let of = |value: fn(&BlockValues) -> f64| -> Vec<Weighted> {
             blocks.iter().map(|b| Weighted { value: value(b), weight: b.weight, bet: b.bet }).collect()
         };
         let grain = self.grain();

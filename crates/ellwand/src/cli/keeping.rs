@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, BlockValues, Centre, Comparison, Ended, Settings, Spending, Stakes};
+use ellwand_core::record::{Arm, Centre, Comparison, Ended, Settings, Spending, Stakes};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -104,19 +104,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
             basis: Some(decision.basis),
             looks: decision.looks.clone(),
             arms: arms_of(decision),
-            blocks: decision
-                .blocks
-                .iter()
-                .map(|b| BlockValues {
-                    main: b.main,
-                    control: b.control,
-                    median: b.median,
-                    p90: b.p90,
-                    mean: b.mean,
-                    weight: b.weight,
-                    bet: b.bet,
-                })
-                .collect(),
+            blocks: decision.blocks.clone(),
             grain: decision.grain,
             notes: verdict::notes(row, decision),
             elapsed_s: decision.elapsed_s,

@@ -155,7 +155,7 @@ pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn
 
 #[cfg(test)]
 pub(super) mod samples {
-    use ellwand_bench::compare::BlockValue;
+    use ellwand_core::record::BlockValues;
     use ellwand_core::stats::Change;
 
     use super::*;
@@ -168,7 +168,7 @@ pub(super) mod samples {
             high: ratio + 0.02,
             difference: Difference::Undecided { blocks_needed: None },
         };
-        let block = BlockValue { main: 0.1, control: 0.07, median: 0.1, p90: 0.1, mean: 0.1, weight: 1.0, bet: 1.0 };
+        let block = BlockValues { main: 0.1, control: 0.07, median: 0.1, p90: 0.1, mean: 0.1, weight: 1.0, bet: 1.0 };
         let decision = Decision {
             call,
             change: change(1.1),
