@@ -46,7 +46,7 @@ cargo xtask TASK
   readme         runs every command of README.md
   inlined        builds for release and fails if a vector instruction of a kernel is a call
   picture        draws README's picture of a terminal from a committed record
-  attack [AREA]  some 1,300 hostile tries on the program: damaged files, limits, full disks, signals, kills, implementations
+  attack [AREA]  some 760 hostile tries on the program: files in the way, limits, full disks, signals, kills, implementations
                  that misbehave; prints tries and failures by area
   weights        fetches the weights of a real model for the tests on real data (python3 with pip)
 ";

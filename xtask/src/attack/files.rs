@@ -1,4 +1,4 @@
-//! Damaged arrays and records, and things that stand where results should go.
+//! Things that stand where results should go.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,56 +8,6 @@ use anyhow::ensure;
 
 use super::coin::Coin;
 use super::try_one::{APPLY, COMPARE, Lab, RUN, Room, Try};
-use crate::root;
-
-/// An array file with a few changes: an error that names it, or a result.
-pub(crate) fn array(lab: &Lab, coin: &mut Coin) -> Try {
-    let room = lab.room()?;
-    let names = ["f32.npy", "fortran.npy", "long.npy", "nested.npy", "stored.npz", "deflated.npz", "two.safetensors"];
-    let name = *coin.pick(&names);
-    let bytes = fs::read(root()?.join("testdata/fuzz").join(name))?;
-    fs::write(room.path(name), coin.damage(&bytes))?;
-    let input = if name.ends_with(".npy") { format!("x={name}") } else { format!("x={name}:x") };
-    let ran = room.ran(room.command(&["apply", "gelu", "--input", &input, "-o", "new"]))?;
-    ran.sound(&[0, 2])?;
-    ensure!(ran.code == Some(0) || !room.path("new").exists(), "something was written");
-    ensure!(
-        ran.code == Some(0) || ran.stderr.contains(name) || ran.stderr.contains("error: x:"),
-        "{name} is not named: {}",
-        ran.stderr
-    );
-    Ok(())
-}
-
-/// A record with a few changes is never taken for a whole one.
-pub(crate) fn record(lab: &Lab, coin: &mut Coin) -> Try {
-    let room = lab.room()?;
-    let which = *coin.pick(&["run", "compare"]);
-    let path = room.path(which).join("record.jsonl");
-    let whole = fs::read(&path)?;
-    let damaged = if coin.below(2) == 0 {
-        let mut bytes = whole.clone();
-        let at = coin.below(bytes.len());
-        bytes[at] ^= 1 << coin.below(8);
-        bytes
-    } else {
-        coin.damage(&whole)
-    };
-    fs::write(&path, &damaged)?;
-    let ran = room.ran(room.command(&["report", which]))?;
-    // A record cut to nothing but its first line measured nothing.
-    ran.sound(&[0, 2, 6])?;
-    // Cut between two lines it is a whole record of an earlier time.
-    let earlier = whole.starts_with(&damaged) && (damaged.ends_with(b"\n") || whole.len() == damaged.len() + 1);
-    let named = ran.stderr.contains("record.jsonl") && (ran.code == Some(2) || ran.stderr.contains("cut off"));
-    ensure!(earlier || named, "the damage is not named: {}", ran.stderr);
-    if coin.below(4) > 0 {
-        return Ok(());
-    }
-    let resumed = room.ran(room.command(&[RUN, &["-o", which, "--resume"]].concat()))?;
-    resumed.sound(&[0, 1, 2, 6])?;
-    Ok(())
-}
 
 /// Files of the user, pipes, links and directories where results should go.
 pub(crate) fn in_the_way(lab: &Lab, coin: &mut Coin) -> Try {

@@ -1,4 +1,4 @@
-//! Hostile tries on the program, seeded: damaged files, limits, full disks, signals, kills, implementations that misbehave.
+//! Hostile tries on the program, seeded: files in the way, limits, full disks, signals, kills, implementations that misbehave.
 //!
 //! Whatever happens, the program says so and ends in time, old results stay until new ones are whole, finished cells are
 //! kept, and no process is left behind.
@@ -21,9 +21,7 @@ use try_one::{Lab, Try};
 /// An area: its name, how many tries, and one try.
 type Area = (&'static str, usize, fn(&Lab, &mut Coin) -> Try);
 
-const AREAS: [Area; 11] = [
-    ("damaged .npy, .npz, .safetensors", 300, files::array),
-    ("damaged records", 250, files::record),
+const AREAS: [Area; 9] = [
     ("results that are in the way", 60, files::in_the_way),
     ("limits on the size of files", 120, limits::file_size),
     ("limits on memory, files, processes", 90, limits::others),
