@@ -10,8 +10,6 @@
 mod pace;
 mod sofar;
 
-use std::fmt;
-
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
@@ -206,11 +204,13 @@ pub struct Decision {
 }
 
 /// Why a comparison has no decision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoDecision {
     /// The user interrupted before two blocks were taken.
+    #[error("it was interrupted")]
     Interrupted,
     /// An arm gave a wrong answer, failed or is unsupported.
+    #[error("{arm} is {}: {}", outcome.word(), outcome.reason().unwrap_or("no reason is known"))]
     Ended {
         /// Name of the arm.
         arm: &'static str,
@@ -219,34 +219,21 @@ pub enum NoDecision {
     },
     /// The time is not enough for two blocks, or for the fewest that can decide: these take about this many seconds, if
     /// known.
+    #[error("{}", too_little(*.0))]
     OutOfTime(Option<f64>),
     /// The statistics rejected the values.
-    Stats(StatsError),
+    #[error(transparent)]
+    Stats(#[from] StatsError),
 }
 
-impl fmt::Display for NoDecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoDecision::Interrupted => f.write_str("it was interrupted"),
-            NoDecision::Ended { arm, outcome } => {
-                write!(f, "{arm} is {}: {}", outcome.word(), outcome.reason().unwrap_or("no reason is known"))
-            }
-            NoDecision::OutOfTime(Some(seconds)) => write!(f, "the fewest blocks that can decide take {seconds:.0} s"),
-            NoDecision::OutOfTime(None) => f.write_str("the time is not enough for two blocks"),
-            NoDecision::Stats(error) => error.fmt(f),
-        }
-    }
+fn too_little(needed_s: Option<f64>) -> String {
+    let needed = needed_s.map(|seconds| format!("the fewest blocks that can decide take {seconds:.0} s"));
+    needed.unwrap_or_else(|| "the time is not enough for two blocks".into())
 }
 
 impl From<Interrupted> for NoDecision {
     fn from(_: Interrupted) -> Self {
         NoDecision::Interrupted
-    }
-}
-
-impl From<StatsError> for NoDecision {
-    fn from(error: StatsError) -> Self {
-        NoDecision::Stats(error)
     }
 }
 

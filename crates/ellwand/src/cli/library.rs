@@ -136,39 +136,18 @@ impl Measure {
 }
 
 /// Why nothing was measured.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
     /// A name, axis or value is unknown or invalid.
-    Input(InputError),
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The measurements make no report.
-    Report(ReportError),
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// A function or its memory could not be measured, with the reason.
+    #[error("{0}")]
     Unmeasured(String),
-}
-
-impl std::fmt::Display for MeasureError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            MeasureError::Input(error) => error.fmt(f),
-            MeasureError::Report(error) => error.fmt(f),
-            MeasureError::Unmeasured(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for MeasureError {}
-
-impl From<InputError> for MeasureError {
-    fn from(error: InputError) -> Self {
-        MeasureError::Input(error)
-    }
-}
-
-impl From<ReportError> for MeasureError {
-    fn from(error: ReportError) -> Self {
-        MeasureError::Report(error)
-    }
 }
 
 /// What was measured.
