@@ -1,7 +1,7 @@
 //! How long a sweep will still take. Cells differ by orders of magnitude, so what is left is predicted from what each cell
-//! must do, not from their number: time = a (implementations) + b (passes of each process over inputs, reference and runs),
-//! with a and b learnt from the cells that are done. Before anything is done, the settings and usual speeds stand in. A cell
-//! whose time is limited takes no longer than that, but one process of each implementation.
+//! must do, not from their number: its implementations, and the passes of each process over inputs, reference and runs, at usual
+//! speeds. The cells that are done show how many times that they take. A cell whose time is limited takes no longer than that,
+//! but one process of each implementation.
 
 /// What the cost of a cell depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,17 +50,6 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
-    fn predict(self, load: &Load, (a, b): (f64, f64)) -> f64 {
-        let processes = f64::from(self.processes.max(1));
-        let all = a * load.implementations + b * load.pass_s * processes;
-        all.min(self.limit_s.max(all / processes))
-    }
-}
-
-/// How strongly the expectation holds against measured cells: as much as this many of them.
-const PRIOR: f64 = 0.05;
-
 impl Eta {
     /// For these cells; `each` is what one implementation is expected to take besides its passes, in seconds.
     pub(super) fn new(loads: Vec<Load>, each: f64) -> Self {
@@ -88,19 +77,19 @@ impl Eta {
 
     /// Seconds that the cells from `index` on will take.
     pub(super) fn left(&self, index: usize) -> f64 {
-        let all = self.fit(None, (self.each, 1.0));
-        let mut known: Vec<(usize, (f64, f64))> = Vec::new();
+        let all = self.slowness(None).unwrap_or(1.0);
+        let mut known: Vec<(usize, f64)> = Vec::new();
         let mut left = 0.0;
         for load in self.loads.iter().skip(index) {
-            let speed = match known.iter().find(|(workload, _)| *workload == load.workload) {
-                Some((_, speed)) => *speed,
+            let slowness = match known.iter().find(|(workload, _)| *workload == load.workload) {
+                Some((_, slowness)) => *slowness,
                 None => {
-                    let speed = self.fit(Some(load.workload), all);
-                    known.push((load.workload, speed));
-                    speed
+                    let slowness = self.slowness(Some(load.workload)).unwrap_or(all);
+                    known.push((load.workload, slowness));
+                    slowness
                 }
             };
-            left += self.terms.predict(load, speed);
+            left += self.predict(load, slowness);
         }
         left
     }
@@ -110,38 +99,20 @@ impl Eta {
         self.left(index) - self.left(index + 1)
     }
 
-    /// (a, b) that minimise the squared logarithms of predicted over real, held near `expected` in the same measure. Alternating
-    /// searches along each parameter: two parameters, a smooth bowl, and no derivative to get wrong.
-    fn fit(&self, workload: Option<usize>, expected: (f64, f64)) -> (f64, f64) {
-        let done: Vec<(&Load, f64)> = self
-            .loads
-            .iter()
-            .zip(&self.took)
-            .filter(|(load, _)| workload.is_none_or(|wanted| wanted == load.workload) && load.implementations > 0.0)
-            .filter_map(|(load, took)| Some((load, (*took)?)))
-            .collect();
-        if done.is_empty() {
-            return expected;
-        }
-        // The newest cells are the most like those to come; a few hundred say as much as all.
-        let done = &done[done.len().saturating_sub(300)..];
-        let cost = |a: f64, b: f64| {
-            let error: f64 =
-                done.iter().map(|(load, took)| (self.terms.predict(load, (a, b)) / took).ln().powi(2)).sum();
-            error + PRIOR * ((a / expected.0).ln().powi(2) + (b / expected.1).ln().powi(2))
-        };
-        let (mut a, mut b) = expected;
-        let mut step = 4.0_f64;
-        while step > 1.01 {
-            let here = cost(a, b);
-            let moves = [(a * step, b), (a / step, b), (a, b * step), (a, b / step)];
-            let best = moves.into_iter().map(|(a, b)| (cost(a, b), a, b)).min_by(|x, y| x.0.total_cmp(&y.0));
-            match best {
-                Some((better, to_a, to_b)) if better < here => (a, b) = (to_a, to_b),
-                _ => step = step.sqrt(),
-            }
-        }
-        (a, b)
+    /// Seconds of a cell that takes `slowness` times what is expected of it.
+    fn predict(&self, load: &Load, slowness: f64) -> f64 {
+        let processes = f64::from(self.terms.processes.max(1));
+        let all = slowness * (self.each * load.implementations + load.pass_s * processes);
+        all.min(self.terms.limit_s.max(all / processes))
+    }
+
+    /// How many times the expected time the finished cells took together, of one workload or of all.
+    fn slowness(&self, workload: Option<usize>) -> Option<f64> {
+        let mine = |load: &Load| workload.is_none_or(|wanted| wanted == load.workload) && load.implementations > 0.0;
+        let done = self.loads.iter().zip(&self.took).filter(|(load, _)| mine(load));
+        let done = done.filter_map(|(load, took)| Some(((*took)?, self.predict(load, 1.0))));
+        let (took, expected) = done.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (expected > 0.0).then(|| took / expected)
     }
 }
 
