@@ -99,6 +99,13 @@ struct Alive<'a> {
     samples: Vec<Sample>,
 }
 
+impl<'a> Instrument<'a> {
+    /// An instrument that reads no probes, makes its inputs, and does not know the resolution of any timer.
+    pub fn new(registry: &'a Registry, settings: Settings, seed: u64, interrupt: &'a AtomicBool) -> Self {
+        Self { registry, settings, seed, probes: &[], interrupt, given: None, resolutions: BTreeMap::new() }
+    }
+}
+
 impl Instrument<'_> {
     /// Measures one cell and returns one measurement for each of its implementations, in order.
     ///

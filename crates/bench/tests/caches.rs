@@ -4,7 +4,6 @@
 mod common;
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -129,15 +128,7 @@ fn cell(registry: &Registry) -> Cell {
 fn measured(registry: &Registry, caches: Caches) -> Measurement {
     let interrupt = AtomicBool::new(false);
     let settings = Settings { caches, ..settings() };
-    let instrument = Instrument {
-        registry,
-        settings,
-        seed: 7,
-        probes: &[],
-        interrupt: &interrupt,
-        given: None,
-        resolutions: BTreeMap::new(),
-    };
+    let instrument = Instrument::new(registry, settings, 7, &interrupt);
     instrument.measure(&cell(registry), &mut |_| {}).unwrap().remove(0)
 }
 

@@ -119,15 +119,7 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
 /// The cells and ceilings of a registry.
 fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
     let never = AtomicBool::new(false);
-    let instrument = Instrument {
-        registry,
-        settings: settings(),
-        seed: 7,
-        probes: &[],
-        interrupt: &never,
-        given: None,
-        resolutions: Default::default(),
-    };
+    let instrument = Instrument::new(registry, settings(), 7, &never);
     let environment = Environment::default();
     let cells = machine::cells(registry, &environment);
     let (ceilings, _) = machine::measure(&instrument, &environment, &cells, &[], &mut |_, _, _| {}).unwrap();

@@ -191,15 +191,7 @@ fn measure_within(
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<Measurement>, Interrupted> {
     let registry = registry();
-    let instrument = Instrument {
-        registry: &registry,
-        settings: few(),
-        seed: 7,
-        probes: &[],
-        interrupt,
-        given: None,
-        resolutions: Default::default(),
-    };
+    let instrument = Instrument::new(&registry, few(), 7, interrupt);
     let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
     let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, given: Vec::new() };
     blocks.measure(&cell(&registry, implementations), on_event)

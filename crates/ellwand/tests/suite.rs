@@ -31,9 +31,7 @@ fn outcome(registry: &Registry, name: &str) -> Result<(), Outcome> {
     let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()], allowed: None };
     let (interrupt, settings) = (AtomicBool::new(false), Effort::Quick.settings());
     let settings = Settings { case_budget_ns: 100_000, warm_up_ns: 0, rounds_max: 3, samples_min: 1, ..settings };
-    let (seed, resolutions) = (7, Default::default());
-    let instrument =
-        Instrument { registry, settings, seed, probes: &[], interrupt: &interrupt, given: None, resolutions };
+    let instrument = Instrument::new(registry, settings, 7, &interrupt);
     match instrument.measure(&cell, &mut |_| ()).unwrap().remove(0).outcome {
         Outcome::Measured => Ok(()),
         other => Err(other),

@@ -1,6 +1,5 @@
 //! A worker that judges answers and times nothing: one process for all cases, until it ends.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -62,6 +61,5 @@ impl Examiner {
 }
 
 fn instrument(registry: &Registry, seed: u64) -> Instrument<'_> {
-    let (settings, resolutions) = (Effort::Quick.settings(), BTreeMap::new());
-    Instrument { registry, settings, seed, probes: &[], interrupt: &NEVER, given: None, resolutions }
+    Instrument::new(registry, Effort::Quick.settings(), seed, &NEVER)
 }

@@ -197,15 +197,7 @@ impl Bench {
     }
 
     pub fn instrument<'a>(&'a self, interrupt: &'a AtomicBool) -> Instrument<'a> {
-        Instrument {
-            registry: &self.registry,
-            settings: settings(),
-            seed: 7,
-            probes: &[],
-            interrupt,
-            given: None,
-            resolutions: Default::default(),
-        }
+        Instrument::new(&self.registry, settings(), 7, interrupt)
     }
 }
 

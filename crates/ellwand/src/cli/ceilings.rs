@@ -70,15 +70,8 @@ fn of_cells(
     limits: &[Cell],
     around: &[Cell],
 ) -> Result<Measured, Interrupted> {
-    let instrument = Instrument {
-        registry,
-        settings: settings(effort),
-        seed: 42,
-        probes: &[],
-        interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
-        given: None,
-        resolutions: Default::default(),
-    };
+    let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
+    let instrument = Instrument::new(registry, settings(effort), 42, interrupt);
     let budget = Duration::from_nanos(instrument.settings.case_budget_ns);
     let mut progress = Progress::of_cells(limits.iter().chain(around), budget, Terms::default());
     let measured = machine::measure(&instrument, environment, limits, around, &mut |index, _, cell: &Cell| {

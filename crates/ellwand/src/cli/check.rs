@@ -104,8 +104,8 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
 /// Judges in this process, on the inputs of each case and, if `hard`, on the hard sets.
 fn judge_here(registry: &Registry, plan: &Plan, json: bool, seed: u64, given: Option<&Tensors>, hard: bool) -> Outcome {
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
-    let (settings, resolutions) = (ellwand_bench::Effort::Quick.settings(), Default::default());
-    let instrument = Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions };
+    let settings = ellwand_bench::Effort::Quick.settings();
+    let instrument = Instrument { given, ..Instrument::new(registry, settings, seed, interrupt) };
     let make = |cell: &Cell| {
         let made = instrument.inputs_and_reference(cell)?;
         Ok((made, if hard { Some(instrument.hard(cell)?) } else { None }))

@@ -87,15 +87,9 @@ pub(super) fn diagnosis(registry: &Registry, args: &SelfcheckArgs) -> Outcome {
         }
     };
     let settings = Effort::Quick.settings();
-    let mut instrument = Instrument {
-        registry,
-        resolutions: resolutions(registry, &settings),
-        settings: settings.clone(),
-        seed: 42,
-        probes: &[],
-        interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
-        given: None,
-    };
+    let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
+    let mut instrument = Instrument::new(registry, settings.clone(), 42, interrupt);
+    instrument.resolutions = resolutions(registry, &settings);
     let selection = Selection { devices: args.device.clone(), ..Selection::default() };
     let truths = truths(registry, &selection);
     let mut progress = Progress::new(truths.len() * 3);

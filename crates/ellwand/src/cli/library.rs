@@ -108,17 +108,9 @@ impl Measure {
         let run =
             recording::first_line(here, Settings { counts, ..effort.settings() }, seed, output::unix_ms(), command);
         let run = Run { views: registry.views_of(plan.cells.iter().map(|cell| cell.workload.name())), ..run };
-        let settings = run.settings.clone();
-        let resolutions = resolutions(&registry, &settings);
-        let instrument = Instrument {
-            registry: &registry,
-            settings,
-            seed,
-            probes: PROBES,
-            interrupt: &NEVER,
-            given: None,
-            resolutions,
-        };
+        let resolutions = resolutions(&registry, &run.settings);
+        let instrument = Instrument::new(&registry, run.settings.clone(), seed, &NEVER);
+        let instrument = Instrument { probes: PROBES, resolutions, ..instrument };
         let measured = plan.cells.iter().filter_map(|cell| instrument.measure(cell, &mut |_| {}).ok());
         let measurements: Vec<Measurement> = measured.flatten().collect();
         let record = Record {

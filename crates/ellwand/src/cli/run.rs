@@ -1,6 +1,6 @@
 //! `run`: the sweep.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,15 +102,8 @@ pub(super) fn run_line(
 
 /// The instrument of a run, which does not know the resolutions of the devices yet.
 fn instrument<'a>(registry: &'a Registry, run: &Run, given: Option<&'a Tensors>) -> Instrument<'a> {
-    Instrument {
-        registry,
-        settings: run.settings.clone(),
-        seed: run.seed,
-        probes: PROBES,
-        interrupt: signals::flag(),
-        given,
-        resolutions: BTreeMap::new(),
-    }
+    let instrument = Instrument::new(registry, run.settings.clone(), run.seed, signals::flag());
+    Instrument { probes: PROBES, given, ..instrument }
 }
 
 /// The file that `-o` names for the format, instead of a directory.
