@@ -12,16 +12,7 @@ use ellwand::internals::core::{
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn instrument(registry: &Registry) -> Instrument<'_> {
-    let settings = Effort::Quick.settings();
-    Instrument {
-        registry,
-        settings,
-        seed: 7,
-        probes: &[],
-        interrupt: &NEVER,
-        given: None,
-        resolutions: Default::default(),
-    }
+    Instrument::new(registry, Effort::Quick.settings(), 7, &NEVER)
 }
 
 /// The first case of a workload.

@@ -60,8 +60,8 @@ fn measure(
         let plan = Plan::expand(&registry, &selection)?;
         let mut record = Writer::create(&path, &first_line(&workload, seed, settings.clone()))?;
         let resolutions = resolutions(&registry, &settings);
-        let instrument =
-            Instrument { registry: &registry, settings, seed, probes: PROBES, interrupt, given: None, resolutions };
+        let instrument = Instrument::new(&registry, settings, seed, interrupt);
+        let instrument = Instrument { probes: PROBES, resolutions, ..instrument };
         for cell in &plan.cells {
             let mut look = |_: Event<'_>| look_for_signals(interrupt, &mut raised);
             let Ok(measurements) = instrument.measure(cell, &mut look) else { return Ok(()) };

@@ -12,10 +12,8 @@ use rand::seq::SliceRandom;
 
 use crate::block::{Block, Known, Spec};
 use crate::check::{SetupError, guarded};
-use crate::measure::{Event, Instrument, Interrupted, turns};
-use crate::one_clock::one_clock;
+use crate::measure::{Event, Instrument, Interrupted, ready, turns};
 use crate::plan::Cell;
-use crate::reuse;
 use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
@@ -213,23 +211,11 @@ impl Blocks<'_> {
         Spec { launch: self.launch.clone(), open, together: false }
     }
 
-    fn finish(
-        &self,
-        cell: &Cell,
-        case: &Case,
-        implementation: &ellwand_core::Implementation,
-        mut row: Row,
-    ) -> Measurement {
+    fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {
         let most = self.processes(&row);
         let mut measurement = self.instrument.blank(cell.workload.as_ref(), case, implementation);
         if let Some(opened) = row.opened {
-            measurement.device = opened.device;
-            measurement.prepare_ns = Some(opened.prepare_ns);
-            measurement.first_run_ns = Some(opened.first_run_ns);
-            measurement.check = Some(opened.verdict);
-            measurement.what_ran = opened.what_ran;
-            measurement.work = opened.work.unwrap_or(measurement.work);
-            measurement.readings = opened.readings;
+            ready(&mut measurement, opened);
         } else if let Ok(device) = self.instrument.device(implementation) {
             measurement.device = device.id().to_string();
         }
@@ -237,15 +223,8 @@ impl Blocks<'_> {
             measurement.outcome = outcome;
             return measurement;
         }
-        if let Some(judged) = row.judged {
-            measurement.readings.extend(judged.readings);
-            measurement.warnings.extend(judged.warnings);
-        }
-        let counts = self.instrument.settings.counts;
-        measurement.warnings.extend(counts.map(|counts| crate::sample::counted(counts, &row.samples)));
-        measurement.warnings.extend(one_clock(std::slice::from_mut(&mut row.samples)));
-        measurement.warnings.extend(crate::sample::remarks(&row.samples));
-        measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
+        let judged = Judged { unsettled: row.unsettled && self.blocks > 1, ..row.judged.unwrap_or_default() };
+        self.instrument.complete(&mut measurement, row.samples, judged, row.settling);
         if row.processes < self.blocks {
             let why = if row.slow {
                 "it is slow".to_string()
@@ -256,10 +235,6 @@ impl Blocks<'_> {
             };
             measurement.warnings.push(format!("{why}: measured in {} of {} processes", row.processes, self.blocks));
         }
-        measurement.sampled(row.samples);
-        measurement.warnings.extend(reuse::of(&measurement));
-        measurement.settling = row.settling;
-        measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
         measurement
     }
 }

@@ -29,7 +29,7 @@ use crate::reuse;
 use crate::sample::{self, Slot};
 use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
-use crate::worker::protocol::Opened;
+use crate::worker::protocol::{Judged, Opened};
 
 /// The user interrupted: the cell being measured is lost; all earlier ones are already written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +72,19 @@ pub struct Instrument<'a> {
 pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String, f64> {
     let of = |device: &dyn Device| Some(2.0 * sample::empty_iteration_ns(device, settings).ok()?);
     registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
+}
+
+/// Adds what an implementation reported when it was ready.
+pub(crate) fn ready(measurement: &mut Measurement, opened: Opened) {
+    measurement.device = opened.device;
+    measurement.prepare_ns = Some(opened.prepare_ns);
+    measurement.first_run_ns = Some(opened.first_run_ns);
+    measurement.check = Some(opened.verdict);
+    measurement.what_ran = opened.what_ran;
+    if let Some(work) = opened.work {
+        measurement.work = work;
+    }
+    measurement.readings = opened.readings;
 }
 
 /// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes every n-th.
@@ -274,32 +287,36 @@ impl Instrument<'_> {
     fn finish(&self, task: Task, runner: Runner) -> Measurement {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
         measurement.device = runner.device.to_string();
-        let (mut arm, opened, settling, mut samples) = match runner.state {
+        let (mut arm, opened, settling, samples) = match runner.state {
             State::Ended(outcome) => return Measurement { outcome, ..measurement },
             State::Alive(one) => (one.arm, one.opened, one.settling, one.samples),
         };
-        measurement.prepare_ns = Some(opened.prepare_ns);
-        measurement.first_run_ns = Some(opened.first_run_ns);
-        measurement.check = Some(opened.verdict);
-        measurement.what_ran = opened.what_ran;
-        measurement.work = opened.work.unwrap_or(measurement.work);
-        measurement.readings = opened.readings;
+        ready(&mut measurement, opened);
         match arm.rejudge(self.probes) {
             Err(outcome) => measurement.outcome = outcome,
-            Ok(judged) => {
-                measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));
-                measurement.warnings.extend(one_clock(std::slice::from_mut(&mut samples)));
-                measurement.warnings.extend(sample::remarks(&samples));
-                measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
-                measurement.warnings.extend(judged.warnings);
-                measurement.sampled(samples);
-                measurement.warnings.extend(reuse::of(&measurement));
-                measurement.settling = settling;
-                measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
-                measurement.readings.extend(judged.readings);
-            }
+            Ok(judged) => self.complete(&mut measurement, samples, judged, settling),
         }
         measurement
+    }
+
+    /// Adds the samples, and what was found when the answer was judged again.
+    pub(crate) fn complete(
+        &self,
+        measurement: &mut Measurement,
+        mut samples: Vec<Sample>,
+        judged: Judged,
+        settling: Option<Settling>,
+    ) {
+        measurement.warnings.extend(self.settings.counts.map(|counts| sample::counted(counts, &samples)));
+        measurement.warnings.extend(one_clock(std::slice::from_mut(&mut samples)));
+        measurement.warnings.extend(sample::remarks(&samples));
+        measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
+        measurement.warnings.extend(judged.warnings);
+        measurement.sampled(samples);
+        measurement.warnings.extend(reuse::of(measurement));
+        measurement.settling = settling;
+        measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
+        measurement.readings.extend(judged.readings);
     }
 
     pub(crate) fn all_failed(&self, cell: &Cell, error: &SetupError) -> Vec<Measurement> {

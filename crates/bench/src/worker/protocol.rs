@@ -224,7 +224,7 @@ pub struct Opened {
 }
 
 /// What a worker found at the end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// Digest of the outputs, which were correct.
     pub digest: u64,
