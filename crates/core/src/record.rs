@@ -229,14 +229,17 @@ impl CaseRecord {
     }
 }
 
-/// One slot: `iterations` runs timed together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// One slot: `iterations` runs timed together. Workers answer with it; records hold columns instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// Index of the process that took the sample.
+    /// Index of the process that took the sample. Older workers leave its place to the parent.
+    #[serde(default)]
     pub block: u32,
     /// Index of the interleaved pass over the implementations.
+    #[serde(default)]
     pub round: u32,
     /// Position of the implementation in that pass.
+    #[serde(default)]
     pub position: u32,
     /// Runs timed together.
     pub iterations: u64,

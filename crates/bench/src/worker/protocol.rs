@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{Allowed, Outcome, Sample, SlotState};
+use ellwand_core::record::{Allowed, Outcome, Sample};
 use ellwand_core::verdict::Verdict;
 use ellwand_core::work::Work;
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,6 @@ pub enum Answer {
     /// A slot was taken. The parent fills in block, round and position.
     Slot {
         /// The sample of the slot.
-        #[serde(with = "OneSample")]
         sample: Sample,
     },
     /// Time of an iteration in each step of a turn, in nanoseconds; empty if the device cannot time steps.
@@ -237,33 +236,10 @@ pub struct Judged {
     pub unsettled: bool,
 }
 
-/// Serialises a single sample as a JSON object; a record stores columns instead. The parent knows its place.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Sample")]
-struct OneSample {
-    #[serde(skip)]
-    block: u32,
-    #[serde(skip)]
-    round: u32,
-    #[serde(skip)]
-    position: u32,
-    iterations: u64,
-    wall_ns: u64,
-    cpu_ns: Option<u64>,
-    #[serde(default)]
-    others_ns: Option<u64>,
-    device_ns: Option<u64>,
-    switches: Option<u64>,
-    faults: Option<u64>,
-    waits: Option<u64>,
-    parts: Option<u64>,
-    fastest_ns: Option<u64>,
-    state: SlotState,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ellwand_core::record::SlotState;
 
     fn there_and_back(answer: &Answer) {
         let line = serde_json::to_string(answer).unwrap();
