@@ -113,7 +113,9 @@ class TorchGpu:
 
     def memory(self) -> tuple[float, float]:
         """The bytes that are allocated, and the most since the last call, which every open span takes over."""
-        now, most = float(self.cuda.memory_allocated(self.device)), float(self.cuda.max_memory_allocated(self.device))
+        # `memory_allocated` and its like flatten and sort all statistics, which takes longer than a span.
+        allocated = self.cuda.memory_stats_as_nested_dict(self.device).get("allocated_bytes", {}).get("all", {})
+        now, most = float(allocated.get("current", 0)), float(allocated.get("peak", 0))
         self.cuda.reset_peak_memory_stats(self.device)
         with self.lock:
             for opened in self.open:

@@ -31,13 +31,16 @@ class FakeCuda:
     is_available = staticmethod(lambda: True)
     current_stream = staticmethod(lambda device: f"the stream of {device}")
     reset_peak_memory_stats = staticmethod(lambda _: None)
-    max_memory_allocated = staticmethod(lambda _: 6_000_000)
+
+    @staticmethod
+    def statistics(current):
+        return {"allocated_bytes": {"all": {"current": current, "peak": 6_000_000}}}
 
 
 def test_work_of_a_device_is_linked_to_its_span(monkeypatch):
     cuda = FakeCuda()
     sizes = iter([1e6, 5e6, 5e6, 9e6])
-    cuda.memory_allocated = lambda _: next(sizes)
+    cuda.memory_stats_as_nested_dict = lambda _: cuda.statistics(next(sizes))
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     profiler = GPUProfiler()
     with profiler.profile("step"):
@@ -60,11 +63,11 @@ def test_work_of_a_device_is_linked_to_its_span(monkeypatch):
 
 def test_a_device_that_fails_leaves_the_span_and_the_exception_of_the_program(monkeypatch):
     cuda = FakeCuda()
-    cuda.memory_allocated = lambda _: 0.0
+    cuda.memory_stats_as_nested_dict = lambda _: {}
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     profiler = GPUProfiler()
     with pytest.raises(ValueError, match="of the program"), profiler.profile("fails", device="cuda:0"):
-        del cuda.memory_allocated
+        del cuda.memory_stats_as_nested_dict
         raise ValueError("of the program")
     with profiler.profile("after"):
         pass
