@@ -7,7 +7,7 @@ mod common;
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{Box, QUICK, npy, npy_f32};
+use common::{Box, QUICK, npy, npy_f32, ran};
 
 #[test]
 fn axes_out_of_range() {
@@ -286,6 +286,15 @@ fn a_closed_or_full_stderr_is_no_fault() {
     // An error keeps its code although its message cannot be printed.
     assert_eq!(here.command(&["list", "latice"]).stderr(full()).output().unwrap().status.code(), Some(2));
     assert!(here.path("closed/report.md").exists() && here.path("full/report.md").exists());
+}
+
+#[test]
+fn a_full_stdout_is_named() {
+    let here = Box::default();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = ran(here.command(&["list"]).stdout(full).output().unwrap());
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("error: stdout cannot be written: No space left"), "{}", ran.stderr);
 }
 
 #[test]

@@ -28,15 +28,17 @@ fn harmless(text: &str) -> String {
     kept
 }
 
-/// Writes a result to stdout in one go.
+/// Writes a result to stdout in one go. An error of the system says nothing of the place.
 pub(super) fn result<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), Failure>
 where
     Failure: From<E>,
 {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    write(&mut out)?;
-    out.flush()?;
-    Ok(())
+    let written = write(&mut out).map_err(Failure::from).and_then(|()| Ok(out.flush()?));
+    written.map_err(|failure| match failure {
+        Failure::Other(error) if error.is::<io::Error>() => Failure::Other(error.context("stdout cannot be written")),
+        other => other,
+    })
 }
 
 /// Width for tables: of the terminal, or of `COLUMNS`; none when the output goes into a file or a pipe.
