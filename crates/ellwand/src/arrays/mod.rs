@@ -120,7 +120,7 @@ fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
     };
     let about = std::fs::metadata(path).map_err(failed)?;
     if !about.is_file() {
-        return Err(InputError::new(argument, format!("{path} is not a regular file"), "a file that ends somewhere"));
+        return Err(InputError::new(argument, format!("{path} is not a regular file"), "a file with arrays"));
     }
     let size = about.len();
     if size > LARGEST_FILE {

@@ -61,7 +61,7 @@ pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) ->
     }
     let [baseline, candidate] = &args.side[..] else {
         return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
-            .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs, with --command two shell commands")
+            .help("WORKLOAD:IMPLEMENTATION or a record twice; with --workload two programs, with --command two shell commands")
             .into());
     };
     if args.command {

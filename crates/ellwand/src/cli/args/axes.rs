@@ -30,13 +30,21 @@ pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn
     words.iter().filter_map(|word| registry.select(&[name(word)]).ok()).flatten().collect()
 }
 
+/// The command that a line begins with, such as `run` or `sweep plan`.
+pub(super) fn command_of<'a>(line: &'a Command, args: &[OsString]) -> &'a Command {
+    let inner = |command: &'a Command, word| command.find_subcommand(word).ok_or(command);
+    args.iter().skip(1).try_fold(line, inner).unwrap_or_else(|last| last)
+}
+
+/// Whether axes are flags of a command.
+pub(super) fn has_axes(command: &Command) -> bool {
+    command.get_arguments().any(|arg| arg.get_id().as_str().starts_with(PREFIX))
+}
+
 /// The flags that a command line of this command and these workloads may have, without their dashes.
 pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) -> Vec<String> {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
-    let own = words.first().and_then(|name| line.find_subcommand(name));
-    // `sweep plan`
-    let own = own.map(|own| words.get(1).and_then(|name| own.find_subcommand(name)).unwrap_or(own));
-    let own = own.into_iter().flat_map(Command::get_arguments).filter(|arg| !arg.get_id().as_str().starts_with(PREFIX));
+    let own = command_of(line, args).get_arguments().filter(|arg| !arg.get_id().as_str().starts_with(PREFIX));
     let own: Vec<String> = own.filter_map(|arg| arg.get_long().map(str::to_string)).collect();
     let named = words.iter().skip(1).filter_map(|word| registry.select(&[word.split(':').next()?.to_string()]).ok());
     let axes: Vec<String> = named
@@ -85,10 +93,15 @@ pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Com
     })
 }
 
-/// Whether the command has a flag of this name.
-fn has(command: &Command, name: &str) -> bool {
+/// Whether the command declares a flag of this name.
+pub(super) fn takes(command: &Command, name: &str) -> bool {
     let of_arg = |arg: &Arg| arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name);
-    ["help", "version"].contains(&name) || command.get_arguments().any(of_arg)
+    command.get_arguments().any(of_arg)
+}
+
+/// Whether a flag of this name would be one of the command's.
+fn has(command: &Command, name: &str) -> bool {
+    ["help", "version"].contains(&name) || takes(command, name)
 }
 
 /// The error about an axis with the name of a flag of one of these commands, which would be out of reach there.

@@ -7,34 +7,80 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ellwand_core::InputError;
 use ellwand_core::error::nearest;
 
+use super::axes::{command_of, has_axes, takes};
+
 /// Flags of other tools, with what does the same here.
 const ELSEWHERE: [(&[&str], &str); 4] = [
     (
         &["--iters", "--repeat", "--repeats", "--runs", "--num-runs", "--warmup", "--iterations", "--warm-up"],
         "iterations follow from the samples; --effort and --time set how long a case is measured, and `run` takes --iterations N --warm-up N for fixed counts",
     ),
-    (&["--threads", "--jobs"], "the implementation decides: `list` shows which ones use all threads; choose with -i"),
-    (&["--verbose"], "--full prints every column, case, reading and finding"),
+    (
+        &["--threads", "--jobs", "-j"],
+        "the implementation decides: `list` shows which ones use all threads; choose with -i",
+    ),
+    (&["--verbose", "-v"], "--full prints every column, case, reading and finding"),
     (&["--json"], "--format json"),
 ];
 
-/// Replaces the suggestion for an unknown flag by one that helps: clap's nearest flag shares letters, not always a
-/// meaning.
-pub(super) fn suggest(mut error: clap::Error, known: &[String]) -> clap::Error {
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
-    if error.kind() != ErrorKind::UnknownArgument || !flag.starts_with("--") {
-        return error;
+/// Replaces clap's suggestions by ones that help: its nearest name shares letters, not always a meaning. `known`: the flags
+/// of this command and these workloads.
+pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString], known: &[String]) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let hint = match error.kind() {
+        ErrorKind::InvalidValue => {
+            let (given, near) = (text(ContextKind::InvalidValue), text(ContextKind::SuggestedValue));
+            if given.zip(near).is_some_and(|(given, near)| nearest(&given, [&near[..]]).is_none()) {
+                error.remove(ContextKind::SuggestedValue);
+            }
+            return error;
+        }
+        ErrorKind::InvalidSubcommand => {
+            let Some(given) = text(ContextKind::InvalidSubcommand) else { return error };
+            let mut known: Vec<&str> = command_of(line, args).get_subcommands().map(Command::get_name).collect();
+            known.sort_unstable();
+            let near = nearest(&given, known.iter().copied()).map(|name| format!("did you mean {name}?"));
+            Some(near.unwrap_or_else(|| format!("one of {}", known.join(", "))))
+        }
+        ErrorKind::UnknownArgument => {
+            let Some(flag) = text(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-')) else { return error };
+            instead_of(&flag, line, args, known)
+        }
+        _ => return error,
+    };
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested] {
+        error.remove(kind);
     }
-    let flag = flag.clone();
-    let elsewhere =
-        ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag.as_str())).map(|(_, hint)| hint.to_string());
-    let near = nearest(flag.trim_start_matches('-'), known.iter().map(String::as_str));
-    let hint = elsewhere.or_else(|| near.map(|name| format!("did you mean --{name}?")));
-    error.remove(ContextKind::SuggestedArg);
-    error.remove(ContextKind::Suggested);
-    let hint = hint.unwrap_or_else(|| "the flags of a workload: `--help` after its name".into());
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    if let Some(hint) = hint {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
     error
+}
+
+/// What to use instead of an unknown flag.
+fn instead_of(flag: &str, line: &Command, args: &[OsString], known: &[String]) -> Option<String> {
+    if let Some((_, hint)) = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag)) {
+        return Some((*hint).to_string());
+    }
+    let name = flag.strip_prefix("--")?;
+    if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
+        return Some(format!("did you mean --{near}?"));
+    }
+    let of = |command: &Command, path: String| takes(command, name).then(|| format!("`{path}`"));
+    let owners = line.get_subcommands().flat_map(|command| {
+        let inner =
+            command.get_subcommands().map(|inner| (inner, format!("{} {}", command.get_name(), inner.get_name())));
+        std::iter::once((command, command.get_name().to_string())).chain(inner)
+    });
+    let mut owners: Vec<String> = owners.filter_map(|(command, path)| of(command, path)).collect();
+    owners.sort_unstable();
+    if !owners.is_empty() {
+        return Some(format!("{flag} is an option of {}", owners.join(", ")));
+    }
+    has_axes(command_of(line, args)).then(|| "the flags of a workload: `--help` after its name".into())
 }
 
 /// Names the word that is not UTF-8 where it must be: paths of other arguments may be anything.

@@ -159,7 +159,7 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
     let line = command(registry, &axes::asked_about(registry, args));
     let matches = line.clone().try_get_matches_from(args).map_err(|error| match error.kind() {
         ErrorKind::InvalidUtf8 => hints::name_not_utf8(error, &line, args),
-        _ => hints::suggest(error, &axes::flags_for(registry, &line, args)),
+        _ => hints::suggest(error, &line, args, &axes::flags_for(registry, &line, args)),
     })?;
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let Some(axes) = command.axes() {
@@ -338,6 +338,28 @@ mod tests {
         }
         let Ok(Command::Run(run)) = parsed("run double --count -3,4") else { panic!("no run") };
         assert_eq!(run.how.chosen.selection().axes["count"], "-3,4");
+    }
+
+    #[test]
+    fn a_hint_names_what_is_near_or_whose_option_it_is() {
+        for (line, part) in [
+            ("rnu double", Some("did you mean run?")),
+            ("benchmark", Some("one of ")),
+            ("run double --effrt quick", Some("did you mean --effort?")),
+            ("run double --fail-on", None),
+            ("run double --rope 2", Some("--rope is an option of `compare`, ")),
+            ("list --count 3", Some("--count is an option of ")),
+            ("run double --zebra", Some("the flags of a workload")),
+            ("list --zebra", None),
+            ("run double -x", None),
+            ("run double -j 4", Some("choose with -i")),
+            ("run double --format xml", None),
+            ("run double --format jsno", Some("similar value exists: 'json'")),
+        ] {
+            let error = help(line);
+            assert_eq!(error.contains("tip: "), part.is_some(), "{line}: {error}");
+            assert!(part.is_none_or(|part| error.contains(part)), "{line}: {error}");
+        }
     }
 
     #[test]
