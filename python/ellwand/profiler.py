@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._device import TRANSFERS, DeviceSpan, TorchGpu
 from ._errors import EllwandError
+from ._span_cost import costs
 from ._native import Profile, Recorder, Region
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class GPUProfiler(Recorder):
         """What was recorded so far: rows, the file, and the page."""
         for gpu in self._gpus.values():
             gpu.collect(self)
-        return self._snapshot(_cost_ns)
+        return self._snapshot(lambda: costs(self.measure))
 
     @property
     def entries(self) -> list[ProfileEntry]:
@@ -305,7 +306,7 @@ def _resumed_async(function: Callable[..., Any], span: Callable[[], Any]) -> Cal
 
 
 def _entries(profile: Profile) -> list[ProfileEntry]:
-    overhead = _cost_ns()[0] * 1e-6
+    overhead = profile.span_cost_ns * 1e-6
     return [_entry(span, overhead) for span in profile.spans()]
 
 
@@ -362,28 +363,6 @@ def _gpu_memory_mb(profile: Profile) -> dict[str, float]:
         if "gpu_allocated_bytes" in span["args"]:
             found.setdefault(span["operation"], []).append(span["args"]["gpu_allocated_bytes"] / 1e6)
     return {operation: sum(values) / len(values) for operation, values in found.items()}
-
-
-@functools.cache
-def _cost_ns() -> tuple[float, float]:
-    """What a span costs its caller and what an empty one measures, in ns: medians of batches on a separate thread."""
-    costs: list[float] = []
-    empty: list[float] = []
-
-    def measure() -> None:
-        probe = GPUProfiler(max_entries=1 << 13)
-        for _ in range(31):
-            start = time.perf_counter_ns()
-            for _ in range(128):
-                with probe.profile("empty"):
-                    pass
-            costs.append((time.perf_counter_ns() - start) / 128)
-        empty.append(probe._snapshot(lambda: (0.0, 0.0)).summary()[0]["p50_ns"])
-
-    thread = threading.Thread(target=measure, name="ellwand")
-    thread.start()
-    thread.join()
-    return sorted(costs)[len(costs) // 2], empty[0]
 
 
 _global: GPUProfiler | None = None

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::open;
-use super::recorder::Shared;
+use super::recorder::{Shared, Way};
 use super::region::failed;
 
 /// The function that `profile_function` returns. It has the attributes of the function inside.
@@ -37,6 +37,7 @@ impl ProfiledFunction {
         if !this.shared.is_enabled() {
             return function.call(args, kwargs);
         }
+        this.shared.count(Way::Function);
         let key = slf.as_ptr() as usize;
         if !open::begin_here(py, &this.shared, this.site, None) {
             // Only tasks that have an open span matter: this one ends before another task runs.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use ellwand::internals::profile_page;
-use ellwand::profile::{Cost, Kind, LaneKind, ROOM_NAME, Row, Span, Trace, TraceLane, Value};
+use ellwand::profile::{Cost, Kind, LaneKind, RESIDENT, ROOM_NAME, Row, Span, Trace, TraceLane, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -58,6 +58,20 @@ impl Profile {
     #[getter]
     fn lost(&self) -> u64 {
         self.trace.dropped()
+    }
+
+    /// What a span costs its caller, in ns.
+    #[getter]
+    fn span_cost_ns(&self) -> f64 {
+        self.trace.cost.map_or(f64::NAN, |cost| cost.on_ns)
+    }
+
+    /// Resident memory in bytes, if it was measured: at the start, at most, and at the end of the last span.
+    #[getter]
+    fn resident_bytes(&self) -> Option<(f64, f64, f64)> {
+        let points = &self.trace.tracks.iter().find(|track| track.name == RESIDENT)?.points;
+        let most = points.iter().map(|point| point.1).max_by(f64::total_cmp)?;
+        Some((points.first()?.1, most, points.last()?.1))
     }
 
     /// True if a device recorded spans.

@@ -1,7 +1,7 @@
 //! A profiler: one recording, and what begins spans in it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ellwand::profile::clock::ticks;
@@ -11,7 +11,7 @@ use ellwand::profile::{
     TimelineError, Trace,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::function::ProfiledFunction;
 use super::open::{self, Begun};
@@ -25,8 +25,23 @@ const SPAN: u64 = 32;
 /// Names for which the object that begins their spans is kept.
 const KEPT: usize = 1 << 14;
 
+/// How a span begins: what it costs depends on that.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// By a call of a function that `profile_function` made.
+    Function,
+    /// By a region without arguments.
+    Region,
+    /// Its region was looked up by name; counted besides `Region`.
+    Named,
+    /// By a region with arguments.
+    Arguments,
+}
+
 /// The state that spans look at.
 pub(super) struct Shared {
+    /// Spans that began, by [`Way`].
+    begun: [AtomicU64; 4],
     enabled: AtomicBool,
     /// Number of the recording; 0 before its first span.
     number: AtomicU32,
@@ -53,6 +68,25 @@ impl Shared {
 
     pub(super) fn recording(&self) -> u32 {
         self.number.load(Relaxed)
+    }
+
+    /// Counts a span. The interpreter's lock is held.
+    #[inline]
+    pub(super) fn count(&self, way: Way) {
+        let begun = &self.begun[way as usize];
+        begun.store(begun.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// The mean cost of the spans so far and the mean of what empty ones measure, in ns, of those by [`Way`].
+    fn mean_cost(&self, costs: [(f64, f64); 4]) -> (f64, f64) {
+        let [function, region, named, arguments] = self.begun.each_ref().map(|begun| begun.load(Relaxed) as f64);
+        // Without spans, the price of the usual one.
+        let usual = if function + region + arguments == 0.0 { 1.0 } else { named.min(region) };
+        let spans = [function, region - named.min(region), usual, arguments];
+        let mean = |of: fn(&(f64, f64)) -> f64| {
+            costs.iter().zip(spans).map(|(cost, spans)| of(cost) * spans).sum::<f64>() / spans.iter().sum::<f64>()
+        };
+        (mean(|cost| cost.0), mean(|cost| cost.1))
     }
 
     /// Makes this the profiler of the thread if nothing else is open there. Starts with its first span.
@@ -90,6 +124,7 @@ impl Shared {
 
     fn clear(&self) {
         self.number.store(0, Relaxed);
+        self.begun.iter().for_each(|begun| begun.store(0, Relaxed));
         let old = locked(&self.profiler).take();
         drop(old);
     }
@@ -135,6 +170,7 @@ pub(crate) struct Recorder {
     device_id: i64,
     #[pyo3(get)]
     max_entries: u64,
+    measure: Vec<String>,
 }
 
 #[pymethods]
@@ -157,6 +193,7 @@ impl Recorder {
         let name = program(py).unwrap_or_default();
         let options = Options { measures, name, ..Options::new(mode) };
         let shared = Arc::new(Shared {
+            begun: Default::default(),
             enabled: AtomicBool::new(enabled),
             number: AtomicU32::new(0),
             options,
@@ -165,7 +202,12 @@ impl Recorder {
         let mut all = locked(&ALL);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&shared));
-        Ok(Self { shared, regions: PyDict::new(py).unbind(), device_id, max_entries })
+        Ok(Self { shared, regions: PyDict::new(py).unbind(), device_id, max_entries, measure })
+    }
+
+    #[getter]
+    fn measure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.measure)
     }
 
     #[getter]
@@ -219,6 +261,9 @@ impl Recorder {
     fn span<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let py = operation.py();
         let regions = self.regions.bind(py);
+        if self.shared.is_enabled() {
+            self.shared.count(Way::Named);
+        }
         if let Some(known) = regions.get_item(operation)? {
             return Ok(known);
         }
@@ -250,12 +295,12 @@ impl Recorder {
         ProfiledFunction::new(function, slf.get().shared.clone(), site)
     }
 
-    /// What was recorded so far. `costs` measures what a span costs its caller and what an empty one measures, in ns: once
-    /// the end of the profile is known, so that this is not part of its time.
+    /// What was recorded so far. `costs` measures what a span costs its caller and what an empty one measures, in ns, by
+    /// [`Way`]: once the end of the profile is known, so that this is not part of its time.
     fn _snapshot(&self, py: Python<'_>, costs: &Bound<'_, PyAny>) -> PyResult<Profile> {
         let shared = self.shared.clone();
         let trace = py.detach(move || shared.snapshot());
-        let (cost_ns, empty_ns) = costs.call0()?.extract()?;
+        let (cost_ns, empty_ns) = self.shared.mean_cost(costs.call0()?.extract()?);
         Ok(py.detach(move || Profile::new(trace, cost_ns, empty_ns)))
     }
 

@@ -8,7 +8,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 use super::open;
-use super::recorder::{Shared, caller};
+use super::recorder::{Shared, Way, caller};
 use super::tasks::Cause;
 
 /// Work and arguments that every span of a region carries.
@@ -164,6 +164,7 @@ impl Region {
                 cause = guard.is_kept().then(|| Cause(guard.link()));
             });
         }
+            this.shared.count(if extra.is_some() { Way::Arguments } else { Way::Region });
         cause
     }
 }

@@ -1,0 +1,46 @@
+"""``ellwand.profiler``: what its numbers mean, and what its file holds."""
+
+import json
+import threading
+import time
+
+import pytest
+
+import ellwand
+from ellwand.profiler import GPUProfiler
+
+
+def test_the_cost_of_a_span_is_that_of_the_way_it_began():
+    prices = [(10.0, 1.0), (20.0, 2.0), (30.0, 3.0), (40.0, 4.0)]
+
+    def price(use):
+        profiler = GPUProfiler()
+        use(profiler)
+        cost = json.loads(profiler._snapshot(lambda: prices).json())["cost"]
+        return cost["span_ns"], cost["empty_ns"]
+
+    def function(profiler):
+        decorated = profiler.profile_function(lambda: None)
+        decorated(), decorated()
+
+    def region(profiler):
+        again = profiler.profile("again")
+        for _ in range(100):
+            with again:
+                pass
+
+    def named(profiler):
+        for _ in range(2):
+            with profiler.profile("named"):
+                pass
+
+    def arguments(profiler):
+        with profiler.profile("arguments", size=1):
+            pass
+
+    assert [price(use) for use in (function, named, arguments)] == [prices[0], prices[2], prices[3]]
+    assert price(region) == pytest.approx((20.1, 2.01)), "99 of 100 did not look it up"
+    assert price(lambda profiler: (function(profiler), arguments(profiler))) == pytest.approx((20.0, 2.0))
+    assert price(lambda profiler: None) == prices[2]
+    measured = ellwand._span_cost.costs()
+    assert len(measured) == 4 and all(cost > 0 and empty >= 0 for cost, empty in measured)
