@@ -10,6 +10,20 @@ import ellwand
 from ellwand.profiler import GPUProfiler
 
 
+def test_the_file_has_its_own_operations_and_details_only(tmp_path):
+    other, profiler = GPUProfiler(), GPUProfiler()
+    with other.profile("of another profiler"):
+        pass
+    with profiler.profile("one", size=1):
+        pass
+    # Measures what spans cost.
+    profiler.snapshot()
+    profiler.export_json(tmp_path / "p.json")
+    document = json.loads((tmp_path / "p.json").read_text())
+    assert [each["name"] for each in document["operations"]] == ["one"] and document["details"] == [{"args": {"size": 1}}]
+    assert document["entries"]["operation"] == [0] and list(document["gpu_profiler"]) == ["summary"]
+
+
 def test_the_cost_of_a_span_is_that_of_the_way_it_began():
     prices = [(10.0, 1.0), (20.0, 2.0), (30.0, 3.0), (40.0, 4.0)]
 

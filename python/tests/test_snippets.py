@@ -89,8 +89,8 @@ def test_the_export(tmp_path):
             pass
     profiler.export_json(str(tmp_path / "profiling_data.json"))
     rows = json.loads((tmp_path / "profiling_data.json").read_text())["gpu_profiler"]
-    assert len(rows["entries"]) == 3 and set(rows["summary"]) == {"op"}
-    assert set(rows["entries"][0]) == {field.name for field in dataclasses.fields(ProfileEntry)}
+    assert set(rows["summary"]) == {"op"} and len(profiler.entries) == 3
+    assert set(vars(profiler.entries[0])) == {field.name for field in dataclasses.fields(ProfileEntry)}
     assert set(rows["summary"]["op"]) == {field.name for field in dataclasses.fields(ProfileSummary)}
 
 
