@@ -21,7 +21,6 @@ import re
 import sys
 import tempfile
 import threading
-import time
 import webbrowser
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -30,8 +29,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._device import TRANSFERS, DeviceSpan, TorchGpu
 from ._errors import EllwandError
-from ._span_cost import costs
 from ._native import Profile, Recorder, Region
+from ._span_cost import costs
 
 if TYPE_CHECKING:
 
@@ -209,17 +208,20 @@ class GPUProfiler(Recorder):
             ms = [row[name] * 1e-6 for name in ("mean_ns", "p50_ns", "p99_ns", "max_ns")]
             share = row["total_ns"] / whole if whole else 0.0
             print(
-                f"{row['operation']:<28.28} {row['calls']:>7} {row['total_ns'] * 1e-6:>11.3f} "
+                f"{_printable(row['operation']):<28.28} {row['calls']:>7} {row['total_ns'] * 1e-6:>11.3f} "
                 + " ".join(f"{value:>10.4f}" for value in ms)
                 + f" {share:>7.1%}"
             )
+        if profile.resident_bytes:
+            first, most, last = (value / 1e6 for value in profile.resident_bytes)
+            print(f"resident memory: at most {most:.1f} MB, change {last - first:+.1f} MB (from {first:.1f} to {last:.1f} MB)")
         if profile.lost:
             print(f"aggregated: {profile.lost} spans beyond max_entries={self.max_entries}; their percentiles are estimates")
 
     def print_bottlenecks(self, top_n: int = 5) -> None:
         """Prints the operations that took longest."""
         for rank, each in enumerate(self.get_bottlenecks(top_n), 1):
-            print(f"[{rank}] {each.operation}: {each.total_time_ms:.2f} ms in {each.call_count} calls")
+            print(f"[{rank}] {_printable(each.operation)}: {each.total_time_ms:.2f} ms in {each.call_count} calls")
             if each.total_gpu_time_ms:
                 print(f"    GPU {each.total_gpu_time_ms:.2f} ms, CPU {each.total_cpu_time_ms:.2f} ms")
 
@@ -301,8 +303,6 @@ def _resumed_async(function: Callable[..., Any], span: Callable[[], Any]) -> Cal
     return wrapped
 
 
-def _entries(profile: Profile) -> list[ProfileEntry]:
-    overhead = profile.span_cost_ns * 1e-6
 def _file(profile: Profile) -> tuple[bytes, bytes]:
     """The file in two parts: a profile of a million spans is large."""
     own = {"summary": {name: asdict(each) for name, each in _summaries(profile).items()}}
@@ -310,6 +310,8 @@ def _file(profile: Profile) -> tuple[bytes, bytes]:
     return profile.json().rstrip().removesuffix(b"}"), end.encode()
 
 
+def _entries(profile: Profile) -> list[ProfileEntry]:
+    overhead = profile.span_cost_ns * 1e-6
     return [_entry(span, overhead) for span in profile.spans()]
 
 
@@ -337,6 +339,12 @@ def _entry(span: dict[str, Any], overhead_ms: float) -> ProfileEntry:
         gpu_utilization=_share(gpu, wall),
         memory_bandwidth_gb_s=span["bytes"] / wall if wall else 0.0,
     )
+
+
+def _printable(operation: str) -> str:
+    """An operation on one line, as the tables of Ellwand show it."""
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in operation)
+    return text or "(no name)"
 
 
 def _share(gpu: float, wall: float) -> float:

@@ -10,6 +10,35 @@ import ellwand
 from ellwand.profiler import GPUProfiler
 
 
+def test_a_name_takes_one_line_and_is_never_empty(capsys):
+    profiler = GPUProfiler()
+    with profiler.profile(""), profiler.profile("two\nlines\x1b[31m"):
+        pass
+    profiler.print_summary()
+    profiler.print_bottlenecks()
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 5 and printed.count("(no name)") == 2 and printed.count("two\\nlines\\x1b[31m") == 2
+
+
+def test_resident_memory_has_its_largest_value_and_its_change(capsys):
+    profiler = GPUProfiler(measure=["rss"])
+    with profiler.profile("start"):
+        pass
+    with profiler.profile("allocate"):
+        block = bytearray(b"1") * 40_000_000
+    del block
+    with profiler.profile("free"):
+        pass
+    first, most, last = profiler.snapshot().resident_bytes
+    # Not from the first value: the kernel may take cold pages away.
+    assert most >= last + 30e6 and first > 0
+    document = profiler.document()
+    assert document["memory"]["track"] == "resident memory" and document["memory"]["peak_bytes"] == most
+    profiler.print_summary()
+    assert f"resident memory: at most {most / 1e6:.1f} MB, change " in capsys.readouterr().out
+    assert GPUProfiler().snapshot().resident_bytes is None
+
+
 def test_the_file_has_its_own_operations_and_details_only(tmp_path):
     other, profiler = GPUProfiler(), GPUProfiler()
     with other.profile("of another profiler"):
@@ -58,3 +87,13 @@ def test_the_cost_of_a_span_is_that_of_the_way_it_began():
     assert price(lambda profiler: None) == prices[2]
     measured = ellwand._span_cost.costs()
     assert len(measured) == 4 and all(cost > 0 and empty >= 0 for cost, empty in measured)
+
+
+def test_without_cpu_time_a_span_is_no_computing():
+    def parts(profiler):
+        with profiler.profile("sleep"):
+            time.sleep(0.01)
+        return {each["part"]: each["ns"] for each in profiler.document()["breakdown"]["parts"]}
+
+    assert "cpu" not in (unknown := parts(GPUProfiler())) and unknown["not-measured"] > 9e6
+    assert "not-measured" not in (known := parts(GPUProfiler(measure=["cpu"]))) and known["wait"] > known["cpu"]
