@@ -97,3 +97,22 @@ def test_without_cpu_time_a_span_is_no_computing():
 
     assert "cpu" not in (unknown := parts(GPUProfiler())) and unknown["not-measured"] > 9e6
     assert "not-measured" not in (known := parts(GPUProfiler(measure=["cpu"]))) and known["wait"] > known["cpu"]
+
+
+def test_a_span_that_another_thread_ends_is_warned_of():
+    profiler = GPUProfiler()
+    region = profiler.profile("handed over")
+    region.__enter__()
+    caught = []
+
+    def end():
+        with pytest.warns(RuntimeWarning, match='span "handed over" was ended on another thread') as found:
+            region.__exit__(None, None, None)
+        caught.extend(found)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert len(caught) == 1 and profiler.document()["losses"]["open"] == 1
+    region.__exit__(None, None, None)
+    assert profiler.document()["losses"]["open"] == 0

@@ -48,9 +48,9 @@ impl ProfiledFunction {
             Ok(_) => open::end(py, &this.shared, this.site, key, None),
             Err(error) => {
                 let kind = error.get_type(py);
-                open::end(py, &this.shared, this.site, key, Some(&|guard| failed(guard, &kind)));
+                open::end(py, &this.shared, this.site, key, Some(&|guard| failed(guard, &kind)))
             }
-        }
+        };
         result
     }
 

@@ -143,16 +143,19 @@ fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
     cause
 }
 
-/// Ends the innermost span that the object with address `key` began in this task; without effect otherwise.
+/// Ends the innermost span that the object with address `key` began in this task; false without one on this thread.
 #[inline]
-pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
-    if edit.is_some() || host::close(shared.recording(), site) == Closing::Unknown {
-        end_elsewhere(py, shared, site, key, edit);
+pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) -> bool {
+    let closing = if edit.is_some() { Closing::Unknown } else { host::close(shared.recording(), site) };
+    match closing {
+        Closing::Closed => true,
+        Closing::Nothing => false,
+        Closing::Unknown => end_elsewhere(py, shared, site, key, edit),
     }
 }
 
 #[cold]
-fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
+fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) -> bool {
     let here = task(py);
     let found = stack(|stack| {
         let known = |task: Option<usize>| {
@@ -164,8 +167,7 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
     });
     let Some(Open { task, inside, cause, begun, .. }) = found.flatten() else {
         edit.iter().for_each(|edit| host::edit(shared.recording(), site, edit));
-        host::close_any(shared.recording(), site);
-        return;
+        return host::close_any(shared.recording(), site);
     };
     if has_tasks() {
         inside.resume();
@@ -183,6 +185,7 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
             base.resume();
         }
     }
+    true
 }
 
 /// Runs `body` on the innermost span of this task that the object with address `key` began.

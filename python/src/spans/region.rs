@@ -1,8 +1,10 @@
 //! What `profile` returns: an object that begins and ends spans.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ellwand::profile::{Counters, Guard, Site, Value, host};
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
@@ -83,8 +85,34 @@ pub(super) fn failed(guard: &Guard, kind: &Bound<'_, PyAny>) {
 pub(crate) struct Region {
     shared: Arc<Shared>,
     known: PyOnceLock<Known>,
+    open: Spans,
     /// Name and arguments of a region that was made while its profiler was off: their text is made by the first span.
     later: Option<(Py<PyString>, Py<PyDict>)>,
+}
+
+/// The open spans of a region: the recording that they are in, and how many. The interpreter's lock is held.
+#[derive(Default)]
+struct Spans {
+    recording: AtomicU32,
+    count: AtomicU32,
+}
+
+impl Spans {
+    fn begin(&self, recording: u32) {
+        let count = if self.recording.load(Relaxed) == recording { self.count.load(Relaxed) } else { 0 };
+        self.recording.store(recording, Relaxed);
+        self.count.store(count + 1, Relaxed);
+    }
+
+    /// Takes one away if there is one.
+    fn end(&self, recording: u32) -> bool {
+        let count = self.count.load(Relaxed);
+        let is_open = recording != 0 && self.recording.load(Relaxed) == recording && count > 0;
+        if is_open {
+            self.count.store(count - 1, Relaxed);
+        }
+        is_open
+    }
 }
 
 /// Where a region is, and what its spans carry.
@@ -97,11 +125,11 @@ impl Region {
     pub(super) fn new(py: Python<'_>, shared: Arc<Shared>, site: &'static Site, extra: Option<Extra>) -> Self {
         let known = PyOnceLock::new();
         let _is_first = known.set(py, Known { site, extra });
-        Self { shared, known, later: None }
+        Self { shared, known, open: Spans::default(), later: None }
     }
 
     pub(super) fn off(shared: Arc<Shared>, operation: Py<PyString>, args: Py<PyDict>) -> Self {
-        Self { shared, known: PyOnceLock::new(), later: Some((operation, args)) }
+        Self { shared, known: PyOnceLock::new(), open: Spans::default(), later: Some((operation, args)) }
     }
 
     fn known(&self, py: Python<'_>) -> PyResult<Option<&Known>> {
@@ -115,6 +143,16 @@ impl Region {
     }
 }
 
+/// Warns of a span that its own thread alone can end.
+fn elsewhere(py: Python<'_>, name: &str) -> PyResult<()> {
+    let message = format!(
+        "the span {name:?} was ended on another thread than it began on, so that it stays open in the profile; \
+         expected both on one thread: begin a span in each thread"
+    );
+    let message = std::ffi::CString::new(message).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 1)
+}
+
 fn key(region: &Bound<'_, Region>) -> usize {
     region.as_ptr() as usize
 }
@@ -126,21 +164,32 @@ impl Region {
         if this.shared.is_enabled()
             && let Some(Known { site, extra }) = this.known(py)?
         {
+            this.shared.count(if extra.is_some() { Way::Arguments } else { Way::Region });
             match extra {
                 None => open::begin(py, &this.shared, site, key(slf), None),
                 Some(extra) => open::begin(py, &this.shared, site, key(slf), Some(&|guard| extra.add_to(guard))),
             }
+            this.open.begin(this.shared.recording());
         }
         Ok(slf.clone())
     }
 
-    fn __exit__(slf: &Bound<'_, Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyAny>, _trace: &Bound<'_, PyAny>) {
+    fn __exit__(
+        slf: &Bound<'_, Self>,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
-        let Some(Known { site, .. }) = this.known.get(py) else { return };
-        match kind.is_none() {
+        let Some(Known { site, .. }) = this.known.get(py) else { return Ok(()) };
+        let has_ended = match kind.is_none() {
             true => open::end(py, &this.shared, site, key(slf), None),
             false => open::end(py, &this.shared, site, key(slf), Some(&|guard| failed(guard, kind))),
+        };
+        if this.open.end(this.shared.recording()) && !has_ended {
+            elsewhere(py, site.name)?;
         }
+        Ok(())
     }
 
     /// Adds arguments to the open span; the numbers ``bytes``, ``flops`` and ``items`` add to its work.
@@ -164,7 +213,6 @@ impl Region {
                 cause = guard.is_kept().then(|| Cause(guard.link()));
             });
         }
-            this.shared.count(if extra.is_some() { Way::Arguments } else { Way::Region });
         cause
     }
 }
