@@ -3,9 +3,6 @@
 
 use super::Finding;
 
-/// Fewest findings of one rule with the same statement that are merged.
-const SEVERAL: usize = 2;
-
 /// Merges findings that differ only in their place and their numbers. Input is sorted by importance, so the first of each
 /// group represents it.
 pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
@@ -13,10 +10,9 @@ pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
         let of = |finding: &Finding| (finding.run, finding.rule.clone(), finding.class);
         of(a) == of(b) && statement(&a.title) == statement(&b.title) && a.next_experiment == b.next_experiment
     };
-    let often: Vec<bool> = findings.iter().map(|a| findings.iter().filter(|b| same(a, b)).count() >= SEVERAL).collect();
     let mut merged: Vec<Finding> = Vec::new();
-    for (finding, often) in findings.into_iter().zip(often) {
-        match merged.iter_mut().find(|first| often && same(first, &finding)) {
+    for finding in findings {
+        match merged.iter_mut().find(|first| same(first, &finding)) {
             Some(first) => {
                 first.cases = (first.cases.0 + finding.cases.0, first.cases.1 + finding.cases.1);
                 first.alike.push(finding.subject());

@@ -366,19 +366,11 @@ impl From<&Outcome> for Status {
 }
 
 fn params_as_map<S: Serializer>(params: &[Param], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(params.len()))?;
-    for param in params {
-        map.serialize_entry(&param.axis, &param.value)?;
-    }
-    map.end()
+    serializer.collect_map(params.iter().map(|param| (&param.axis, &param.value)))
 }
 
 fn metrics_as_map<S: Serializer>(metrics: &[MetricValue], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(metrics.len()))?;
-    for metric in metrics {
-        map.serialize_entry(metric.id, metric)?;
-    }
-    map.end()
+    serializer.collect_map(metrics.iter().map(|metric| (metric.id, metric)))
 }
 
 fn roof_as_map<S: Serializer>(roof: &Option<Roof>, serializer: S) -> Result<S::Ok, S::Error> {
