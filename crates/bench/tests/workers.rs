@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::{AddOne, settings};
@@ -21,7 +21,7 @@ use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_bench::worker::{Asked, Checker, Host, Launch, Limits, Open, Worker, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
-use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
+use ellwand_core::{Device, DeviceError, DeviceKind, Implementation, Poison, Prepared, Registry, Tensor, Tensors};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 
@@ -34,6 +34,7 @@ const TESTS: &[Test] = &[
     ("a_failure_in_a_later_process_says_in_which", a_failure_in_a_later_process_says_in_which),
     ("a_program_that_is_not_ours_is_a_row", a_program_that_is_not_ours_is_a_row),
     ("a_check_survives_whatever_it_checks", a_check_survives_whatever_it_checks),
+    ("a_check_looks_for_devices_once", a_check_looks_for_devices_once),
     ("an_interrupt_ends_a_hanging_worker", an_interrupt_ends_a_hanging_worker),
     ("each_block_has_fresh_processes", each_block_has_fresh_processes),
     ("a_worker_starts_no_worker", a_worker_starts_no_worker),
@@ -157,7 +158,15 @@ fn registry() -> Registry {
             Ok(Box::new(Toy { name, runs: 0, y: vec![0.0; x.len()], x }))
         }));
     }
+    registry.on_request(DeviceKind::Wgpu, "not looked for", no_adapter);
+    let far = Implementation::cpu("add-one", "far", "a toy of another device", |_, _, _| unreachable!());
+    registry.implementation(Implementation { needs: DeviceKind::Wgpu, ..far });
     registry
+}
+
+fn no_adapter() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
+    static SEARCHES: AtomicU32 = AtomicU32::new(0);
+    Err(DeviceError::new(format!("search {}", SEARCHES.fetch_add(1, SeqCst) + 1)))
 }
 
 fn cell(registry: &Registry, implementations: &[&str]) -> Cell {
@@ -317,6 +326,17 @@ fn a_check_survives_whatever_it_checks() {
     }
     let said = check(&cell(&registry, &["gone", "steady"]));
     assert!(said.len() == 2 && said.iter().any(|said| said.starts_with("right")), "each has a new worker: {said:?}");
+}
+
+fn a_check_looks_for_devices_once() {
+    let registry = registry();
+    let mut checker = Checker::new(&registry, Duration::from_secs(8), 7, &NEVER);
+    let mut cell = cell(&registry, &["far"]);
+    for batch in [8, 9] {
+        cell.case.params = vec![("batch".into(), batch.into())];
+        let outcome = checker.check(&cell, &cell.implementations[0]).unwrap().unwrap_err();
+        assert_eq!(outcome.reason(), Some("no wgpu device (search 1)"), "batch {batch}");
+    }
 }
 
 fn an_interrupt_ends_a_hanging_worker() {

@@ -10,7 +10,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 
 use super::protocol::Pose;
-use super::serve::{Host, implementation, workload};
+use super::serve::{implementation, workload};
 use crate::check::{HardResult, failed};
 use crate::hard::Hard;
 use crate::measure::Instrument;
@@ -21,26 +21,27 @@ use crate::settings::Effort;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A case with its inputs, its reference and its hard sets.
-pub(super) struct Examiner {
-    registry: Registry,
+pub(super) struct Examiner<'a> {
+    registry: &'a mut Registry,
     seed: u64,
     cell: Cell,
     made: (Case, Tensors, Tensors),
     hard: Hard,
 }
 
-impl Examiner {
+impl<'a> Examiner<'a> {
+    /// `registry` keeps the devices that were found from case to case: a driver opens only so many in one process.
+    ///
     /// # Errors
     /// [`Outcome::Failed`] if inputs, reference or hard sets cannot be made.
-    pub(super) fn new(host: &Host, pose: &Pose) -> Result<Self, Outcome> {
-        let registry = host.registry.clone();
+    pub(super) fn new(registry: &'a mut Registry, pose: &Pose) -> Result<Self, Outcome> {
         let cell = Cell {
-            workload: Arc::clone(workload(host.registry, &pose.asked)?),
+            workload: Arc::clone(workload(registry, &pose.asked)?),
             case: pose.asked.case(),
             implementations: Vec::new(),
             allowed: pose.allowed,
         };
-        let instrument = instrument(&registry, pose.seed);
+        let instrument = instrument(registry, pose.seed);
         let made = instrument.inputs_and_reference(&cell).map_err(failed)?;
         let hard = instrument.hard(&cell).map_err(failed)?;
         Ok(Self { seed: pose.seed, cell, made, hard, registry })
@@ -51,10 +52,10 @@ impl Examiner {
     /// # Errors
     /// The first outcome that is not right.
     pub(super) fn check(&mut self, name: &str, device: Option<&str>) -> Result<(Verdict, HardResult), Outcome> {
-        let row = implementation(&self.registry, self.cell.workload.name(), name)?.clone();
+        let row = implementation(self.registry, self.cell.workload.name(), name)?.clone();
         self.registry.look_for(row.needs);
         device.into_iter().for_each(|id| _ = self.registry.prefer(id));
-        let instrument = instrument(&self.registry, self.seed);
+        let instrument = instrument(self.registry, self.seed);
         let verdict = instrument.judged(&self.cell, &self.made, &row)?;
         Ok((verdict, instrument.judged_on(&self.cell, &self.hard, &row)?))
     }

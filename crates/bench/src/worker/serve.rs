@@ -92,16 +92,19 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
 /// Judges implementations at one case after the other.
 fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &mut Desk) -> io::Result<()> {
     let mut next_case = Some(first);
+    let mut registry = host.registry.clone();
     while let Some(pose) = next_case.take() {
-        let mut examiner = match Examiner::new(host, &pose) {
+        let mut examiner = match Examiner::new(&mut registry, &pose) {
             Ok(examiner) => examiner,
             Err(outcome) => return desk.end(outcome),
         };
         desk.say(&Answer::Posed)?;
+        let mut is_lost = false;
         while let Some(ask) = next(lines)? {
             match ask {
                 Ask::Check { implementation, device } => {
                     let found = examiner.check(&implementation, device.as_deref());
+                    is_lost |= matches!(found, Err(Outcome::Failed { .. }));
                     desk.say(&Answer::Checked { found })?;
                 }
                 Ask::Pose(pose) => {
@@ -111,6 +114,10 @@ fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &mut Desk) ->
                 Ask::Close => return Ok(()),
                 _ => return desk.end(refused("it judges and does not measure")),
             }
+        }
+        if is_lost {
+            // A failure may have lost the device, which a new search opens again.
+            registry = host.registry.clone();
         }
     }
     Ok(())
