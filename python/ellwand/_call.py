@@ -15,7 +15,7 @@ from . import _arguments, _arrays, _compile, _fresh, _load, _native, _registry, 
 from ._case import Case
 from ._errors import EllwandError
 from ._memory import give_back
-from ._prepared import Ready, readings_of
+from ._prepared import Ready, loop_of, readings_of
 
 __all__ = ["NAME", "Call", "Content", "register", "register_file"]
 
@@ -175,7 +175,9 @@ class _Function(_registry.Implementation):
         _native.restart_peak()
         what_ran = ", ".join(call.notes())
         ready = Ready(run, True, _arrays.waiter, _fresh.spoiler(keep), output, rows, what_ran)
-        return replace(ready, load=loaded.load, most=loaded.most) if loaded else ready
+        if loaded:
+            return replace(ready, load=loaded.load, most=loaded.most)
+        return replace(ready, many=loop_of(function, args, kwargs))
 
 
 def made(setup: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import collections
+import functools
+import itertools
+import keyword
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _arrays, _compile
 from ._case import Case
@@ -13,7 +18,7 @@ from ._errors import EllwandError
 if TYPE_CHECKING:
     from ._registry import Implementation
 
-__all__ = ["Ready", "ready", "readings_of"]
+__all__ = ["Ready", "loop_of", "ready", "readings_of"]
 
 #: Launches of a run on a device, unless the implementation says how many. A queue holds about a thousand.
 LAUNCHES = 24
@@ -40,6 +45,50 @@ class Ready:
     #: Makes what the given number of runs uses up; and the most runs that it can be made for.
     load: Callable[[int], object] | None = None
     most: int = (1 << 64) - 1
+    #: Runs a number of times and returns the last result: a loop in Python calls faster than native code does.
+    many: Callable[[int], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.many is None:
+            self.many = loop_of(self.run, (), {})
+
+
+#: The loop that is running.
+_iterations: Iterator[None] = iter(())
+
+
+def _times(times: int) -> Iterator[None]:
+    global _iterations
+    _iterations = itertools.repeat(None, times)
+    return _iterations
+
+
+def _after_fork() -> None:
+    """Ends the loop in a child, which would fork again in each iteration if the function does."""
+    collections.deque(_iterations, maxlen=0)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def loop_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[int], Any]:
+    """A function that calls ``function(*args, **kwargs)`` a number of times and returns the last result: a compiled loop, as
+    that of ``timeit``."""
+    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in kwargs):
+        function, args, kwargs = functools.partial(function, *args, **kwargs), (), {}
+    given = {f"a{i}": value for i, value in enumerate(args)}
+    named = {f"k{i}": value for i, value in enumerate(kwargs.values())}
+    passed = ", ".join([*given, *(f"{name}={local}" for name, local in zip(kwargs, named))])
+    scope: dict[str, Any] = {"function": function, "counted": _times, **given, **named}
+    # Locals of the loop, which are faster than globals.
+    source = f"""def loop(times, {", ".join(f"{name}={name}" for name in scope)}):
+    for _ in counted(times):
+        result = function({passed})
+    return result
+"""
+    exec(compile(source, "<ellwand>", "exec"), scope)
+    return cast(Callable[[int], Any], scope["loop"])
 
 
 def _changed(before: dict[str, bytes], inputs: dict[str, Any]) -> str | None:

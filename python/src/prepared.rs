@@ -31,6 +31,8 @@ struct Ready {
     load: Option<Py<PyAny>>,
     /// Most runs that it can be made for.
     most: u64,
+    /// Runs a number of times and returns the last result.
+    many: Py<PyAny>,
 }
 
 /// A value as Python states it: id, title, unit, better, value (or none), about.
@@ -117,6 +119,15 @@ impl PyPrepared {
         }
     }
 
+    /// Takes what a run returned.
+    fn ran(&mut self, py: Python<'_>, called: PyResult<Py<PyAny>>) {
+        self.stale = false;
+        let result = self.call(py, "run", called);
+        if self.ready.keeps {
+            self.result = result;
+        }
+    }
+
     fn result<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         self.result.as_ref().map(|result| result.bind(py).clone())
     }
@@ -152,13 +163,20 @@ impl Prepared for PyPrepared {
             stream.begin();
         }
         Python::attach(|py| {
-            self.stale = false;
             let called = self.ready.run.call0(py);
-            let result = self.call(py, "run", called);
-            if self.ready.keeps {
-                self.result = result;
-            }
+            self.ran(py, called);
         });
+    }
+
+    fn run_times(&mut self, times: u64) {
+        if self.stream.is_some() {
+            (0..times).for_each(|_| self.run());
+        } else if times > 0 && self.error.is_none() {
+            Python::attach(|py| {
+                let called = self.ready.many.call1(py, (times,));
+                self.ran(py, called);
+            });
+        }
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {

@@ -12,6 +12,7 @@ import pytest
 import ellwand
 from conftest import needs_torch
 from ellwand import _arrays, _measure
+from ellwand._prepared import loop_of
 
 X = np.random.default_rng(0).random(20_000)
 
@@ -408,3 +409,37 @@ if __name__ == "__main__":
         print("again")
 """
     assert script(body).out == "interrupted\nagain\n"
+
+
+_callers = set()
+
+
+def seen(x, *, scale):
+    _callers.add(sys._getframe(1).f_code.co_filename)
+    return x * scale
+
+
+def test_calls_are_made_by_a_compiled_loop():
+    calls = []
+    loop = loop_of(lambda x, *, scale: calls.append((x, scale)) or len(calls), (1,), {"scale": 2})
+    assert loop(3) == 3 and calls == [(1, 2)] * 3
+    assert loop_of(lambda **given: given, (), {"class": 1, "a b": 2})(2) == {"class": 1, "a b": 2}, "no names of Python"
+    _callers.clear()
+    ellwand.bench(seen, 2, scale=3, isolated=False)
+    assert "<ellwand>" in _callers
+
+
+def test_a_child_of_a_fork_leaves_the_loop():
+    """Or a function that forks would double its processes with each call."""
+    calls, parent, (read, write) = [], os.getpid(), os.pipe()
+
+    def step():
+        calls.append(1)
+        if len(calls) == 2 and (child := os.fork()):
+            os.waitpid(child, 0)
+
+    loop_of(step, (), {})(5)
+    if os.getpid() != parent:
+        os.write(write, str(len(calls)).encode())
+        os._exit(0)
+    assert len(calls) == 5 and os.read(read, 9) == b"2"
