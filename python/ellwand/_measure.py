@@ -179,8 +179,8 @@ def _needed(row: dict[str, Any], planned: int | None) -> str:
     if more and planned is not None and taken >= planned:
         return f"about {more} more blocks needed: blocks={taken + more}"
     if seconds is None or seconds >= MOST_S:
-        return "more time would hardly decide it"
-    return f"more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
+        return f"{row['ended']}; more time would hardly decide it"
+    return f"{row['ended']}; more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
 
 
 def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparison:

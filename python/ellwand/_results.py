@@ -130,11 +130,20 @@ class Comparison:
         """Whether both were shown to take the same time, within the rope."""
         return self.verdict == "same"
 
+    def _bounds(self) -> tuple[str, str]:
+        """The ends of the interval. More than a factor of 100 away they say only that too little was measured."""
+        ratio, low, high = (float("nan") if value is None else value for value in (self.ratio, self.low, self.high))
+        least, most = ratio / 100, ratio * 100
+        return (
+            f"{low:.3f}" if not low < least else f"below {least:.3g}",
+            f"{high:.3f}" if not high > most else f"above {most:.3g}",
+        )
+
     def _line(self) -> str:
         if self.ratio is None or self.low is None or self.high is None:
             return f"no verdict: {self.reason}"
         cost = f"{self.blocks} blocks, {self.elapsed_s:.1f} s" if self.blocks else "one process: no verdict"
-        interval = f"99 % interval {self.low:.3f} to {self.high:.3f}" if self.blocks else "no interval"
+        interval = f"99 % interval {' to '.join(self._bounds())}" if self.blocks else "no interval"
         takes = f"{self.candidate} takes {self.ratio:.3f}x the time of {self.baseline} ({interval}, {cost})"
         if self.verdict == "same":
             return f"same within {self.rope:.3g}: {takes}"
@@ -146,8 +155,7 @@ class Comparison:
         return self._line() + "".join(f"\n  {note}" for note in self.notes)
 
     def _repr_html_(self) -> str:
-        low, high = self.low, self.high
-        interval = f"{low:.3f} – {high:.3f}" if low is not None and high is not None and self.blocks else "none"
+        interval = " – ".join(self._bounds()) if self.blocks and self.ratio is not None else "none"
         times = [human(each) for each in self.seconds] if self.seconds else ["unavailable"] * 2
         ratio = "unavailable" if self.ratio is None else f"{self.ratio:.3f}"
         head = ["verdict", "baseline", "candidate", "candidate / baseline", "99 % interval", "times", "blocks"]

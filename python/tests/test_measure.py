@@ -120,10 +120,18 @@ def test_a_comparison_without_enough_time_says_how_much_it_needs():
 
 
 def test_an_undecided_comparison_says_what_would_decide_it():
-    row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0}
+    row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
-    assert _measure._needed(row, 25) == _measure._needed(row, None) == "more time needed: time=37"
-    assert _measure._needed({**row, "needed_s": None}, None) == "more time would hardly decide it"
+    assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
+    assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
+
+
+def test_ends_of_an_interval_that_say_nothing_are_no_numbers():
+    seconds = (4e-3, 4e-3)
+    wide = ellwand.Comparison("a", "b", "undecided", 0.997, 0.001, 669.963, 0.01, seconds, 2, 2.7)
+    assert "interval below 0.00997 to above 99.7, 2 blocks" in repr(wide) and "below 0.00997 – above 99.7" in wide._repr_html_()
+    close = ellwand.Comparison("a", "b", "faster", 0.5, 0.4, 0.6, 0.01, seconds, 8, 2.7)
+    assert "interval 0.400 to 0.600, 8 blocks" in repr(close)
 
 
 def test_a_measurement_has_a_time_an_interval_and_samples():

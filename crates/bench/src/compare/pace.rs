@@ -93,13 +93,14 @@ impl Pace<'_> {
         Ok(Next::Block(if usual { Rounds::Usual } else { Rounds::About(rounds) }))
     }
 
-    /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough.
+    /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough. The blocks
+    /// before the first look are too few for a forecast: then those of the fewest blocks that can decide.
     pub(super) fn needed_s(&self, change: &Change) -> Result<Option<f64>, StatsError> {
         if !matches!(change.difference, Difference::Undecided { .. }) || self.blocks.len() < FIRST {
             return Ok(None);
         }
-        let seconds = self.course()?.seconds(Guess::Likely).max(self.soonest_s());
-        Ok(Some(self.spent.gone_s + seconds))
+        let forecast_s = if self.blocks.len() < SIX { 0.0 } else { self.course()?.seconds(Guess::Likely) };
+        Ok(Some(self.spent.gone_s + forecast_s.max(self.soonest_s())))
     }
 
     /// Seconds that the whole comparison is expected to take, at most its budget.

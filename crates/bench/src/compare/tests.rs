@@ -237,6 +237,16 @@ fn what_the_time_cannot_decide_ends_within_a_quarter_and_says_what_would() {
 }
 
 #[test]
+fn before_the_first_look_the_fewest_blocks_are_what_is_needed() {
+    // Blocks of 0.32 s: the second shows that six do not fit. How much the processes differ says little after two.
+    let (decided, _) = timed(1.6, 0.0, 0.5, 0.025);
+    let decision = decided.unwrap();
+    assert_eq!((decision.end, decision.blocks.len()), (End::Hopeless, 2));
+    let needed_s = decision.needed_s.unwrap();
+    assert!((needed_s - 6.0 * 0.32).abs() < 0.01, "{needed_s}");
+}
+
+#[test]
 fn a_suspicious_tail_is_not_given_up_with_the_main_question() {
     let (decided, gone_s) = timed_with(20.0, 0.0, 0.1, 0.04, 1.6);
     let decision = decided.unwrap();

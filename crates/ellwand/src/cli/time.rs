@@ -85,14 +85,19 @@ pub(super) fn excluded_above(change: &Change) -> Option<f64> {
     above.is_finite().then_some(above)
 }
 
-/// Why an undecided comparison ended, and what would decide it.
-pub(super) fn needed(decision: &Decision, rope: f64) -> String {
-    let ended = match decision.end {
+/// Why a comparison ended.
+pub(super) fn ended(end: End) -> &'static str {
+    match end {
         End::Hopeless => "it ended early, because its time could not decide it",
         End::Budget => "its time was up",
         End::Planned => "all planned blocks were taken",
         End::Interrupted => "it was interrupted",
-    };
+    }
+}
+
+/// Why an undecided comparison ended, and what would decide it.
+pub(super) fn needed(decision: &Decision, rope: f64) -> String {
+    let ended = ended(decision.end);
     let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
     let region =
         coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));

@@ -279,6 +279,7 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "disturbed": decision.disturbed,
             "what_ran": decision.what_ran,
             "elapsed_s": decision.elapsed_s,
+            "ended": time::ended(decision.end),
             "excluded_above": time::excluded_above(&decision.change),
             "needed_s": decision.needed_s,
         }),
