@@ -4,7 +4,7 @@
 mod common;
 
 use ellwand_core::record::{Measurement, Record, Run, Settings};
-use ellwand_core::{Caches, Ceiling, CeilingKind, Parallelism, Work};
+use ellwand_core::{Better, Caches, Ceiling, CeilingKind, Parallelism, Reading, Work};
 use ellwand_report::{FORMATS, Limit, Options, Report};
 
 /// 64 KiB read and 64 KiB written: half of the example machine's L2 cache.
@@ -98,4 +98,34 @@ fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
     };
     assert_eq!(limit_of(40e-6), Limit::ThreadWake, "70 %");
     assert_eq!(limit_of(170e-6), Limit::Unexplained, "16 %: something else takes the time");
+}
+
+#[test]
+fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
+    let placed = |caches, per_cycle: Option<f64>| {
+        let mut record = record(caches, 20e-6);
+        let like = record.run.environment.ceilings[0].clone();
+        let load = |footprint_bytes, level: &str, value| Ceiling {
+            kind: CeilingKind::Latency,
+            footprint_bytes,
+            level: level.into(),
+            value,
+            ..like.clone()
+        };
+        record.run.environment.ceilings.extend([load(512 << 10, "L2", 5e-9), load(64 << 20, "DRAM", 150e-9)]);
+        let m = &mut record.measurements[0];
+        m.work = work().in_order();
+        for (id, value) in [("cycles", Some(6e4)), ("instructions", per_cycle.map(|rate| rate * 6e4))] {
+            let reading = |value| Reading::measured(id, id, "", Better::Lower, value, "");
+            m.readings.extend(value.map(reading));
+        }
+        ellwand_report::place(m, &record.run.environment).unwrap()
+    };
+    // The bytes at the bandwidth of memory take a seventh of it; line by line they would take ten times as long.
+    for per_cycle in [None, Some(0.5), Some(2.0)] {
+        let cold = placed(Caches::Cold, per_cycle);
+        assert_eq!(cold.limit, Limit::Unexplained, "{cold:#?}");
+        assert_ne!(placed(Caches::Warm, per_cycle).limit, Limit::Unexplained, "{per_cycle:?}");
+    }
+    assert_eq!(placed(Caches::Cold, Some(3.0)).limit, Limit::Issue);
 }
