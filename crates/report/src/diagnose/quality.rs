@@ -4,7 +4,7 @@ use ellwand_core::CeilingKind;
 use ellwand_core::ceiling::cost;
 use ellwand_core::view::{Outliers, View};
 
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
 use crate::model::{Report, Row};
 use crate::units::clean;
 
@@ -88,10 +88,15 @@ pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
         let hit =
             group.worst(FAULTS, |row| row.faults_per_iteration.map(|faults| if worth(row) { faults } else { 0.0 }))?;
         let time = hit.row.median("time")?;
+        let mut numbers =
+            vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")];
+        numbers.extend(share(hit.row).map(|share| evidence("share at the measured cost of a fault", share, "1")));
+        // A fault may cost more than the measured one: the share is no bound.
+        let limits = hit.row.diagnosis.as_ref().filter(|d| d.limit == Limit::PageFaults);
         Some(Finding {
             title: "page faults go on in the steady state: memory is taken from the system at every call".into(),
-            evidence: vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")],
-            saving_upper_bound: share(hit.row),
+            evidence: numbers,
+            saving_upper_bound: limits.and_then(|d| Some(d.changes.first()?.saving_upper_bound)),
             next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"
                 .into(),
             confidence: Confidence::Medium,

@@ -94,7 +94,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         }
         Limit::PageFaults => levers.add(
             Lever::BufferReuse,
-            d.share,
+            // The price of a fault varies, so its product with the count bounds nothing.
+            1.0 - memory.max(compute),
             "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
         ),
         Limit::ThreadWake => {
