@@ -213,6 +213,18 @@ fn what_holds_in_many_places_is_said_once() {
 }
 
 #[test]
+fn a_finding_of_many_places_names_the_strongest() {
+    let slow_at_first = |implementation: &str, over: u64| {
+        let mut m = sized(1000, implementation, 5e-6);
+        m.first_run_ns = Some(over * 5000);
+        m
+    };
+    let finding = speaks("first-run", &[slow_at_first("scalar", 30), slow_at_first("simd", 143)]);
+    assert_eq!(finding.subject(), "in 2 rows, most in w simd");
+    assert_eq!(finding.alike, ["w scalar"]);
+}
+
+#[test]
 fn every_rule_is_tested_here() {
     let text = concat!(include_str!("diagnosis.rs"), include_str!("limits.rs"), include_str!("limits_of_devices.rs"));
     // Its findings use the keys of views.

@@ -56,6 +56,7 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
             // Chosen by elimination: no measured cost explains that much time.
             _ => Confidence::Low,
         },
+        strength: d.share,
         ..group.finding(rule, Class::Insight, row, (rows.len(), placed))
     })
 }

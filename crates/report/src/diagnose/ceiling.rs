@@ -43,6 +43,7 @@ pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                               or whether fewer bytes and operations are required than the workload states"
                 .into(),
             confidence: Confidence::High,
+            strength: hit.value,
             ..group.finding(rule, Class::Fault, hit.row, hit.cases)
         })
     };

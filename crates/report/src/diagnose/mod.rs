@@ -119,6 +119,9 @@ pub struct Finding {
     pub saving_upper_bound: Option<f64>,
     /// What to try next, and what to look at.
     pub next_experiment: String,
+    /// How strong it is next to others of its rule; the strongest represents them.
+    #[serde(skip)]
+    pub(crate) strength: f64,
 }
 
 impl Finding {
@@ -238,7 +241,12 @@ pub const RULES: &[DiagnosisRule] = &[
 
 /// The findings of all rules: faults first, then by possible saving.
 pub(crate) fn findings(report: &Report) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.apply)(report, rule)).collect();
+    let strongest_first = |rule: &DiagnosisRule| {
+        let mut found = (rule.apply)(report, rule);
+        found.sort_by(|a, b| b.strength.total_cmp(&a.strength));
+        found
+    };
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(strongest_first).collect();
     findings.retain(|finding| !tunes_the_judge(report, finding));
     findings.sort_by(|a, b| {
         let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
@@ -325,6 +333,7 @@ impl<'a> Group<'a> {
             confidence: Confidence::High,
             saving_upper_bound: None,
             next_experiment: String::new(),
+            strength: 0.0,
         }
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             saving_upper_bound: Some(1.0 - device / host),
             next_experiment: "replay its launches as a graph, fuse kernels, or give each launch more work; the times in the tables are the device's alone".into(),
             confidence: Confidence::High,
+            strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
     };
@@ -97,6 +98,7 @@ pub(super) fn first_run(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             ],
             next_experiment: "if your program calls it once, the first run is the cost that you pay: warm up early (touch the memory, start the threads), or keep buffers and threads alive between calls".into(),
             confidence: Confidence::High,
+            strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
     };

@@ -38,7 +38,9 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
                 hits.push((base, sober, fastest, ratio(sober)));
             }
         }
-        let Some((base, sober, fastest, _)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else { continue };
+        let Some((base, sober, fastest, gap)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else {
+            continue;
+        };
         let (Some(own), Some(other)) = (sober.median("time"), fastest.median("time")) else { continue };
         findings.push(Finding {
             title: format!(
@@ -59,6 +61,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
             ),
             confidence: Confidence::High,
             implementation: None,
+            strength: gap,
             ..group.finding(rule, Class::Caution, base, (hits.len(), seen))
         });
     }

@@ -70,6 +70,7 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                     .into()
             },
             confidence: if hit.row.wall_over_cpu.is_some() { Confidence::High } else { Confidence::Low },
+            strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
     };
@@ -100,6 +101,7 @@ pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
             next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"
                 .into(),
             confidence: Confidence::Medium,
+            strength: hit.value,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })
     };
@@ -134,6 +136,7 @@ pub(super) fn outliers(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             ],
             next_experiment: clean(next),
             confidence: Confidence::High,
+            strength: hit.value,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })
     };
