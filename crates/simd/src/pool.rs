@@ -30,7 +30,10 @@ pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         ThreadPoolBuilder::new().num_threads(threads()).thread_name(stay).start_handler(pin).build().ok()
     });
     match pool {
-        Some(pool) => pool.install(work),
+        Some(pool) => {
+            team::count(usize::MAX);
+            pool.install(work)
+        }
         None => alone(work),
     }
 }

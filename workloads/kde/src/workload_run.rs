@@ -24,7 +24,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);
     let mut rows = vec![
         // A fit's densities are computed bin by bin on all threads.
-        if task == Task::Fit { reference.many_threads() } else { reference },
+        if matches!(task, Task::Fit | Task::Total) { reference.many_threads() } else { reference },
         row("scalar", "plain loops on one thread", |_| Method::Scalar),
     ];
     if task.predicts() {

@@ -30,7 +30,7 @@ const LOOKS: u32 = 32;
 
 thread_local! {
     /// The largest number of pieces of any job of this thread since [`most_threads`] began, limited by the threads
-    /// allowed.
+    /// allowed; as many as there can be in a rayon pool, whose pieces nobody knows.
     static WIDEST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -40,6 +40,11 @@ pub fn most_threads<T>(run: impl FnOnce() -> T) -> (T, usize) {
     WIDEST.set(1);
     let returned = run();
     (returned, WIDEST.get().clamp(1, super::threads()))
+}
+
+/// Counts a job of so many pieces.
+pub(super) fn count(pieces: usize) {
+    WIDEST.set(WIDEST.get().max(pieces));
 }
 
 /// Calls `work(i)` once for each `i` below `pieces`, on all processors available to this process. The calling thread
@@ -54,7 +59,7 @@ pub fn for_each_chunk(pieces: usize, work: impl Fn(usize) + Sync) {
 /// As [`for_each_chunk`] on at most `threads` threads, including the caller.
 pub fn for_each_chunk_on(threads: usize, pieces: usize, work: impl Fn(usize) + Sync) {
     static TEAM: OnceLock<Team> = OnceLock::new();
-    WIDEST.set(WIDEST.get().max(pieces.min(threads)));
+    count(pieces.min(threads));
     if pieces <= 1 || threads <= 1 {
         return (0..pieces).for_each(work);
     }
@@ -262,6 +267,13 @@ mod tests {
                 once_each(pieces);
             }
         }
+    }
+
+    #[cfg(feature = "rayon")]
+    #[test]
+    fn a_rayon_pool_may_use_every_thread() {
+        assert_eq!(most_threads(|| super::super::run(|| ())).1, super::super::threads());
+        assert_eq!(most_threads(|| for_each_chunk(1, |_| ())).1, 1);
     }
 
     #[test]

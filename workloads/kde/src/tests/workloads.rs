@@ -282,3 +282,13 @@ fn a_stream_decodes_all_bins_and_reports_their_latencies() {
         assert!(workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed);
     }
 }
+
+/// Its densities are computed bin by bin on a pool.
+#[test]
+fn a_reference_that_fits_uses_all_threads() {
+    use ellwand_core::Parallelism::{Many, Single};
+    let registry = registry();
+    for (workload, uses) in [("kde-fit", Many), ("kde-fit-predict", Many), ("kde-predict", Single)] {
+        assert_eq!(registry.implementations(workload)[0].parallelism, uses, "{workload}");
+    }
+}
