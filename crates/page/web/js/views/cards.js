@@ -46,7 +46,7 @@ function threadsOf({ lanes, lane, operation, operations, n }) {
 function hostCard(parts, wall) {
   const least = parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
   const unknown = parts["not-measured"];
-  if (unknown > 0) return card("host", "Host works", `${percent(least / wall)} to ${percent((least + unknown) / wall)}`, "CPU time not measured");
+  if (unknown > 0) return card("host", "Host works", `≤ ${percent((least + unknown) / wall)}`, `at least ${percent(least / wall)}; CPU time not measured`);
   return card("host", "Host works", percent(least / wall), `waits ${percent(parts.wait / wall)}`);
 }
 
