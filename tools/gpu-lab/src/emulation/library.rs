@@ -1,13 +1,11 @@
 //! Libraries built by the C++ compiler: kernels for the CPU, and the rehearsal driver (`driver/driver.h`).
-//!
-//! Uses only the standard library, because the rehearsal example and tests include this file directly.
 
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
+
+use rayon::prelude::*;
 
 const HEADER: &str = concat!(
     include_str!("watch/events.h"),
@@ -57,7 +55,6 @@ fn around(whole: &str, kernels: &[&str]) -> String {
 
 /// As [`kernels`], with a call before every memory access; linked with this repository's race detector instead of the
 /// compiler's.
-#[allow(dead_code)]
 pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
     let text = format!("#define EMULATE_WATCHED\n{}", around(whole, kernels));
     let detector = watch()?;
@@ -68,7 +65,6 @@ pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<Path
 }
 
 /// Builds the race detector (`watch/watch.h`).
-#[allow(dead_code)]
 pub fn watch() -> Result<PathBuf, Unmade> {
     let files = [
         ("watch.h", include_str!("watch/watch.h")),
@@ -136,7 +132,6 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
 }
 
 /// Builds the rehearsal driver.
-#[allow(dead_code)]
 pub fn driver() -> Result<PathBuf, Unmade> {
     let files = [
         ("driver.h", include_str!("driver/driver.h")),
@@ -154,7 +149,6 @@ pub fn driver() -> Result<PathBuf, Unmade> {
 
 /// Fills a folder for `LD_LIBRARY_PATH` with the rehearsal driver as NVIDIA's, mocks of NVML and cuBLAS, and the
 /// kernels of `sources` (name, complete text, kernel names).
-#[allow(dead_code)]
 pub fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result<(), Unmade> {
     let absent = |error: std::io::Error| Unmade::Absent(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(absent)?;
@@ -173,18 +167,6 @@ pub fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result
     place(build("nvml", &management, &["-O1", "-Wall", "-Wextra"])?, "libnvidia-ml.so.1")?;
     let products = [("products.cpp", include_str!("driver/products.cpp")), ("cublas.h", include_str!("cublas.cpp"))];
     place(build("products", &products, &["-O2"])?, "libcublas.so.13")?;
-    // As many compilers as processors.
-    let next = AtomicUsize::new(0);
-    let compile = || {
-        while let Some((name, whole, names)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
-            place(kernels(name, whole, names)?, &format!("{name}.so"))?;
-        }
-        Ok(())
-    };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..processors).map(|_| scope.spawn(compile)).collect();
-        let ended = |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        running.into_iter().try_for_each(ended)
-    })
+    let compiled = sources.par_iter();
+    compiled.try_for_each(|(name, whole, names)| place(kernels(name, whole, names)?, &format!("{name}.so")))
 }
