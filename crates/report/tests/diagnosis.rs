@@ -210,6 +210,11 @@ fn what_holds_in_many_places_is_said_once() {
     assert_eq!((found[0].cases, found[0].alike.len()), ((8, 8), 3));
     assert!(found[0].subject().starts_with("in 8 rows, most in w "), "{}", found[0].subject());
     assert_eq!(of_rule(&many[..4]).len(), 1, "twice is once too often");
+    // Rows of an implementation without the finding were eligible, too.
+    let beside: Vec<_> =
+        many[..4].iter().cloned().chain([sized(10, "simd", 5e-6), sized(1000, "simd", 5e-6)]).collect();
+    assert_eq!(of_rule(&beside)[0].cases, (4, 6));
+    assert_eq!(of_rule(&beside[2..])[0].cases, (2, 2), "one finding counts its own rows");
 }
 
 #[test]

@@ -55,9 +55,11 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
         // A limit that explains the time says more than the distance to another one.
         let known = |row: &&Row| row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::Unexplained);
-        let row =
-            group.largest().filter(|row| (row.best || group.section.implementations.len() == 1) && !known(row))?;
-        let value = share(row).filter(|share| *share < FAR)?;
+        let row = group.largest().filter(|row| row.best || group.section.implementations.len() == 1)?;
+        let value = share(row)?;
+        if known(&row) || value >= FAR {
+            return group.silent(rule, Class::Advice, 1);
+        }
         let (name, peak, unit) = peak(row)?;
         let memory = row.roof.as_ref()?.memory_bound;
         let on_device = row.device != "cpu";

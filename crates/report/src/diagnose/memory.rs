@@ -38,6 +38,8 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
         }
         if let Some((row, other)) = hits.iter().copied().max_by_key(|(row, _)| row.work.items) {
             findings.extend(finding(report, &group, rule, row, other, (hits.len(), seen)));
+        } else {
+            findings.extend(group.silent(rule, Class::Advice, seen));
         }
     }
     findings

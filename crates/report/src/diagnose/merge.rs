@@ -1,11 +1,20 @@
 //! Merges repeated findings: in a sweep over many operations, the same finding is listed once, with the number of
 //! rows.
 
+use std::collections::BTreeMap;
+
 use super::Finding;
 
 /// Merges findings that differ only in their place and their numbers. Input is sorted by importance, so the first of each
 /// group represents it.
-pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let rule = |finding: &Finding| (finding.run, finding.rule.clone());
+    let mut eligible: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
+    for finding in &findings {
+        let group = (finding.workload.clone(), finding.implementation.clone());
+        eligible.entry(rule(finding)).or_default().insert(group, finding.cases.1);
+    }
+    findings.retain(|finding| finding.cases.0 > 0);
     let same = |a: &Finding, b: &Finding| {
         let of = |finding: &Finding| (finding.run, finding.rule.clone(), finding.class);
         of(a) == of(b) && statement(&a.title) == statement(&b.title) && a.next_experiment == b.next_experiment
@@ -14,7 +23,7 @@ pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
     for finding in findings {
         match merged.iter_mut().find(|first| same(first, &finding)) {
             Some(first) => {
-                first.cases = (first.cases.0 + finding.cases.0, first.cases.1 + finding.cases.1);
+                first.cases = (first.cases.0 + finding.cases.0, eligible[&rule(first)].values().sum());
                 first.alike.push(finding.subject());
             }
             None => merged.push(finding),

@@ -104,9 +104,9 @@ pub struct Finding {
     pub run: usize,
     /// Case of the evidence (`batch 10000`).
     pub place: String,
-    /// Number of rows that triggered it, and number of rows that were eligible.
+    /// Number of rows that triggered it, and number of rows of its implementation and workload that were eligible.
     pub cases: (usize, usize),
-    /// Places of merged findings with the same statement; `cases` counts them too.
+    /// Places of merged findings with the same statement; `cases` then counts rows of all implementations and workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<String>,
     /// The numbers that triggered it.
@@ -161,7 +161,7 @@ pub struct DiagnosisRule {
     pub id: &'static str,
     /// What it looks for, and its threshold.
     pub about: &'static str,
-    /// Finds all cases that match.
+    /// Finds all cases that match. A finding that no row triggered counts eligible rows and is never shown.
     pub apply: fn(&Report, &DiagnosisRule) -> Vec<Finding>,
 }
 
@@ -302,18 +302,23 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// The row with the largest `value` of at least `threshold`, with the number of such rows and of rows that have the
-    /// value.
+    /// The row with the largest `value`, with the number of rows with at least `threshold` and of rows that have a value.
     pub(crate) fn worst(&self, threshold: f64, value: impl Fn(&Row) -> Option<f64>) -> Option<Hit<'a>> {
-        let known: Vec<(&'a Row, f64)> = self.rows.iter().filter_map(|row| Some((*row, value(row)?))).collect();
-        let hits: Vec<&(&Row, f64)> = known.iter().filter(|(_, value)| *value >= threshold).collect();
-        let (row, value) = hits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Hit { row, value: *value, cases: (hits.len(), known.len()) })
+        let value = |row: &'a Row| Some((row, value(row).filter(|value| !value.is_nan())?));
+        let known: Vec<(&'a Row, f64)> = self.rows.iter().copied().filter_map(value).collect();
+        let hits = known.iter().filter(|(_, value)| *value >= threshold).count();
+        let (row, value) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Hit { row, value: *value, cases: (hits, known.len()) })
     }
 
     /// The measured row with the most items.
     pub(crate) fn largest(&self) -> Option<&'a Row> {
         self.rows.iter().max_by_key(|row| row.work.items).copied()
+    }
+
+    /// A finding that no row triggered, of `eligible` rows.
+    pub(crate) fn silent(&self, rule: &DiagnosisRule, class: Class, eligible: usize) -> Option<Finding> {
+        Some(self.finding(rule, class, self.rows.first()?, (0, eligible)))
     }
 
     /// A finding on `row` of this group.

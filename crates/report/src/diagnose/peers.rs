@@ -39,6 +39,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
             }
         }
         let Some((base, sober, fastest, gap)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else {
+            findings.extend(group.silent(rule, Class::Caution, seen));
             continue;
         };
         let (Some(own), Some(other)) = (sober.median("time"), fastest.median("time")) else { continue };
@@ -128,6 +129,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
             }
         }
         let Some((row, single, slower)) = hits.iter().copied().max_by_key(|(row, _, _)| row.work.items) else {
+            findings.extend(group.silent(rule, Class::Advice, seen));
             continue;
         };
         let upto = match group.section.place(row) {
@@ -162,7 +164,7 @@ pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
         let time = row.diagnosis.as_ref().map(|d| d.time_s).or_else(|| row.median("time"))?;
         let busy = row.median("cpu-time")? / time;
         if cores < 2.0 || busy >= BUSY * cores {
-            return None;
+            return group.silent(rule, Class::Advice, 1);
         }
         Some(Finding {
             title: "its threads hardly work at the same time".into(),

@@ -16,13 +16,12 @@ const WORTH: f64 = 0.01;
 
 pub(super) fn below_resolution(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let hit = group.worst(0.0, |row| row.resolution_s.filter(|_| row.below_resolution))?;
-        let tiny = group.rows.iter().filter(|row| row.below_resolution).count();
+        let hit = group.worst(1.0, |row| Some(f64::from(u8::from(row.below_resolution))))?;
         Some(Finding {
             title: "an iteration is too short to measure; no time is stated".into(),
-            evidence: vec![evidence("resolution", hit.value, "s")],
+            evidence: vec![evidence("resolution", hit.row.resolution_s?, "s")],
             next_experiment: "let one iteration process more items".into(),
-            ..group.finding(rule, Class::Caution, hit.row, (tiny, group.rows.len()))
+            ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
     };
     groups(report).into_iter().filter_map(one).collect()
