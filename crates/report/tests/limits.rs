@@ -364,6 +364,16 @@ fn processors_that_threads_leave_idle_or_lose_are_told_apart() {
     idle.samples.iter_mut().for_each(|sample| sample.switches = Some(1 + sample.wall_ns / 5_000_000));
     let d = placed(&idle);
     assert!(d.limit == Limit::HeldUp && d.changes.is_empty(), "{d:#?}");
+    // One short slot in ten meets a switch: 250 a second of CPU time.
+    let mut short = common::measured(&common::lattice_case("w", 1000), "parallel", 0.4e-3, Work::items("x", 1));
+    let slots = short.samples.len();
+    for (index, sample) in short.samples.iter_mut().enumerate() {
+        sample.cpu_ns = Some(sample.wall_ns * 9 / 10);
+        sample.switches = Some(u64::from(index < slots / 10));
+    }
+    assert_eq!(placed(&short).limit, Limit::HeldUp);
+    short.samples[0].switches = Some(0);
+    assert_eq!(placed(&short).limit, Limit::IdleThreads, "a single switch");
 }
 
 #[test]

@@ -38,7 +38,10 @@ pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<Held
     }
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().map(of).collect::<Option<Vec<f64>>>()?);
     let ran = |s: &Sample| s.cpu_ns.map_or(s.wall_ns, |cpu| cpu.min(s.wall_ns)).max(1) as f64 * 1e-9;
-    let switches = middle(&|s| Some(s.switches? as f64 / ran(s)))?;
+    // Over all slots, since most short ones meet no switch. A single switch is no rate.
+    let switches =
+        m.samples.iter().map(|sample| sample.switches).sum::<Option<u64>>().filter(|switches| *switches > 1)?;
+    let switches = switches as f64 / m.samples.iter().map(ran).sum::<f64>();
     let time = median(&m.all_seconds())?;
     let cpu = middle(&Sample::cpu_seconds)?;
     let could_use = could_use(m, environment);
