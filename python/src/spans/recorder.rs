@@ -177,7 +177,10 @@ pub(crate) struct Recorder {
 impl Recorder {
     #[new]
     #[pyo3(signature = (enabled = true, device_id = 0, *, max_entries = 1 << 20, measure = Vec::new()))]
-    fn new(py: Python<'_>, enabled: bool, device_id: i64, max_entries: u64, measure: Vec<String>) -> PyResult<Self> {
+    fn new(py: Python<'_>, enabled: bool, device_id: i64, max_entries: i64, measure: Vec<String>) -> PyResult<Self> {
+        let Ok(max_entries) = u64::try_from(max_entries) else {
+            return Err(errors::raise(py, format!("max_entries={max_entries}: expected 0 or more")));
+        };
         let mut measures = Measures::NONE;
         for name in &measure {
             measures = measures.and(match name.as_str() {
