@@ -131,6 +131,22 @@ fn threads() {
 }
 
 #[test]
+fn idle_threads_are_one_finding() {
+    let idle = |batch: i64| {
+        let mut m = sized(batch, "parallel", 20e-3);
+        m.samples.iter_mut().for_each(|sample| sample.cpu_ns = Some(sample.wall_ns));
+        m
+    };
+    speaks("threads-idle", &[idle(10)]);
+    silent("bound-by", &[idle(10)]);
+    // The rule about idle threads looks at the largest case only.
+    let busy = sized(1000, "parallel", 20e-3);
+    silent("threads-idle", &[idle(10), busy.clone()]);
+    let found = findings(&[idle(10), busy]);
+    assert!(found.iter().any(|finding| finding.title.starts_with("idle threads")), "{found:#?}");
+}
+
+#[test]
 fn few_vectors_that_make_most_of_the_error() {
     use ellwand_core::{Better, Reading};
     let coded = |mse: f64| {

@@ -22,8 +22,10 @@ pub(super) fn bound_by(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
 fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
-    // Other rules cover faults, busy machines and times below resolution; an unexplained time gives no finding.
-    if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::HeldUp | Limit::Unexplained) {
+    // Other rules cover faults, busy machines, times below resolution, and idle threads at the largest case; an
+    // unexplained time gives no finding.
+    let idle = d.limit == Limit::IdleThreads && group.largest().is_some_and(|largest| std::ptr::eq(largest, *row));
+    if idle || row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::HeldUp | Limit::Unexplained) {
         return None;
     }
     let explained = match d.limit {
