@@ -353,6 +353,26 @@ fn lines_that_wait_for_each_other_wait_in_every_thread_at_once() {
 }
 
 #[test]
+fn the_rate_of_one_lane_is_named() {
+    use ellwand_report::Limit;
+    // Eight lanes have a peak of 110 GFLOP/s.
+    let at = |flops_per_s: f64| {
+        let work = Work::items("x", 1).flops(flops_per_s * 1e-3).bytes(4096, 4096).in_order();
+        common::measured(&common::lattice_case("w", 1000), "scalar", 1e-3, work)
+    };
+    let d = placed(&at(14e9));
+    assert_eq!(d.limit, Limit::Instructions);
+    assert_eq!(d.description(), "it does the required operations at the rate of one lane, 12.7 % of the measured peak");
+    assert!(d.changes.iter().any(|change| change.experiment.contains("vector instructions")), "{d:#?}");
+    for flops_per_s in [2e9, 30e9] {
+        let d = placed(&at(flops_per_s));
+        assert!(d.limit == Limit::Instructions && !d.one_lane && !d.description().contains("lane"), "{d:#?}");
+    }
+    // Vectors may do other work at that rate.
+    assert!(!placed(&Measurement { what_ran: "avx512".into(), ..at(14e9) }).one_lane);
+}
+
+#[test]
 fn processors_that_threads_leave_idle_or_lose_are_told_apart() {
     use ellwand_report::Limit;
     let mut idle = common::measured(&common::lattice_case("w", 1000), "parallel", 20e-3, Work::items("x", 1));

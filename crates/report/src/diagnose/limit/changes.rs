@@ -90,7 +90,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         Limit::Compute => of_compute(&mut levers, d, m, e, ceilings),
         Limit::Issue | Limit::Dependency | Limit::Instructions => {
             levers.add(Lever::Threads, spread(m, e.cores, d, ceilings), SEVERAL_THREADS);
-            levers.add(Lever::Tuning, d.share, fewer_or_faster(d.limit));
+            levers.add(Lever::Tuning, d.share, fewer_or_faster(d));
         }
         Limit::PageFaults => levers.add(
             Lever::BufferReuse,
@@ -176,11 +176,14 @@ fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environme
 }
 
 /// What to try if instructions are the limit.
-fn fewer_or_faster(limit: Limit) -> &'static str {
-    match limit {
+fn fewer_or_faster(d: &Diagnosis) -> &'static str {
+    match d.limit {
         Limit::Issue => "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves",
         Limit::Dependency => {
             "compute several independent results at once, and replace divisions, roots and unpredictable branches"
+        }
+        _ if d.one_lane => {
+            "look whether the compiler vectorises its loops, and why not, or write them with vector instructions"
         }
         _ => {
             "count its instructions and cycles (`perf stat` with `run --once`) and find the loop that takes them (`perf record`)"

@@ -94,6 +94,9 @@ pub struct Diagnosis {
     /// Instructions per cycle in steady state, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_cycle: Option<f64>,
+    /// True if instructions are the limit, and one lane of a vector could do the required operations in about this time (the code names no vectors).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_lane: bool,
     /// The changes that would help most, best first, each with an upper bound on its saving.
     pub changes: Vec<Saving>,
     /// Origin: derived from measured times, counts and ceilings.
@@ -113,6 +116,7 @@ impl Diagnosis {
             share: 0.0,
             parts,
             per_cycle: None,
+            one_lane: false,
             changes: Vec::new(),
             provenance: Provenance::Derived,
         }
@@ -157,6 +161,10 @@ impl Diagnosis {
             Limit::Issue => "its instructions keep the ports or the front end busy".into(),
             Limit::Dependency => {
                 "its instructions wait for earlier results, long operations, branches or cached data".into()
+            }
+            Limit::Instructions if self.one_lane => {
+                let peak = human(self.seconds(Limit::Compute) / self.time_s, "1");
+                format!("it does the required operations at the rate of one lane, {peak} of the measured peak")
             }
             Limit::Instructions => "its time goes into instructions other than the required operations".into(),
             Limit::IdleThreads => "its threads leave processors idle".into(),

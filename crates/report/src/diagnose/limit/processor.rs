@@ -76,6 +76,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     if matches!(limit, Limit::PageFaults | Limit::ThreadWake | Limit::Contended) {
         diagnosis.share = diagnosis.share.min(1.0);
     }
+    diagnosis.one_lane = limit == Limit::Instructions && rest::one_lane(&diagnosis, m, environment);
     diagnosis.changes = changes::changes(&diagnosis, m, environment, ceilings);
     Some(diagnosis)
 }

@@ -21,6 +21,8 @@ const CLOCK_HZ: std::ops::RangeInclusive<f64> = 0.5e9..=6e9;
 /// Cycles in user mode per second of CPU time from which most of the time is spent there: processors run at twice to
 /// three times this rate.
 const USER_HZ: f64 = 1.5e9;
+/// How the names of vector instruction sets begin in what a row says that ran.
+const SETS: [&str; 2] = ["avx", "baseline"];
 /// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
 
@@ -73,6 +75,15 @@ pub(super) fn in_user_mode(m: &Measurement) -> bool {
     let cycles = m.reading("cycles").and_then(|reading| reading.value);
     let cpu = median(&m.samples.iter().filter_map(Sample::cpu_seconds).collect::<Vec<_>>());
     cycles.zip(cpu).is_some_and(|(cycles, cpu)| cycles / cpu >= USER_HZ)
+}
+
+/// True if the required operations are done about as fast as one lane of a vector can, by code that names no vectors.
+pub(super) fn one_lane(d: &Diagnosis, m: &Measurement, e: &Environment) -> bool {
+    // With vectors of 512 bits many processors have half as many units, so the peak is that of eight lanes.
+    let singles = if e.cpu_features.iter().any(|feature| feature == "avx2") { 8.0 } else { 4.0 };
+    let lanes = if m.work.double { singles / 2.0 } else { singles };
+    let names_vectors = SETS.iter().any(|set| m.what_ran.contains(set));
+    !m.work.bf16 && !names_vectors && (BINDS..=REFUTED).contains(&(lanes * d.seconds(Limit::Compute) / d.time_s))
 }
 
 /// True if the time passes in the core: arrays are read in order from warm caches, which the processor fetches ahead, or
