@@ -205,6 +205,10 @@ fn plots_mark_the_times_that_other_programs_lengthened() {
             assert_eq!(plot.svg.matches(sign).count(), 1, "{name}: {}", plot.svg);
             assert!(plot.svg.contains("≤, ≥, ~: bounds"), "{name}: {}", plot.svg);
         }
+        let roofline = |threads: &str| plots.iter().find(|plot| plot.name == format!("roofline-{threads}")).unwrap();
+        let (one, all) = (roofline("one-thread"), roofline("all-threads"));
+        assert_eq!(one.svg.matches(">≥").count(), 1, "{}", one.svg);
+        assert!(one.svg.contains("≤, ≥, ~: bounds") && !all.svg.contains('≥'), "{}", all.svg);
     }
 }
 

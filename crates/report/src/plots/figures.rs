@@ -41,9 +41,13 @@ pub(super) struct Quantity {
 impl Quantity {
     /// Description of markers and whiskers, and of the signs next to some of them.
     fn about<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> String {
-        let bounds = rows.any(|row| (self.of)(row).is_some() && (self.bound)(row).is_some());
-        format!("{}{}", self.marks, if bounds { "; ≤, ≥, ~: bounds, since other programs held rows up" } else { "" })
+        explained(self.marks, rows.any(|row| (self.of)(row).is_some() && (self.bound)(row).is_some()))
     }
+}
+
+/// A description of markers, and of the signs of bounds if there are any.
+fn explained(marks: &str, bounds: bool) -> String {
+    format!("{marks}{}", if bounds { "; ≤, ≥, ~: bounds, since other programs held rows up" } else { "" })
 }
 
 /// The sign of a share or rate of a row that was held up.

@@ -34,6 +34,11 @@ function ceilings(report, section) {
   return { memory: [...memory.values()], compute: [...compute.values()] };
 }
 
+// The sign of the rate of a row that other programs held up.
+function bound(row) {
+  return row.held_up ? "≥" : "";
+}
+
 export function roofline(chart, report, section, look) {
   const t = tokens();
   const rows = points(section);
@@ -72,8 +77,8 @@ export function roofline(chart, report, section, look) {
   const traces = names.map((name) => {
     const mine = rows.filter((row) => row.implementation === name);
     return {
-      type: "scatter", mode: "markers", name: plain(name), x: mine.map(intensity), y: mine.map((row) => metric(row, "compute").median), marker: { color: look.colour(name), symbol: look.symbol(name), size: 10, line: { color: t.panel, width: 1 } },
-      hovertext: mine.map((row) => `${plain(name)}, ${plain(caseName(section, row))}<br>${rate(metric(row, "compute").median, "FLOP/s")} at ${significant(intensity(row), 3)} FLOP/B<br>${human(metric(row, "roofline-fraction")?.median, "1")} of the ceiling`), hoverinfo: "text",
+      type: "scatter", mode: "markers+text", name: plain(name), text: mine.map(bound), textposition: "middle right", x: mine.map(intensity), y: mine.map((row) => metric(row, "compute").median), marker: { color: look.colour(name), symbol: look.symbol(name), size: 10, line: { color: t.panel, width: 1 } },
+      hovertext: mine.map((row) => `${plain(name)}, ${plain(caseName(section, row))}<br>${bound(row)}${rate(metric(row, "compute").median, "FLOP/s")} at ${significant(intensity(row), 3)} FLOP/B<br>${human(metric(row, "roofline-fraction")?.median, "1")} of the ceiling`), hoverinfo: "text",
     };
   });
   const values = [...rows.map((row) => metric(row, "compute").median), peak, ...memory.map((one) => one.value * low)];

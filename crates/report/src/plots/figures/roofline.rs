@@ -5,8 +5,8 @@ use ellwand_core::{Ceiling, CeilingKind, Parallelism, Work};
 
 use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
 use super::super::style::{LIMIT, Style};
-use super::{footer, style};
-use crate::model::{Report, Row, Section};
+use super::{at_least, explained, footer, style};
+use crate::model::{Report, Row, Section, Stats};
 use crate::units::human;
 
 /// The device of a figure and, on the CPU, the number of threads.
@@ -46,11 +46,14 @@ pub(super) fn figures(report: &Report, names: &[(String, usize)]) -> Vec<Figure>
             let number = if report.runs.len() > 1 { format!("-{}", index + 1) } else { String::new() };
             let Some(panel) = panel(report, index, &place, names) else { continue };
             let [file, word] = &place.words;
+            let held = |section| rows(section, index, &place).any(|row| drawn(row).is_some() && row.held_up.is_some());
+            let marks =
+                explained("medians, whiskers p10–p90, names at the fastest of each", report.workloads.iter().any(held));
             figures.push(Figure {
                 name: format!("roofline-{file}{number}"),
                 title: format!("roofline, {word}: speed against operations a byte"),
                 subtitle: "roofs: multiply-add peak, and the best measured stream at each cache level · required bytes and operations".into(),
-                footer: footer(report, "medians, whiskers p10–p90, names at the fastest of each"),
+                footer: footer(report, &marks),
                 workload: None,
                 body: Body::Lines(vec![panel]),
             });
@@ -68,16 +71,23 @@ fn intensity(row: &Row) -> Option<f64> {
     (row.work.flops > 0.0 && bytes > 0.0).then(|| row.work.flops / bytes)
 }
 
+/// The position of a row in the figure.
+fn drawn(row: &Row) -> Option<(f64, &Stats)> {
+    intensity(row).zip(row.stats("compute"))
+}
+
 fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize)]) -> Option<Lines> {
     let mut points: Vec<Series> = Vec::new();
     let named = named(report, run, place);
     let (mut double, mut bf16) = (false, false);
     for section in &report.workloads {
         for row in rows(section, run, place) {
-            let Some((x, speed)) = intensity(row).zip(row.stats("compute")) else { continue };
+            let Some((x, speed)) = drawn(row) else { continue };
             double |= row.work.double;
             bf16 |= row.work.bf16;
-            let label = named.iter().find(|(known, _)| std::ptr::eq(*known, row)).map(|(_, label)| label.clone());
+            let name = named.iter().find(|(known, _)| std::ptr::eq(*known, row)).map(|(_, label)| label.as_str());
+            let label = [at_least(row), name].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let label = Some(label).filter(|label| !label.is_empty());
             let point = Point { x, y: speed.median, low: speed.p10, high: speed.p90, label };
             match points.iter_mut().find(|series| series.label == row.implementation) {
                 Some(series) => series.points.push(point),
