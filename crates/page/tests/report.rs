@@ -110,6 +110,40 @@ fn the_card_of_verdicts_counts_every_verdict() {
 }
 
 #[test]
+fn a_finding_names_its_other_places_and_shows_commands_as_code() {
+    let mut report = report();
+    let finding = &mut report["findings"][0];
+    finding["cases"] = json!([3, 12]);
+    finding["alike"] = json!(["attention-core blocked, sequence 64", "attention-core fused"]);
+    finding["next_experiment"] = "count it (`perf stat` with `run --once`)".into();
+    let [workload, implementation, place] =
+        ["workload", "implementation", "place"].map(|name| finding[name].as_str().unwrap().to_string());
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let lines = browser.eval("[...document.querySelector('.finding').querySelectorAll('p')].map(p => p.textContent)");
+    let wanted = json!([
+        format!("in 3 rows, most in {workload} · {implementation} · {place} 3 of 12 rows"),
+        "also in: attention-core blocked, sequence 64; attention-core fused",
+        "Next: count it (perf stat with run --once)"
+    ]);
+    assert_eq!(json!(lines.as_array().unwrap()[1..]), wanted);
+    let code =
+        browser.eval("[...document.querySelectorAll('.finding')[0].querySelectorAll('code')].map(c => c.textContent)");
+    assert_eq!(code, json!(["perf stat", "run --once"]));
+}
+
+#[test]
+fn a_roofline_marks_a_row_that_was_held_up() {
+    let mut report = report();
+    let rows = report["workloads"][0]["rows"].as_array_mut().unwrap();
+    rows[0]["held_up"] = json!({"busy": 0.5, "could_use": 1.0, "least_s": 1e-3});
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let chart = "[...document.querySelectorAll('figure')].find(f => f.querySelector('figcaption')?.firstChild.textContent === 'Roofline').querySelector('.chart')";
+    browser.eval(&format!("{chart}.scrollIntoView({{block: 'center'}})"));
+    browser.wait(&format!("{chart}.dataset.drawn"));
+    assert_eq!(browser.text(&format!("{chart}.textContent")).matches('≥').count(), 1);
+}
+
+#[test]
 fn cases_are_named_by_the_axes_that_differ() {
     let mut report = report();
     let case = |size: u32| {

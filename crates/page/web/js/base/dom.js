@@ -68,5 +68,11 @@ export function section(id, title, note, tools) {
 }
 
 export function empty(text) {
-  return h("p", { class: "empty" }, text);
+  return h("p", { class: "empty" }, prose(text));
+}
+
+// Text in which pairs of backticks enclose code.
+export function prose(text) {
+  const parts = String(text).split("`");
+  return parts.length % 2 === 0 ? [text] : parts.map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
 }
