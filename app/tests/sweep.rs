@@ -45,10 +45,13 @@ fn a_shard_with_wrong_rows_names_them() {
     let exact = ["softmax", "-i", "simd", "--batch", "1", "--rtol", "0", "--atol", "0", "--no-ceilings"];
     let plan = ["sweep", "plan", "--effort", "quick", "--in-process", "--shards", "1", "-o", "plan.json"];
     here.ok(&[&plan[..], &exact].concat());
-    let ran = here.run(&["sweep", "submit", "plan.json"]);
-    assert_eq!(ran.code, Some(5), "{}", ran.stderr);
-    assert!(ran.stderr.contains("shard 0: softmax/") && ran.stderr.contains(" simd: wrong: "), "{}", ran.stderr);
-    assert_eq!(ran.stderr.matches(" simd: wrong: ").count(), 3, "the first ones: {}", ran.stderr);
+    // The second command measures nothing and says the same of what is there.
+    for _ in 0..2 {
+        let ran = here.run(&["sweep", "submit", "plan.json"]);
+        assert_eq!(ran.code, Some(5), "{}", ran.stderr);
+        assert!(ran.stderr.contains("shard 0: softmax/") && ran.stderr.contains(" simd: wrong: "), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches(" simd: wrong: ").count(), 3, "the first ones: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -171,7 +171,6 @@ pub(super) fn measured(
 
 fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
     let record = ellwand_bench::writer::read(written)?;
-    let fates: Vec<_> = record.measurements.iter().map(|measurement| measurement.outcome.clone()).collect();
     let refused = || format!("{} is whole and cannot become {}", written.display(), to.display());
     if results::place(written, to).with_context(refused)? {
         output::note(&format!("shard {number}: written to {}", to.display()));
@@ -180,11 +179,17 @@ fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
             "note: another task finished shard {number} first; its result stays, this one is dropped"
         ));
     }
+    Ok(exit(&record.measurements, number))
+}
+
+/// The exit code of a shard with these rows; names the rows that are the reason of another one than 0.
+pub(super) fn exit(rows: &[Measurement], number: u32) -> Exit {
+    let fates: Vec<_> = rows.iter().map(|measurement| measurement.outcome.clone()).collect();
     let exit = measure::exit(&fates, &[], FailOn::Never);
     if exit != Exit::Ok {
-        name_failures(&record.measurements, number, exit == Exit::Nothing);
+        name_failures(rows, number, exit == Exit::Nothing);
     }
-    Ok(exit)
+    exit
 }
 
 /// Names the rows that are the reason of an exit code other than 0.

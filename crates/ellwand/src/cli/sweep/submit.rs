@@ -13,9 +13,9 @@ use super::plan::{Planned, read};
 use super::queue::{self, Submission};
 use super::shard::{self, Ready};
 use super::{DEFAULT, ranges, results, slurm};
-use crate::cli::args::{Engine, SubmitArgs};
+use crate::cli::args::{Engine, FailOn, SubmitArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
-use crate::cli::output;
+use crate::cli::{output, run as measure};
 
 pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) -> Outcome {
     let planned = read(&args.place.plan)?;
@@ -42,24 +42,32 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
     if let Some(flag) = flags.first() {
         return Err(InputError::new(flag, "--engine local has no scheduler", "--engine slurm with it").into());
     }
-    let mut exits = Vec::new();
+    let missing = missing(planned, dir, DEFAULT)?;
     let mut ready = None;
-    for number in missing(planned, dir, DEFAULT)? {
+    for number in &missing {
         let ready = match &mut ready {
             Some(ready) => ready,
             none => none.insert(Ready::new(registry, planned)?),
         };
-        let exit = shard::measured(ready, planned, dir, DEFAULT, number, line.to_vec())?;
+        let exit = shard::measured(ready, planned, dir, DEFAULT, *number, line.to_vec())?;
         if exit == Exit::Interrupted {
             output::note("interrupted; the same command goes on with the shards that are left");
             return Ok(exit);
         }
-        exits.push(exit);
+    }
+    // Results of earlier commands count as well.
+    let mut fates = Vec::new();
+    let found = results::of_class(dir, DEFAULT, &planned.hash)?;
+    for (number, cases) in (0..).zip(&planned.plan.shards) {
+        let files = found.get(&number).into_iter().flatten();
+        let Some(record) = files.filter_map(|file| results::whole(file, cases).ok()).next() else { continue };
+        if !missing.contains(&number) {
+            shard::exit(&record.measurements, number);
+        }
+        fates.extend(record.measurements.into_iter().map(|measurement| measurement.outcome));
     }
     output::note(&format!("every shard has a result; `sweep merge {}` joins them", args.place.plan.display()));
-    let worst = [Exit::Wrong, Exit::Error].into_iter().find(|exit| exits.contains(exit));
-    let nothing = !exits.is_empty() && exits.iter().all(|exit| *exit == Exit::Nothing);
-    Ok(worst.unwrap_or(if nothing { Exit::Nothing } else { Exit::Ok }))
+    Ok(measure::exit(&fates, &[], FailOn::Never))
 }
 
 /// A class of hardware: what its array asks Slurm for.
