@@ -128,4 +128,8 @@ fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
         assert_ne!(placed(Caches::Warm, per_cycle).limit, Limit::Unexplained, "{per_cycle:?}");
     }
     assert_eq!(placed(Caches::Cold, Some(3.0)).limit, Limit::Issue);
+    // The advice on the distance to the ceiling, too, is about memory.
+    let report = Report::from_records(&[record(Caches::Cold, 40e-6)], &Options::default()).unwrap();
+    let far = report.findings.iter().find(|finding| finding.rule == "far-from-ceiling").unwrap();
+    assert!(far.next_experiment.contains("wait for the latency of memory"), "{far:#?}");
 }
