@@ -1,5 +1,7 @@
 //! Lines of a record: writes one, and reads a whole file even if the last line is incomplete.
 
+use std::collections::HashMap;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +128,11 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
     let (_, first) = lines.next().ok_or(RecordError::Empty)?;
     let mut reader = Reader::begin(first)?;
     lines.try_for_each(|(index, line)| reader.line(index + 1, line))?;
+    let Record { run, measurements, .. } = &mut reader.record;
+    // A merged record holds shard after shard.
+    let cases = run.shard.iter().flat_map(|shard| &shard.cases);
+    let places: HashMap<&str, usize> = cases.enumerate().map(|(place, case)| (case.as_str(), place)).collect();
+    measurements.sort_by_key(|measurement| places.get(measurement.case.id.as_str()).copied());
     Ok(reader.record)
 }
 

@@ -23,4 +23,8 @@ pub struct Shard {
     /// measured them. Older records do not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// In a merged record, all cases of the plan in its order, in which its measurements are read. Older records do not
+    /// list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<String>,
 }

@@ -140,6 +140,7 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     let lost = (0..).zip(&planned.plan.shards).filter(|(number, _)| !measured.contains(number));
     if let Some(shard) = &mut run.shard {
         shard.missing = lost.flat_map(|(_, cases)| cases.iter().cloned()).collect();
+        shard.cases = planned.plan.cases();
     }
     let mut record = Writer::create(&path, &run)?;
     for (index, shard) in records.iter().enumerate() {

@@ -42,6 +42,12 @@ struct Head {
 }
 
 impl Plan {
+    /// The cases in the order in which they were dealt to the shards.
+    pub(super) fn cases(&self) -> Vec<String> {
+        let rounds = self.shards.iter().map(Vec::len).max().unwrap_or(0);
+        (0..rounds).flat_map(|round| self.shards.iter().filter_map(move |shard| shard.get(round))).cloned().collect()
+    }
+
     /// 64 bits find every slip, though not a forgery.
     fn hash(&self) -> Result<String, serde_json::Error> {
         let mut hash = Fnv::new();
@@ -157,6 +163,8 @@ mod tests {
             read_back.plan.shards,
             [["double/n=1", "double/n=3", "double/n=5"].as_slice(), &["double/n=2", "double/n=4"]]
         );
+        let ids: Vec<String> = (1..=5).map(|n| format!("double/n={n}")).collect();
+        assert_eq!(read_back.plan.cases(), ids);
         let how = &read_back.plan.measure;
         assert_eq!((how.time, how.blocks(), how.chosen.cases.seed(), how.limit.time_limit), (7.0, Some(2), 3, Some(9)));
         planned(&c, &flags.replace("--seed 3", "--seed 4")).unwrap();

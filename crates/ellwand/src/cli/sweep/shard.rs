@@ -148,8 +148,8 @@ pub(super) fn measured(
     results::remove_dead(&home, &host);
     let partial = home.join(format!(".{number:04}.{host}-{}.partial", std::process::id()));
     let rows = measure::rows(&cells);
-    let (plan, missing) = (planned.hash.clone(), Vec::new());
-    let shard = Shard { plan, number, class: class.into(), host, task: task(), rows, missing };
+    let (plan, missing, cases) = (planned.hash.clone(), Vec::new(), Vec::new());
+    let shard = Shard { plan, number, class: class.into(), host, task: task(), rows, missing, cases };
     let run = Run { shard: Some(shard), ..measure::run_line(registry, how, &cells, here, started, line) };
     let mut record = Recording::open(&partial, &run, false, false)?;
     let interrupted = measure::measure(registry, &run, how, None, cells, ready.given.as_ref(), &mut record);
