@@ -16,7 +16,7 @@ use crate::trend::Point;
 pub enum Reference {
     /// The baseline implementation of the same case, as each run names it.
     Baseline,
-    /// An implementation of a workload, or of one of its cases.
+    /// An implementation of a workload, at the same case if it has that, or of one of its cases.
     Pinned {
         /// Name of the workload, or id of the case.
         case: String,
@@ -94,6 +94,10 @@ impl Measured {
         // A whole id is one case, even if another case has more axes.
         let mut found: Vec<&Series> =
             known.iter().filter(named).filter(|series| series.case == case).copied().collect();
+        // A workload alone is the case of the row, if it is of that workload.
+        if found.is_empty() && case == own.workload {
+            found = known.iter().filter(named).filter(|series| series.case == own.case).copied().collect();
+        }
         if found.is_empty() && *reference != Reference::Baseline {
             found = known.iter().filter(named).filter(|series| has_axes(&series.case, axes)).copied().collect();
         }

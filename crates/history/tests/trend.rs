@@ -154,7 +154,11 @@ fn a_baseline_that_was_renamed_is_no_change_of_the_code() {
 fn cases_are_chosen_by_axis_and_names_are_suggested() {
     let runs: Vec<Fake> = series(3, |_| 1.0, |_| 1.0)
         .into_iter()
-        .map(|run| run.sort(20, "plain", &[4e-6]).sort(20, "fast", &[2e-6]))
+        .map(|run| {
+            let mut run = run.sort(20, "plain", &[4e-6]).sort(20, "fast", &[2e-6]);
+            run.times.extend([1, 2].map(|n| ("copy".into(), n, "plain".into(), vec![1e-6])));
+            run
+        })
         .collect();
     let cases = |query: &Query| -> Vec<String> {
         lines(&runs, query).lines.iter().map(|line| line.series.case.clone()).collect()
@@ -164,6 +168,11 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
     assert_eq!(cases(&axis("20")), ["sort/n=20"]);
     assert_eq!(cases(&axis("1e1,20")), ["sort/n=10", "sort/n=20"]);
     assert_eq!(cases(&Query { case: Some("sort/n=20".into()), ..query() }), ["sort/n=20"]);
+    // A reference of the same workload is that of the row's case.
+    let pinned = Reference::Pinned { case: "sort".into(), implementation: "plain".into() };
+    let own = lines(&runs, &Query { reference: pinned, ..query() });
+    let references: Vec<_> = own.lines.iter().map(|line| line.reference.as_deref().unwrap()).collect();
+    assert_eq!(references, ["sort/n=10:plain", "sort/n=20:plain"]);
     for (query, parts) in [
         (axis("30"), ["n: ", "one of 10, 20"]),
         (Query { axes: BTreeMap::from([("m".into(), "1".into())]), ..query() }, ["m: ", "another axis"]),
@@ -171,8 +180,8 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
         (Query { implementation: "fats".into(), ..query() }, ["fats", "one of fast, plain"]),
         (Query { case: Some("sort/n=11".into()), ..query() }, ["sort/n=11", "did you mean sort/n=10?"]),
         (
-            Query { reference: Reference::Pinned { case: "sort".into(), implementation: "plain".into() }, ..query() },
-            ["2 cases match", "sort/n=10:plain"],
+            Query { reference: Reference::Pinned { case: "copy".into(), implementation: "plain".into() }, ..query() },
+            ["2 cases match", "copy/n=1:plain"],
         ),
         (
             Query {
