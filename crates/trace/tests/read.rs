@@ -45,6 +45,17 @@ fn spans(trace: &Trace) -> Vec<String> {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_what_the_program_writes() {
+    let text = include_str!("../../../docs/profile-format.md");
+    let example = text.split("```json").nth(1).unwrap().split("```").next().unwrap();
+    let parsed = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+    let [documented, written] = [parsed(example.as_bytes()), parsed(&written(&from_text(example).trace))];
+    for computed in ["summary", "bottlenecks", "breakdown", "memory"] {
+        assert_eq!(documented[computed], written[computed], "{computed}: {:#}", written[computed]);
+    }
+}
+
+#[test]
 fn our_own_file_is_read_back_as_it_was() {
     let mut trace = step();
     let imported = read_from(&written(&trace)[..]).unwrap();
