@@ -30,7 +30,7 @@ pub(super) struct Examiner<'a> {
 }
 
 impl<'a> Examiner<'a> {
-    /// `registry` keeps the devices that were found from case to case: a driver opens only so many in one process.
+    /// `registry` keeps the devices that were found from case to case: a driver opens a limited number in one process.
     ///
     /// # Errors
     /// [`Outcome::Failed`] if inputs, reference or hard sets cannot be made.

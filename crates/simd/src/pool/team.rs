@@ -42,7 +42,7 @@ pub fn most_threads<T>(run: impl FnOnce() -> T) -> (T, usize) {
     (returned, WIDEST.get().clamp(1, super::threads()))
 }
 
-/// Counts a job of so many pieces.
+/// Counts a job of this many pieces.
 pub(super) fn count(pieces: usize) {
     WIDEST.set(WIDEST.get().max(pieces));
 }
