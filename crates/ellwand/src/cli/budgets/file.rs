@@ -1,5 +1,6 @@
 //! `ellwand.toml`: where it is found and what it may hold. Errors name the line.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ellwand_core::error::nearest;
@@ -140,15 +141,20 @@ impl Reader<'_> {
                 "at_least" => budget.readings.extend(self.readings(value, Side::AtLeast)?),
                 "at_most" => budget.readings.extend(self.readings(value, Side::AtMost)?),
                 name => {
-                    let (axis, at) = self.axis(key, name, &workloads)?;
+                    let (axis, without) = self.axis(key, name, &workloads, &budget.workload)?;
                     let parsed = axis.parse(&self.plain(value)?).map_err(|error| {
                         let refused =
                             self.refused(value.span().start, format!("{name}: {}", error.problem), &error.expected);
                         InputError { help: error.help, ..refused }
                     })?;
-                    budget.axes.push((at, parsed, axis.neutral.clone()));
+                    budget.axes.push((axis.name.to_string(), parsed, axis.neutral.clone()));
+                    budget.without.extend(without);
                 }
             }
+        }
+        if workloads.iter().all(|workload| budget.without.iter().any(|without| without == workload.name())) {
+            let problem = format!("no workload that matches '{}' has all these axes", budget.workload);
+            return Err(self.refused(start, problem, "axes of one workload"));
         }
         let limits = [budget.time, budget.peak_memory, budget.throughput, budget.speedup];
         if limits.iter().all(Option::is_none) && budget.readings.is_empty() {
@@ -231,28 +237,28 @@ impl Reader<'_> {
         Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 
-    /// The axis that a key means, which every workload of the budget must have, and its name.
+    /// The axis that a key means in the workloads of the budget, and those of them that lack it.
     fn axis<'w>(
         &self,
         key: &Spanned<impl Sized>,
         name: &str,
         workloads: &[&'w dyn Workload],
-    ) -> Result<(&'w Axis, String), InputError> {
-        let mut found = None;
+        pattern: &str,
+    ) -> Result<(&'w Axis, Vec<String>), InputError> {
+        let (mut found, mut without) = (None, Vec::new());
         for workload in workloads {
             match workload.axes().iter().find(|axis| axis.name == name || axis.aliases.contains(&name)) {
-                Some(axis) => found = Some((axis, axis.name.to_string())),
-                None => {
-                    let axes = workload.axes().iter().map(|axis| axis.name);
-                    let known: Vec<&str> = OWN.into_iter().chain(axes).collect();
-                    let of = format!(" of a budget and no axis of {}", workload.name());
-                    let error = self.unknown(key, name, &known, &of);
-                    let reading = || format!("a reading is limited by at_least = {{ {name} = 4 }} or at_most");
-                    return Err(InputError { help: error.help.or_else(|| Some(reading())), ..error });
-                }
+                Some(axis) => found = found.or(Some(axis)),
+                None => without.push(workload.name().to_string()),
             }
         }
-        found.ok_or_else(|| self.unknown(key, name, &OWN, " of a budget"))
+        found.map(|axis| (axis, without)).ok_or_else(|| {
+            let axes: BTreeSet<&str> = workloads.iter().flat_map(|workload| workload.axes()).map(|a| a.name).collect();
+            let known: Vec<&str> = OWN.into_iter().chain(axes).collect();
+            let error = self.unknown(key, name, &known, &format!(" of a budget and no axis of {pattern}"));
+            let reading = || format!("a reading is limited by at_least = {{ {name} = 4 }} or at_most");
+            InputError { help: error.help.or_else(|| Some(reading())), ..error }
+        })
     }
 }
 

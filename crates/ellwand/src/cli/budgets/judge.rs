@@ -16,6 +16,8 @@ pub(crate) struct Budget {
     pub(super) implementation: Option<String>,
     /// Axis, value, and the value that a case without the axis has.
     pub(super) axes: Vec<(String, Value, Option<Value>)>,
+    /// Workloads that match the pattern and lack one of the axes: it is not about them.
+    pub(super) without: Vec<String>,
     pub(super) time: Option<Limit>,
     pub(super) peak_memory: Option<Limit>,
     pub(super) throughput: Option<Limit>,
@@ -105,20 +107,18 @@ pub(crate) struct Judged {
 impl Budget {
     /// Whether it is about this implementation at this case.
     pub(super) fn fits(&self, subject: &Subject) -> bool {
-        let matches = ellwand_core::registry::matches;
         let on_axis = |(axis, value, neutral): &(String, Value, Option<Value>)| match (subject.value)(axis) {
             Some(has) => has == *value,
             None => neutral.as_ref() == Some(value),
         };
-        matches(&self.workload, subject.workload)
-            && self.implementation.as_ref().is_none_or(|pattern| matches(pattern, subject.implementation))
-            && self.axes.iter().all(on_axis)
+        self.is_about(subject.workload, subject.implementation) && self.axes.iter().all(on_axis)
     }
 
     /// Whether it is about this workload and implementation, at whatever case.
     pub(super) fn is_about(&self, workload: &str, implementation: &str) -> bool {
         let matches = ellwand_core::registry::matches;
         matches(&self.workload, workload)
+            && !self.without.iter().any(|without| without == workload)
             && self.implementation.as_ref().is_none_or(|pattern| matches(pattern, implementation))
     }
 

@@ -19,6 +19,8 @@ fn registry() -> Registry {
         .implementation("simple", |x| *x);
     let mut registry = Registry::from(norm);
     suite("rms-norm").input(|_, _| 0_u8).implementation("simd", |x| *x).register(&mut registry);
+    let groups = Axis::int("groups", "groups of channels", 1, 64, 8);
+    suite("group-norm").axis(groups).input(|_, _| 0_u8).implementation("simd", |x| *x).register(&mut registry);
     registry.implementation(Implementation::cpu("rms-norm", "odd", "", |_, _, _| Err(PrepareError::Failed("".into()))));
     registry
 }
@@ -47,7 +49,9 @@ fn every_slip_is_told_with_its_line() {
         ("[[budget]]\nworkload = \"layer-norm\"\nbatch = 0\n", &["line 3", "batch: 0 is too small"]),
         ("[[budget]]\nworkload = \"layer-norm\"\nbatch = [1, 2]\n", &["line 3", "one value, not an array"]),
         ("[[budget]]\nworkload = \"layer-norm\"\norder = \"row\"\n", &["line 3", "did you mean rows?"]),
-        ("[[budget]]\nworkload = \"*-norm\"\nbatch = 3\ntime = \"1 s\"\n", &["line 3", "no axis of rms-norm"]),
+        ("[[budget]]\nworkload = \"rms-norm\"\nbatch = 3\ntime = \"1 s\"\n", &["line 3", "no axis of rms-norm"]),
+        ("[[budget]]\nworkload = \"*-norm\"\nbatchs = 3\n", &["no axis of *-norm", "did you mean batch?"]),
+        ("[[budget]]\nworkload = \"*-norm\"\nbatch = 3\ngroups = 8\n", &["line 1", "'*-norm' has all these axes"]),
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = \"2\"\n", &["line 3", "no unit", "0.4 ns/item"]),
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = 2\n", &["line 3", "not an integer"]),
         ("[[budget]]\nworkload = \"layer-norm\"\ntime = \"1 s\"\ntime = \"2 s\"\n", &["line 4"]),
@@ -263,6 +267,16 @@ fn only_what_fits_is_judged() {
         "[[budget]]\nworkload = \"*\"\ntime = \"1 us\"\n[[budget]]\nworkload = \"layer-norm\"\ntime = \"1 s\"\n";
     let both = verdicts(twice, Ok(&steady), &[]);
     assert_eq!(both.iter().map(|(state, _)| *state).collect::<Vec<_>>(), [State::Broken, State::Kept]);
+}
+
+#[test]
+fn a_pattern_is_about_the_workloads_that_have_its_axes() {
+    let budgets = read("[[budget]]\nworkload = \"*-norm\"\nbatch = 16\ntime = \"2 ms\"\n").unwrap();
+    let about = |workload: &str| budgets.rows[0].is_about(workload, "simd");
+    assert_eq!(["layer-norm", "rms-norm", "group-norm"].map(about), [true, false, false]);
+    // What has no such axis is no finding either.
+    assert!(budgets.unmatched(&[("rms-norm", "simd")], &[]).is_empty());
+    assert_eq!(budgets.unmatched(&[("layer-norm", "simd")], &[]).len(), 1);
 }
 
 #[test]
