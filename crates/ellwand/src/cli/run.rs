@@ -255,18 +255,15 @@ fn finish(
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
         // What reads the verdicts must not take silence for success.
-        print(args, &record, &verdicts, cut)?;
+        print(args, &record, budgets, &verdicts, cut)?;
     }
     if !fates.is_empty() {
-        let printed = print(args, &record, &verdicts, cut);
+        let printed = print(args, &record, budgets, &verdicts, cut);
         if keep_old {
             results.keep_old();
         } else if !unfinished {
             report::write_directory(&options, &[record], dir)?;
             results.place(path)?;
-        }
-        if let Some(budgets) = budgets {
-            budgets.note(&verdicts);
         }
         printed?;
     }
@@ -281,8 +278,14 @@ fn finish(
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
 }
 
-/// Prints a record in the format asked for. `cut` holds how many of how many rows an interrupted run has.
-fn print(args: &RunArgs, record: &Record, verdicts: &[Verdict], cut: Option<[usize; 2]>) -> Result<(), Failure> {
+/// Prints a record in the format asked for, then its budgets. `cut` holds how many of how many rows an interrupted run has.
+fn print(
+    args: &RunArgs,
+    record: &Record,
+    budgets: Option<&Budgets>,
+    verdicts: &[Verdict],
+    cut: Option<[usize; 2]>,
+) -> Result<(), Failure> {
     let (rows, fail_on) = (&record.measurements, args.fail_on);
     match args.format {
         RunFormat::Junit => output::result(|out| ci::write_run_junit(rows, verdicts, fail_on, cut, out)),
@@ -291,7 +294,9 @@ fn print(args: &RunArgs, record: &Record, verdicts: &[Verdict], cut: Option<[usi
             let options = report::options(&args.reports);
             report::show(&options, format, std::slice::from_ref(record), file_of(args))
         }
-    }
+    }?;
+    let table = matches!(args.format, RunFormat::Report(format) if format.name == "table");
+    budgets.map_or(Ok(()), |budgets| budgets.print(verdicts, table))
 }
 
 /// Prints what was measured until the record could not be written any more.
@@ -308,7 +313,7 @@ fn show_lost(
         return Ok(());
     }
     let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
-    print(args, &record, &verdicts, Some([done(&record, planned), planned.len()]))
+    print(args, &record, budgets, &verdicts, Some([done(&record, planned), planned.len()]))
 }
 
 /// How many of the planned rows a record has.

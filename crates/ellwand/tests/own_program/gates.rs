@@ -26,12 +26,12 @@ pub(crate) fn budgets_of_a_run() {
     budgets("[[budget]]\nworkload = \"double\"\ntime = \"2.1 ms\"\n");
     let kept = run("plain", &[]);
     assert_eq!(kept.code, Some(0), "{}", kept.stderr);
-    assert!(kept.stderr.contains("1 kept, 0 broken, 0 open"), "{}", kept.stderr);
+    assert!(kept.stdout.contains("1 kept, 0 broken, 0 open"), "{}", kept.stdout);
     let broken = run("slower", &[]);
     assert_eq!(broken.code, Some(3), "{}", broken.stderr);
     let line = "budget broken: double/n=3 slower: time 2.20 ms an iteration";
-    assert!(broken.stderr.contains(line), "{}", broken.stderr);
-    assert!(broken.stderr.contains("budget 2.10 ms: over by 4.76 % (ellwand.toml line 1)"), "{}", broken.stderr);
+    assert!(broken.stdout.contains(line), "{}", broken.stdout);
+    assert!(broken.stdout.contains("budget 2.10 ms: over by 4.76 % (ellwand.toml line 1)"), "{}", broken.stdout);
     assert_eq!(run("slower", &["--fail-on", "never"]).code, Some(0));
     assert_eq!(run("plain,slower", &["--n", "1,2"]).code, Some(3));
     // A wrong answer is worse than a slow one.
@@ -39,19 +39,23 @@ pub(crate) fn budgets_of_a_run() {
     // One process shows nothing about others: neither kept nor broken.
     let single = run("slower", &["--blocks", "1"]);
     assert_eq!(single.code, Some(0), "{}", single.stderr);
-    assert!(single.stderr.contains("budget open") && single.stderr.contains("--blocks 2"), "{}", single.stderr);
+    assert!(single.stdout.contains("budget open") && single.stdout.contains("--blocks 2"), "{}", single.stdout);
     // Another case has no budget.
     budgets("[[budget]]\nworkload = \"double\"\nn = 2\ntime = \"1 us\"\n");
     let other = run("plain", &["--n", "3"]);
     assert_eq!(other.code, Some(0));
     let unmatched = "budget unmatched: double: nothing that was measured has n 2 (ellwand.toml line 1)";
-    assert!(other.stderr.contains(unmatched) && other.stderr.contains("0 open, 1 unmatched"), "{}", other.stderr);
+    assert!(other.stdout.contains(unmatched) && other.stdout.contains("0 open, 1 unmatched"), "{}", other.stdout);
     let github = run("plain", &["--n", "3", "--format", "github"]);
     assert!(github.stdout.contains("1 of 1 measurements and budgets"), "{}", github.stdout);
     assert!(github.stdout.contains("::notice title=double::nothing that was measured has n 2"), "{}", github.stdout);
     let junit = run("plain", &["--n", "3", "--format", "junit"]);
     assert!(junit.stdout.contains(r#"<skipped message="nothing that was measured has n 2"#), "{}", junit.stdout);
-    assert!(!run("plain", &["--n", "2,3"]).stderr.contains("unmatched"));
+    assert!(!run("plain", &["--n", "2,3"]).stdout.contains("unmatched"));
+    // Below a table only: other formats stay readable.
+    let json = run("plain", &["--n", "2", "--format", "json"]);
+    assert!(serde_json::from_str::<Value>(&json.stdout).is_ok(), "{}", json.stdout);
+    assert!(json.stderr.contains("budget broken: double/n=2 plain"), "{}", json.stderr);
     assert_eq!(run("plain", &["--n", "2"]).code, Some(3));
     let junit = run("plain,broken", &["--n", "2,3", "--format", "junit"]);
     assert_eq!(junit.code, Some(1), "{}", junit.stderr);

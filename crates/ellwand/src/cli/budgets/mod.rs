@@ -26,6 +26,7 @@ use std::path::Path;
 use ellwand_core::record::Measurement;
 use serde_json::{Value as Json, json};
 
+use super::exit::Failure;
 use super::output;
 pub(super) use file::{Budgets, find};
 use judge::Budget;
@@ -133,19 +134,26 @@ impl Budgets {
         verdicts
     }
 
-    /// Notes on stderr what is broken or open, and how many there are: the table on stdout is made from the record alone.
-    pub(super) fn note(&self, verdicts: &[Verdict]) {
+    /// Prints what is not kept, and how many there are: on stdout below a table, on stderr where stdout has another format.
+    pub(super) fn print(&self, verdicts: &[Verdict], table: bool) -> Result<(), Failure> {
         let count = |state: State| verdicts.iter().filter(|verdict| verdict.judged.state == state).count();
-        for verdict in verdicts.iter().filter(|verdict| verdict.judged.state != State::Kept) {
-            output::note(&format!("budget {}: {}", verdict.judged.state.word(), verdict.line()));
-        }
+        let mut lines: Vec<String> = verdicts
+            .iter()
+            .filter(|verdict| verdict.judged.state != State::Kept)
+            .map(|verdict| format!("budget {}: {}", verdict.judged.state.word(), verdict.line()))
+            .collect();
         if !verdicts.is_empty() {
             let [kept, broken, open, unmatched] =
                 [State::Kept, State::Broken, State::Open, State::Unmatched].map(count);
             let unmatched = if unmatched > 0 { format!(", {unmatched} unmatched") } else { String::new() };
             let path = self.path.display();
-            output::note(&format!("budgets of {path}: {kept} kept, {broken} broken, {open} open{unmatched}"));
+            lines.push(format!("budgets of {path}: {kept} kept, {broken} broken, {open} open{unmatched}"));
         }
+        if !table || lines.is_empty() {
+            lines.iter().for_each(|line| output::note(line));
+            return Ok(());
+        }
+        output::result(|out| output::prose(out, |out| writeln!(out, "\n{}", lines.join("\n"))))
     }
 }
 
