@@ -69,9 +69,7 @@ fn next_step(cause: &io::Error, begun: bool) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
             "\n  hint: make room and give the same command again, or choose another disk with -o"
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "\n  hint: make room and give the same command again (`run` can resume this record), or choose another disk"
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "\n  hint: make room, or choose another disk",
         io::ErrorKind::FileTooLarge => "\n  hint: raise the limit on the size of files (ulimit -f)",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "\n  hint: choose a directory that can be written with -o"

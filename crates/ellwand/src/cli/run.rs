@@ -8,7 +8,7 @@ use ellwand_bench::guard;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Cell, Effort, Event, Instrument, Plan, resolutions, writer};
-use ellwand_core::record::{Outcome as Fate, Record, Run};
+use ellwand_core::record::{Measurement, Outcome as Fate, Record, Run};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
@@ -66,7 +66,9 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         Ok(interrupted) => interrupted,
         Err(failure) => {
             // The first error is the one to report.
-            let _ = show_lost(args, budgets.as_ref(), record, &planned);
+            let (path, unwritten) = record.lost();
+            let _ = show_lost(args, budgets.as_ref(), &path, unwritten, &planned);
+            output::note(&format!("stopped by an error; {} goes on from here", going_on(args, &results, &path)));
             return Err(failure);
         }
     };
@@ -250,7 +252,7 @@ fn finish(
     let unfinished = results.replaces() && interrupted;
     // And when there are no new ones.
     let keep_old = results.replaces() && !interrupted && !fates.iter().any(Fate::is_measured);
-    let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
+    let how = going_on(args, &results, path);
     let options = report::options(&args.reports);
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
@@ -303,11 +305,11 @@ fn print(
 fn show_lost(
     args: &RunArgs,
     budgets: Option<&Budgets>,
-    recording: Recording,
+    path: &Path,
+    unwritten: Vec<Measurement>,
     planned: &[String],
 ) -> Result<(), Failure> {
-    let (path, unwritten) = recording.lost();
-    let mut record = writer::read(&path)?;
+    let mut record = writer::read(path)?;
     record.measurements.extend(unwritten);
     if record.measurements.is_empty() {
         return Ok(());
@@ -338,8 +340,10 @@ pub(super) fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exi
     }
 }
 
-/// The command that goes on with a record.
-fn going_on(args: &RunArgs, dir: &Path) -> String {
+/// The command that goes on with the record at `path`, which is elsewhere if its directory vanished.
+fn going_on(args: &RunArgs, results: &Results, path: &Path) -> String {
+    let there = path.parent().unwrap_or(Path::new("."));
+    let dir = if results.dir() == there { results.home() } else { there };
     let named = if directory_of(args).is_some() { String::new() } else { format!("-o {} ", dir.display()) };
     let command = "the same command";
     match (args.resume, args.session.overwrite) {

@@ -185,5 +185,10 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         assert_eq!(lost.code, Some(1), "{name}: {}{}", lost.stdout, lost.stderr);
         assert!(lost.stdout.contains(part), "{name}: {}", lost.stdout);
         assert!(lost.stderr.contains("record.jsonl: File too large"), "{name}: {}", lost.stderr);
+        if name == "run" {
+            assert!(lost.stderr.contains("the same command with --resume goes on from here"), "{}", lost.stderr);
+            let resumed = ran(asked(args).arg(&small).arg("--resume").output().unwrap());
+            assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+        }
     }
 }
