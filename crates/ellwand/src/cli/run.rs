@@ -19,6 +19,7 @@ use super::eta::Terms;
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::recording::{Recording, first_line};
+use super::stage::Stage;
 use super::standing::{self, RECORD, Results};
 use super::{ceilings, check, ci, output, plan, report, signals, spans};
 
@@ -150,7 +151,11 @@ fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Re
         return Ok(());
     }
     let plots = if args.reports.no_plot { PlotNames::default() } else { standing::plots_of(plan, registry) };
-    standing::claim(dir, args.session.overwrite, &plots, "--resume continues it, --overwrite replaces it")
+    standing::claim(dir, args.session.overwrite, &plots, "--resume continues it, --overwrite replaces it")?;
+    if args.resume && !Stage::waits(dir) {
+        output::note(&format!("note: {} holds no record to resume; this starts a new run", dir.display()));
+    }
+    Ok(())
 }
 
 /// This machine with its ceilings: cached ones, or measured now unless the user does not want to wait.

@@ -188,7 +188,9 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         if name == "run" {
             assert!(lost.stderr.contains("the same command with --resume goes on from here"), "{}", lost.stderr);
             let resumed = ran(asked(args).arg(&small).arg("--resume").output().unwrap());
-            assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+            assert!(resumed.code == Some(0) && !resumed.stderr.contains("no record to resume"), "{}", resumed.stderr);
+            let fresh = ran(asked(args).arg(dir.path().join("smal")).arg("--resume").output().unwrap());
+            assert!(fresh.stderr.contains("smal holds no record to resume; this starts a new run"), "{}", fresh.stderr);
         }
     }
 }
