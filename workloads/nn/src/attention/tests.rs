@@ -246,8 +246,9 @@ fn the_threads_of_a_run_are_those_that_its_pieces_can_occupy() {
         let row = registry.implementations(workload).into_iter().find(|row| row.name == "parallel").unwrap();
         let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
         ready.run();
-        assert!(ready.what_ran().ends_with(&format!(", {} threads", ready.threads().unwrap())), "{}", ready.what_ran());
-        ready.threads().unwrap()
+        let threads = ready.threads().unwrap();
+        assert!(ready.what_ran().ends_with(&ellwand_simd::pool::about(threads, "values")), "{}", ready.what_ran());
+        threads
     };
     assert_eq!(threads_used("attention-softmax", [1, 8, 8, 1, 0]), 1, "64 numbers are one piece");
     assert_eq!(threads_used("attention-core", [2, 256, 128, 4, 4]), ellwand_simd::pool::threads());

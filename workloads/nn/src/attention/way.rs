@@ -110,10 +110,10 @@ impl Way {
     /// Describes what ran: the instruction set `isa` and the threads of the last run.
     pub(super) fn what_ran(&self, isa: &str, threads: usize) -> String {
         match self.steps {
-            Steps::Reference => format!("f64, {} threads", pool::threads()),
+            Steps::Reference => format!("f64, {}", pool::about(pool::threads(), "values")),
             Steps::Plain => "scalar".into(),
             Steps::Streamed => format!("{isa}, tiles of {} keys", Tiling::SMALL.keys),
-            Steps::Packed | Steps::Tiled(_) if self.parallel => format!("{isa}, {threads} threads"),
+            Steps::Packed | Steps::Tiled(_) if self.parallel => format!("{isa}, {}", pool::about(threads, "values")),
             Steps::Packed | Steps::Tiled(_) => isa.into(),
         }
     }

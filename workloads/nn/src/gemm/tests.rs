@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::panel::{Panel, Panels};
 use super::{Product, Scratch, Source, cut, product, products, scratch};
 use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
 
 fn values(len: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
@@ -177,6 +178,9 @@ fn every_implementation_passes_its_judge_and_poison_fails() {
                 ready.run();
                 let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
                 assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                let threads = ready.threads().filter(|_| row.name == "parallel").unwrap_or(1);
+                let named = row.name != "parallel" || ready.what_ran().contains(&pool::about(threads, "values"));
+                assert!(named, "{row:?} {case}: {}", ready.what_ran());
             }
             assert!(precision == "bf16" || judged.len() == rows.len(), "{judged:?} only");
             assert!(["reference", "scalar", "simd", "parallel"].iter().all(|row| judged.contains(row)), "{judged:?}");

@@ -315,11 +315,13 @@ impl Prepared for Job {
 
     fn what_ran(&self) -> String {
         match self.way {
-            Way::Reference => format!("f64, {} threads", pool::threads()),
+            Way::Reference => format!("f64, {}", pool::about(pool::threads(), "values")),
             Way::Scalar => "scalar".into(),
             Way::Crate => "matrixmultiply 0.3".into(),
             Way::Simd(isa) => isa.name().into(),
-            Way::Parallel(isa) => format!("{}, {} threads", isa.name(), pool::threads()),
+            Way::Parallel(isa) => {
+                format!("{}, {}", isa.name(), pool::about(self.threads().unwrap_or(1), "values"))
+            }
         }
     }
 }
