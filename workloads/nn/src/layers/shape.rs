@@ -34,8 +34,8 @@ impl Allocation {
 }
 
 /// Remark on results with fresh outputs.
-pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
-     which costs more than the kernel";
+pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; if the allocator returns them to the system (large \
+     ones), each page faults anew, which can cost more than the kernel";
 
 /// How outputs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
