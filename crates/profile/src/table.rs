@@ -324,3 +324,17 @@ impl fmt::Display for Bottleneck {
         write!(f, "{name:<width$}  {by:<7}  {:>8}  {:>7}", time(self.ns), percent(self.share))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, shortened, time};
+
+    #[test]
+    fn times_and_bytes_have_sensible_units() {
+        let times = [0.0, 0.25, 12.34, 999.4, 999.6, 1234.0, 5e7, 8.64e13, 1e20, f64::NAN, -1500.0];
+        insta::assert_snapshot!(times.map(time).join(" | "), @"0 ns | 0.25 ns | 12.3 ns | 999 ns | 1.00 µs | 1.23 µs | 50.0 ms | 86400 s | 1.00e11 s | - | -1.50 µs");
+        insta::assert_snapshot!([0.0, 1.0, 1536.0, 1e9].map(bytes).join(" | "), @"0 B | 1.00 B | 1.54 kB | 1.00 GB");
+        assert_eq!(shortened(&"x".repeat(1 << 20), 5), "xxxx…");
+        assert_eq!(shortened("a\nb", 9), "a\\nb");
+    }
+}
