@@ -1,6 +1,7 @@
 """``ellwand.profiler``: what its numbers mean, and what its file holds."""
 
 import json
+import mmap
 import threading
 import time
 
@@ -25,8 +26,10 @@ def test_resident_memory_has_its_largest_value_and_its_change(capsys):
     with profiler.profile("start"):
         pass
     with profiler.profile("allocate"):
-        block = bytearray(b"1") * 40_000_000
-    del block
+        # Not from the heap, which may hold freed memory that is resident.
+        block = mmap.mmap(-1, 40_000_000)
+        block.write(b"1" * 40_000_000)
+    block.close()
     with profiler.profile("free"):
         pass
     first, most, last = profiler.snapshot().resident_bytes
