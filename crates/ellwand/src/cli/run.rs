@@ -46,6 +46,8 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
+    // Before ceilings are measured: a run that is killed meanwhile must not leave --resume the record that it was to replace.
+    let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let here = with_ceilings(registry, !args.spans && !args.how.no_ceilings).inspect_err(|_| {
         // Nothing was begun: remove the empty directory. One that holds something stays, as does its parent.
         if new && std::fs::remove_dir(&dir).is_ok() && directory_of(args).is_none() {
@@ -53,7 +55,6 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         }
     })?;
     let this_run = run_line(registry, &args.how, &plan, here, started, line);
-    let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
     let planned = rows(&plan);
     // Measuring ceilings promised something else.

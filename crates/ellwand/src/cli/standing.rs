@@ -52,7 +52,10 @@ impl Results {
             Some(stage)
         } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
             writer::refuse_in_use(&home.join(RECORD))?;
-            Some(Stage::begin(home)?)
+            let stage = Stage::begin(home)?;
+            // From now on `--resume` means these results, although their record has no line yet.
+            std::fs::File::create(stage.dir().join(RECORD))?;
+            Some(stage)
         } else {
             None
         };
