@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use common::Box;
@@ -196,6 +197,44 @@ fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
         assert!(interrupted.contains("the old results are as they were"), "{interrupted}");
         assert!(interrupted.contains("--resume instead of --overwrite goes on from here"), "{interrupted}");
     }
+}
+
+#[test]
+fn a_run_that_was_to_replace_another_and_was_killed_before_its_first_cell_resumes_without_the_old_results() {
+    let here = here();
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
+    let run = ["run", "lattice-encode", "--batch", "1", "-i", "simd", "--effort", "quick", "--no-plot", "-o", "out"];
+    let mut command = here.command(&[&run[..], &["--overwrite"]].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.starts_with("measuring the ceilings")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let record = || std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    assert!(record().contains("\"implementation\":\"scalar\""), "the old results stay");
+    here.ok(&[&run[..], &["--no-ceilings", "--resume"]].concat());
+    assert!(record().contains("\"implementation\":\"simd\""));
+    assert!(!record().contains("\"implementation\":\"scalar\""), "nothing of the old record");
+}
+
+#[test]
+fn a_comparison_that_was_to_replace_another_and_was_killed_is_no_run_to_resume() {
+    let here = here();
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
+    let compare = ["compare", "--command", "true", "sleep 5", "-o", "out", "--overwrite"];
+    let mut child = here.command(&compare).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let unfinished = here.path("out/ellwand-unfinished/record.jsonl");
+    while !std::fs::read_to_string(&unfinished).is_ok_and(|text| text.ends_with('\n')) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = here.ok(&["report", "out"]);
+    let note = "an unfinished comparison is in out/ellwand-unfinished; `compare --overwrite` begins it again";
+    assert!(ran.stderr.contains(note) && !ran.stderr.contains("--resume"), "{}", ran.stderr);
+    // The run below it can still be continued.
+    let more = here.ok(&[&common::QUICK[..], &["-i", "scalar,simd", "-o", "out", "--resume"]].concat());
+    assert!(more.stdout.contains("scalar") && more.stdout.contains("simd"), "{}", more.stdout);
 }
 
 /// Returns what the run said when it was stopped by the signal as soon as its record had this number of lines.

@@ -15,10 +15,15 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     let mut all = Vec::new();
     for file in &args.file {
         let path = if file.is_dir() { file.join(standing::RECORD) } else { file.clone() };
+        let unfinished = file.join(UNFINISHED);
         if file.is_dir() && Stage::waits(file) {
-            let unfinished = file.join(UNFINISHED);
             output::note(&format!(
                 "note: an unfinished run is in {}; `run --resume` goes on with it",
+                unfinished.display()
+            ));
+        } else if file.is_dir() && Stage::decides(file) {
+            output::note(&format!(
+                "note: an unfinished comparison is in {}; `compare --overwrite` begins it again",
                 unfinished.display()
             ));
         }

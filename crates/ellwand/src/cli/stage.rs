@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use ellwand_bench::writer;
+use ellwand_core::record::Record;
 
 use super::exit::{Failure, in_use};
 use super::output;
@@ -46,9 +48,19 @@ impl Stage {
         Ok(Self { home: home.to_path_buf(), dir, _lock: lock })
     }
 
-    /// Whether an unfinished record waits in `home`, be it one without a finished cell: `--resume` means the last run.
+    /// Whether the unfinished record of a run waits in `home`, be it one without a finished cell: `--resume` means the
+    /// last run.
     pub(super) fn waits(home: &Path) -> bool {
-        home.join(UNFINISHED).join(RECORD).is_file()
+        home.join(UNFINISHED).join(RECORD).is_file() && !Self::decides(home)
+    }
+
+    /// Whether the unfinished record in `home` is one of `compare`, which no command goes on with.
+    pub(super) fn decides(home: &Path) -> bool {
+        let path = home.join(UNFINISHED).join(RECORD);
+        let record = if path.is_file() { writer::read(&path).ok() } else { None };
+        let word =
+            |record: Record| record.run.command.into_iter().find(|word| ["run", "compare"].contains(&word.as_str()));
+        record.and_then(word).is_some_and(|word| word == "compare")
     }
 
     /// Where to write.
