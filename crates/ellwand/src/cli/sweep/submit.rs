@@ -55,16 +55,23 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
             return Ok(exit);
         }
     }
-    // Results of earlier commands count as well.
+    complete(args, planned, dir, &[DEFAULT], &missing)
+}
+
+/// The exit code of classes in which every shard has a result, those of earlier commands included. Names the rows that
+/// failed, except those of the shards that were `measured` just now.
+fn complete(args: &SubmitArgs, planned: &Planned, dir: &Path, classes: &[&str], measured: &[u32]) -> Outcome {
     let mut fates = Vec::new();
-    let found = results::of_class(dir, DEFAULT, &planned.hash)?;
-    for (number, cases) in (0..).zip(&planned.plan.shards) {
-        let files = found.get(&number).into_iter().flatten();
-        let Some(record) = files.filter_map(|file| results::whole(file, cases).ok()).next() else { continue };
-        if !missing.contains(&number) {
-            shard::exit(&record.measurements, number);
+    for class in classes {
+        let found = results::of_class(dir, class, &planned.hash)?;
+        for (number, cases) in (0..).zip(&planned.plan.shards) {
+            let files = found.get(&number).into_iter().flatten();
+            let Some(record) = files.filter_map(|file| results::whole(file, cases).ok()).next() else { continue };
+            if !measured.contains(&number) {
+                shard::exit(&record.measurements, number);
+            }
+            fates.extend(record.measurements.into_iter().map(|measurement| measurement.outcome));
         }
-        fates.extend(record.measurements.into_iter().map(|measurement| measurement.outcome));
     }
     output::note(&format!("every shard has a result; `sweep merge {}` joins them", args.place.plan.display()));
     Ok(measure::exit(&fates, &[], FailOn::Never))
@@ -140,9 +147,8 @@ fn arrays(args: &SubmitArgs, planned: &Planned, dir: &Path) -> Outcome {
         }
     }
     if arrays.is_empty() {
-        let plan = args.place.plan.display();
-        output::note(&format!("every shard has a result; `sweep merge {plan}` joins them"));
-        return Ok(Exit::Ok);
+        let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+        return complete(args, planned, dir, &names, &[]);
     }
     // A directory would make a class; one that holds something stays.
     let submitted = all_or_none(&arrays, args, planned, dir).inspect_err(|_| {
