@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -45,8 +46,9 @@ fn a_shard_with_wrong_rows_names_them() {
     let plan = ["sweep", "plan", "--effort", "quick", "--in-process", "--shards", "1", "-o", "plan.json"];
     here.ok(&[&plan[..], &exact].concat());
     // The second command measures nothing and says the same of what is there.
-    for _ in 0..2 {
-        let ran = here.run(&["sweep", "submit", "plan.json"]);
+    let slurm = Slurm::of(here);
+    for engine in ["local", "local", "slurm"] {
+        let ran = slurm.sweep(&["submit", "plan.json", "--engine", engine]);
         assert_eq!(ran.code, Some(5), "{}", ran.stderr);
         assert!(ran.stderr.contains("shard 0: softmax/") && ran.stderr.contains(" simd: wrong: "), "{}", ran.stderr);
         assert_eq!(ran.stderr.matches(" simd: wrong: ").count(), 3, "the first ones: {}", ran.stderr);
@@ -71,6 +73,16 @@ fn a_sweep_on_one_machine_is_one_record_with_the_cells_of_a_run() {
     assert_eq!(cells(&swept), cells(&run), "in the order of the plan");
     assert_eq!((swept.measurements.len(), &swept.warnings), (4, &vec![]));
     assert!(swept.checked);
+    let rows = swept.measurements.iter().map(|row| format!("{} {}", row.case.id, row.implementation));
+    let listed = swept.run.shard.iter().flat_map(|shard| &shard.rows).cloned();
+    assert_eq!(listed.collect::<BTreeSet<_>>(), rows.collect(), "those of all shards");
+    // A copy that was cut at the end of a line.
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let cut = text.trim_end().rfind('\n').unwrap() + 1;
+    here.write("cut.jsonl", &text.as_bytes()[..cut]);
+    let report = here.ok(&["report", "cut.jsonl"]).stdout;
+    let lacks = "the record lacks 1 of the 4 rows that its first line lists: lattice-encode";
+    assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(lacks), "{report}");
     here.refused(&["sweep", "merge", "plan.json"], &["holds a record already", "--overwrite replaces it"]);
     here.ok(&["sweep", "merge", "plan.json", "--no-plot", "--overwrite"]);
     assert_eq!(fs::read(&path).unwrap(), bytes, "the same results give the same record");
@@ -336,6 +348,11 @@ impl Slurm {
         let here = Box::default();
         let cases = [&["sweep", "plan"], &CASES[..8], &[cases, "-o", "plan.json"]].concat();
         here.ok(&cases);
+        Self::of(here)
+    }
+
+    /// Such a cluster beside a plan.
+    fn of(here: Box) -> Self {
         fs::create_dir(here.path("bin")).unwrap();
         let slurm = Self { here };
         slurm.command("scontrol", "echo 'MaxArraySize            = 10'");

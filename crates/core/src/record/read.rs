@@ -1,6 +1,6 @@
 //! Lines of a record: writes one, and reads a whole file even if the last line is incomplete.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -234,6 +234,15 @@ fn sealed(number: usize, text: &str) -> Result<bool, RecordError> {
 }
 
 impl Record {
+    /// Rows that the first line lists, as `CASE IMPLEMENTATION`, and that have no measurement: the file was cut between
+    /// two lines, or its task was stopped. Only the records of sweeps list their rows.
+    pub fn lost_rows(&self) -> Vec<&str> {
+        let there: HashSet<String> =
+            self.measurements.iter().map(|one| format!("{} {}", one.case.id, one.implementation)).collect();
+        let planned = self.run.shard.iter().flat_map(|shard| &shard.rows);
+        planned.filter(|row| !there.contains(*row)).map(String::as_str).collect()
+    }
+
     fn push(&mut self, mut measurement: Measurement) {
         measurement.session = self.resumed.len();
         let cell = measurement.cell();

@@ -16,7 +16,8 @@ pub struct Shard {
     /// The scheduler's name of the task (`39_3` in Slurm), if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The rows that the task set out to measure, as `CASE IMPLEMENTATION`; older records do not list them.
+    /// The rows that the task set out to measure, as `CASE IMPLEMENTATION`; in a merged record those of all its tasks.
+    /// Older records do not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
     /// In a merged record, the cases of the plan that it lacks: their shards have no whole result, or another machine

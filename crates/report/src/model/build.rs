@@ -81,6 +81,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
         warnings.extend(missing_cases(record).map(|warning| format!("{place}{warning}")));
+        warnings.extend(lost_rows(record).map(|warning| format!("{place}{warning}")));
         if record.measurements.is_empty() && record.comparisons.is_empty() && record.spans.is_empty() {
             warnings.push(format!("{place}the record has no measurements"));
         }
@@ -95,17 +96,29 @@ fn warnings(records: &[Record]) -> Vec<String> {
     warnings
 }
 
-/// Most missing cases that a warning names.
+/// Most missing cases or rows that a warning names.
 const NAMED: usize = 4;
 
 /// Warning for a record that was merged from a part of a sweep.
 fn missing_cases(record: &Record) -> Option<String> {
     let missing = record.run.shard.as_ref().map(|shard| &shard.missing).filter(|missing| !missing.is_empty())?;
-    let named: Vec<String> = missing.iter().take(NAMED).map(|case| crate::units::clean(case)).collect();
-    let more = missing.len() - named.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let count = if missing.len() == 1 { "1 case".into() } else { format!("{} cases", missing.len()) };
-    Some(format!("the record is a part of a sweep and lacks {count} of the plan: {}{more}", named.join(", ")))
+    Some(format!("the record is a part of a sweep and lacks {count} of the plan: {}", first(missing)))
+}
+
+/// Warning for a record that was cut between two lines.
+fn lost_rows(record: &Record) -> Option<String> {
+    let lost = Some(record.lost_rows()).filter(|lost| !lost.is_empty())?;
+    let planned = record.run.shard.as_ref().map_or(0, |shard| shard.rows.len());
+    Some(format!("the record lacks {} of the {planned} rows that its first line lists: {}", lost.len(), first(&lost)))
+}
+
+/// The first names of a list, and how many follow.
+fn first(names: &[impl AsRef<str>]) -> String {
+    let named: Vec<String> = names.iter().take(NAMED).map(|name| crate::units::clean(name.as_ref())).collect();
+    let more = names.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.join(", ") + &more
 }
 
 fn limits(records: &[Record]) -> Vec<String> {

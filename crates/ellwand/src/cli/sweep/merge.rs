@@ -141,6 +141,8 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     if let Some(shard) = &mut run.shard {
         shard.missing = lost.flat_map(|(_, cases)| cases.iter().cloned()).collect();
         shard.cases = planned.plan.cases();
+        shard.rows =
+            records.iter().flat_map(|record| record.run.shard.iter().flat_map(|one| one.rows.clone())).collect();
     }
     let mut record = Writer::create(&path, &run)?;
     for (index, shard) in records.iter().enumerate() {

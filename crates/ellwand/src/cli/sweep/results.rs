@@ -13,7 +13,6 @@ use ellwand_core::{InputError, Run};
 
 use super::plan::Planned;
 use crate::cli::exit::Failure;
-use crate::cli::run::row_name;
 
 /// Results of one class of hardware by the number of their shard. A shard that was run twice has two.
 pub(super) type Class = BTreeMap<u32, Vec<PathBuf>>;
@@ -101,11 +100,8 @@ fn lack(record: &Record, cases: &[String]) -> Option<String> {
         return Some(format!("is damaged: {damage}"));
     }
     let measured: BTreeSet<&str> = record.measurements.iter().map(|row| row.case.id.as_str()).collect();
-    let rows: BTreeSet<String> =
-        record.measurements.iter().map(|row| row_name(&row.case.id, &row.implementation)).collect();
-    let planned = record.run.shard.iter().flat_map(|shard| &shard.rows);
-    let case = cases.iter().find(|case| !measured.contains(case.as_str()));
-    let lost = case.or_else(|| planned.into_iter().find(|row| !rows.contains(*row)))?;
+    let case = cases.iter().map(String::as_str).find(|case| !measured.contains(case));
+    let lost = case.or_else(|| record.lost_rows().first().copied())?;
     Some(format!("has no measurement of {lost}"))
 }
 
