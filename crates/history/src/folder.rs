@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
 use ellwand_core::record::{Record, parse};
@@ -20,19 +20,22 @@ pub(crate) struct Stamp {
     pub(crate) modified_ns: i64,
 }
 
-/// The records in a folder, by name.
-pub(crate) fn records(folder: &Path) -> Result<Vec<Stamp>, StoreError> {
+/// The records in a folder, by name; and the files that the index cannot name, since their names are not UTF-8.
+pub(crate) fn records(folder: &Path) -> Result<(Vec<Stamp>, Vec<PathBuf>), StoreError> {
     let refused = |error: &io::Error| StoreError::of_file(folder, error);
-    let mut stamps = Vec::new();
+    let (mut stamps, mut unnamed) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(|error| refused(&error))? {
         let entry = entry.map_err(|error| refused(&error))?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(name) = entry.file_name().into_string() else {
+            unnamed.extend(Some(entry.path()).filter(|path| path.to_string_lossy().ends_with(ENDING)));
+            continue;
+        };
         if name.ends_with(ENDING) && !name.starts_with('.') {
             stamps.extend(stamp(folder, &name));
         }
     }
     stamps.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(stamps)
+    Ok((stamps, unnamed))
 }
 
 const ENDING: &str = ".jsonl";

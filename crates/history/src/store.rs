@@ -95,7 +95,8 @@ impl Store {
     /// Makes the index hold what the folder holds.
     fn synchronise(&mut self, folder: &Path) -> Result<(), StoreError> {
         let mut known = self.index.files()?;
-        let stamps = folder::records(folder)?;
+        let (stamps, unnamed) = folder::records(folder)?;
+        self.notes.extend(unnamed.iter().map(|path| format!("{}: its name is not UTF-8; skipped", path.display())));
         // Sorted by name.
         let is_current = |stamp: &Stamp| {
             let found = stamps.binary_search_by(|other| other.name.cmp(&stamp.name));

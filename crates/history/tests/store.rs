@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -103,6 +104,18 @@ fn a_record_that_was_cut_is_named_at_each_command() {
     }
     assert_eq!(add(&mut store, made.path(), &fake(1)), Added::Replaced, "the whole record");
     assert!(Store::open(dir.path(), false).unwrap().notes.is_empty());
+}
+
+#[test]
+fn a_record_whose_name_is_not_utf8_is_named() {
+    let (dir, made) = (here(), here());
+    let file = dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.jsonl"));
+    fs::copy(fake(1).write(made.path()), &file).unwrap();
+    fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.txt")), "no record").unwrap();
+    for _ in 0..2 {
+        let store = Store::open(dir.path(), true).unwrap();
+        assert_eq!(store.notes, [format!("{}: its name is not UTF-8; skipped", file.display())]);
+    }
 }
 
 #[test]
