@@ -67,12 +67,12 @@ pub enum WriterError {
 fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
-            "\n  hint: make room and give the same command again, or choose another disk with -o"
+            "\n  hint: make room and give the same command again, or choose another disk"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "\n  hint: make room, or choose another disk",
         io::ErrorKind::FileTooLarge => "\n  hint: raise the limit on the size of files (ulimit -f)",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "\n  hint: choose a directory that can be written with -o"
+            "\n  hint: choose a directory that can be written"
         }
         _ => "",
     }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Act, Bench, settings};
-use ellwand_bench::{Writer, environment, writer};
+use ellwand_bench::{Writer, WriterError, environment, writer};
 use ellwand_core::record::{Run, VERSION};
 
 fn run() -> Run {
@@ -77,6 +77,21 @@ fn a_full_disk_is_an_error_and_no_panic() {
         assert!(error.to_string().contains("/dev/full"), "{error}");
     } else {
         panic!("a write to /dev/full went through");
+    }
+}
+
+#[test]
+fn advice_names_no_flag_that_a_command_may_lack() {
+    use std::io::{Error, ErrorKind};
+    for kind in [ErrorKind::PermissionDenied, ErrorKind::StorageFull] {
+        let path = || "record.jsonl".into();
+        let [begin, later] = [
+            WriterError::Begin { path: path(), cause: Error::from(kind) },
+            WriterError::Io { path: path(), cause: Error::from(kind) },
+        ]
+        .map(|error| error.to_string());
+        assert!(begin.contains("hint: ") && !begin.contains("-o"), "{begin}");
+        assert!(later.contains("hint: ") && !later.contains("-o"), "{later}");
     }
 }
 
