@@ -65,8 +65,8 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     }
     let made = executable(&output.stdout, &name)
         .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
-    // Under another name first: a copy that was interrupted must not look whole.
-    let partial = home.join(format!("{name}.partial-{}", std::process::id()));
+    // In the work tree's directory first: a copy that was interrupted must not look whole, and goes with it.
+    let partial = home.join("work").join(format!("{name}.partial-{}", std::process::id()));
     std::fs::copy(&made, &partial)
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
