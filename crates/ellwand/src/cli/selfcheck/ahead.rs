@@ -47,9 +47,10 @@ impl<'a> Ahead<'a> {
         });
         self.alarms += u32::from(called && is_equal(trial.candidate));
         let left = self.left_s(gone);
-        let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
-        self.progress.ahead(&name, left);
-        if self.lines && self.last.is_none_or(|last| gone - last >= LINE_EVERY) {
+        if !self.lines {
+            let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
+            self.progress.ahead(&name, left);
+        } else if self.last.is_none_or(|last| gone - last >= LINE_EVERY) {
             self.last = Some(gone);
             output::note(&self.sentence(left));
         }
