@@ -132,15 +132,30 @@ fn a_finding_names_its_other_places_and_shows_commands_as_code() {
 }
 
 #[test]
-fn a_roofline_marks_a_row_that_was_held_up() {
+fn a_finding_of_several_records_names_its_own() {
+    let mut report = report();
+    let run = report["runs"][0].clone();
+    report["runs"].as_array_mut().unwrap().push(run);
+    report["findings"][0]["run"] = 1.into();
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    let finding = browser.text("document.querySelector('.finding').textContent");
+    assert!(finding.contains(" · run 2"), "{finding}");
+}
+
+#[test]
+fn charts_mark_a_row_that_was_held_up() {
     let mut report = report();
     let rows = report["workloads"][0]["rows"].as_array_mut().unwrap();
     rows[0]["held_up"] = json!({"busy": 0.5, "could_use": 1.0, "least_s": 1e-3});
     let Some((mut browser, _folder)) = opened(&report) else { return };
-    let chart = "[...document.querySelectorAll('figure')].find(f => f.querySelector('figcaption')?.firstChild.textContent === 'Roofline').querySelector('.chart')";
-    browser.eval(&format!("{chart}.scrollIntoView({{block: 'center'}})"));
-    browser.wait(&format!("{chart}.dataset.drawn"));
-    assert_eq!(browser.text(&format!("{chart}.textContent")).matches('≥').count(), 1);
+    for (title, mark) in [("Roofline", '≥'), ("Distribution", '≤'), ("Scaling", '≤')] {
+        let chart = format!(
+            "[...document.querySelectorAll('figure')].find(f => f.querySelector('figcaption')?.firstChild.textContent.startsWith('{title}')).querySelector('.chart')"
+        );
+        browser.eval(&format!("{chart}.scrollIntoView({{block: 'center'}})"));
+        browser.wait(&format!("{chart}.dataset.drawn"));
+        assert_eq!(browser.text(&format!("{chart}.textContent")).matches(mark).count(), 1, "{title}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 import { tokens } from "../base/color.js";
 import { percent, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { caseName, human, interval, measured, metric, plain, speedup } from "./model.js";
+import { bound, caseName, human, interval, measured, metric, plain, speedup } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
@@ -30,10 +30,10 @@ export function distributions(chart, section, rows, look) {
     };
   }).concat([{
     type: "scatter", mode: "markers", x: shown.map((row) => metric(row, "time").median), y: shown.map((_, i) => i), marker: { size: 18, opacity: 0 }, hoverinfo: "text",
-    hovertext: shown.map((row) => { const { min, p10, median, p90, max } = metric(row, "time"); return `${plain(row.implementation)}<br>median ${human(median, "s")}<br>p10 ${human(p10, "s")}, p90 ${human(p90, "s")}<br>min ${human(min, "s")}, max ${human(max, "s")}`; }),
+    hovertext: shown.map((row) => { const { min, p10, median, p90, max } = metric(row, "time"); return `${plain(row.implementation)}<br>median ${bound(row)}${human(median, "s")}<br>p10 ${human(p10, "s")}, p90 ${human(p90, "s")}<br>min ${human(min, "s")}, max ${human(max, "s")}`; }),
   }]), {
     xaxis: { ...timeTicks(values), title: "Time of an iteration" },
-    yaxis: { tickmode: "array", tickvals: shown.map((_, i) => i), ticktext: shown.map((row) => plain(name(row, shown))), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true },
+    yaxis: { tickmode: "array", tickvals: shown.map((_, i) => i), ticktext: shown.map((row) => plain([name(row, shown), bound(row)].filter(Boolean).join(" "))), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true },
   });
 }
 
@@ -58,10 +58,10 @@ export function scaling(chart, axis, following, rows, look) {
     const times = line.map((row) => metric(row, "time"));
     const colour = look.colour(line[0].implementation);
     return {
-      type: "scatter", mode: "lines+markers", name: plain(name(line[0], all)), x: line.map(at), y: times.map((one) => one.median), line: { color: colour, width: 2 },
+      type: "scatter", mode: "lines+markers+text", name: plain(name(line[0], all)), text: line.map(bound), textposition: "middle right", x: line.map(at), y: times.map((one) => one.median), line: { color: colour, width: 2 },
       marker: { color: colour, symbol: look.symbol(line[0].implementation), size: 8 },
       error_y: { type: "data", symmetric: false, array: times.map((one) => (one.high ?? NaN) - one.median), arrayminus: times.map((one) => one.median - (one.low ?? NaN)), color: colour, thickness: 1, width: 3 },
-      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${human(times[i].median, "s")} (${interval(times[i], "s") ?? "no interval"})`), hoverinfo: "text",
+      hovertext: line.map((row, i) => `${plain(row.implementation)}, ${plain(axis.name)} ${at(row)}<br>${bound(row)}${human(times[i].median, "s")} (${interval(times[i], "s") ?? "no interval"})`), hoverinfo: "text",
     };
   }), {
     xaxis: { title: plain(title), type: positive ? "log" : "linear", tickmode: "array", tickvals: axis.values.map(Number), ticktext: axis.values.map(plain), fixedrange: true },

@@ -46,6 +46,11 @@ export function metric(row, id) {
   return value && Number.isFinite(value.median) ? value : null;
 }
 
+// The sign of a time that is a bound, since other programs held the row up.
+export function bound(row) {
+  return row.held_up ? "≤" : "";
+}
+
 // A speed-up with the sign of its bound, if other programs held up one of the two.
 export function speedup({ ratio: factor, bound }) {
   return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(factor)}`;

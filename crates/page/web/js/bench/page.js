@@ -73,7 +73,7 @@ function findings(report) {
     h("h3", {}, one.title),
     h("p", { class: "tags" }, h("span", { class: `tag ${one.class}` }, one.class), h("span", { class: "tag" }, one.rule), h("span", { class: "tag" }, `${one.confidence} confidence`),
       one.saving_upper_bound > 0 && h("span", { class: "tag strong" }, `saves at most ${percent(one.saving_upper_bound)}`)),
-    h("p", {}, one.alike && `in ${one.cases[0]} rows, most in `, [one.workload, one.implementation, one.place].filter(Boolean).join(" · "), one.cases?.[1] > 1 && h("span", { class: "note" }, ` ${one.cases[0]} of ${one.cases[1]} rows`)),
+    h("p", {}, one.alike && `in ${one.cases[0]} rows, most in `, [one.workload, one.implementation, one.place, report.runs.length > 1 && `run ${one.run + 1}`].filter(Boolean).join(" · "), one.cases?.[1] > 1 && h("span", { class: "note" }, ` ${one.cases[0]} of ${one.cases[1]} rows`)),
     one.alike && h("p", { class: "note" }, `also in: ${one.alike.join("; ")}`),
     h("dl", {}, one.evidence.flatMap(({ name, value, unit }) => [h("dt", {}, name), h("dd", {}, human(value, unit))]), h("dt", {}, "threshold"), h("dd", {}, one.threshold)),
     one.next_experiment && h("p", {}, h("strong", {}, "Next: "), prose(one.next_experiment)))))));

@@ -3,7 +3,7 @@ import { append, button, h, section as frame, select } from "../base/dom.js";
 import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { caseName, follows, human, interval, leading, measured, metric, plainValue, speedup } from "./model.js";
+import { bound, caseName, follows, human, interval, leading, measured, metric, plainValue, speedup } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
@@ -27,7 +27,7 @@ function cells(row, rates) {
   const { ratio: factor, is_baseline: base, unavailable } = row.speedup ?? {};
   const known = measured(row) && value;
   return [
-    row.implementation, known ? `${row.held_up ? "≤" : ""}${human(value.median, "s")}` : "–", known ? (interval(value, "s") ?? "–") : "", count(row.samples),
+    row.implementation, known ? `${bound(row)}${human(value.median, "s")}` : "–", known ? (interval(value, "s") ?? "–") : "", count(row.samples),
     ...rates.map(({ id, unit }) => (unit === "1/s" ? rate(metric(row, id)?.median, "") : human(metric(row, id)?.median, unit))),
     base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, "x") ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
