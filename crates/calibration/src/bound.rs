@@ -173,7 +173,7 @@ impl Prepared for LockReady {
         Ok(Tensors::new().with("taken", Tensor::vector(&[self.taken][..])))
     }
     fn what_ran(&self) -> String {
-        format!("{} threads", pool::threads())
+        pool::about(pool::threads(), "steps")
     }
 }
 

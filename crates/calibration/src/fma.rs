@@ -119,9 +119,8 @@ impl Prepared for Ready {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
     fn what_ran(&self) -> String {
-        let threads = pool::threads();
         let isa = self.how.isa.name();
-        if self.how.parallel { format!("{isa}, {threads} threads") } else { isa.into() }
+        if self.how.parallel { format!("{isa}, {}", pool::about(pool::threads(), "groups")) } else { isa.into() }
     }
 }
 

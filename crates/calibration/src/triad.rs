@@ -92,7 +92,8 @@ impl Prepared for Ready {
     }
     fn what_ran(&self) -> String {
         let stores = if self.non_temporal { " non-temporal" } else { "" };
-        let threads = if self.parallel { format!(", {} threads", pool::threads()) } else { String::new() };
+        let threads =
+            if self.parallel { format!(", {}", pool::about(pool::threads(), "values")) } else { String::new() };
         format!("{}{stores}{threads}", self.isa.name())
     }
 }

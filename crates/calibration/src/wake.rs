@@ -87,7 +87,8 @@ impl Prepared for Ready {
         Ok(Tensors::new().with("sum", Tensor::vector(&[self.met, self.sum][..])))
     }
     fn what_ran(&self) -> String {
-        format!("{}, {} threads", if self.team { "spin, then park" } else { "rayon" }, pool::threads())
+        let way = if self.team { "spin, then park" } else { "rayon" };
+        format!("{way}, {}", pool::about(pool::threads(), "chunks"))
     }
 }
 

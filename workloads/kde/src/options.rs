@@ -107,6 +107,14 @@ impl Options {
         let all = self.method.threads();
         self.threads.map_or(all, |most| most.clamp(1, all))
     }
+
+    /// The same in words. One thread of several was asked for, and needs no reason.
+    pub(super) fn threads_in_words(&self) -> String {
+        match self.threads() {
+            1 if self.method.threads() > 1 => "1 thread".into(),
+            threads => ellwand_simd::pool::about(threads, "bins"),
+        }
+    }
 }
 
 /// Encoding spikes between two additions to the accumulators in memory. Fixed, because it determines the order of

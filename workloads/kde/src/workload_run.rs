@@ -206,7 +206,7 @@ impl Prepared for Job {
             Method::Scalar => format!("{precision} loops"),
             Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
             Method::Simd(isa) => format!("{}{type_of}", isa.name()),
-            Method::Parallel(isa) => format!("{}{type_of}, {} threads", isa.name(), self.options.threads()),
+            Method::Parallel(isa) => format!("{}{type_of}, {}", isa.name(), self.options.threads_in_words()),
         };
         let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };
         let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };
