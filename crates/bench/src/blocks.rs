@@ -5,17 +5,15 @@
 use std::time::Instant;
 
 use ellwand_core::case::Case;
-use ellwand_core::record::{Basis, Measurement, Outcome, Sample, Settling};
+use ellwand_core::record::{Measurement, Outcome, Sample, Settling};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand::seq::SliceRandom;
 
 use crate::block::{Block, Known, Spec};
 use crate::check::{SetupError, guarded};
-use crate::measure::{Event, Instrument, Interrupted, ready, turns};
+use crate::measure::{Event, Instrument, Interrupted, ready};
 use crate::plan::Cell;
 use crate::settle;
-use crate::stop::{Progress, overtime, stopped};
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
 
 /// Measures cells over blocks of worker processes.
@@ -112,35 +110,15 @@ impl Blocks<'_> {
             Some(counts) => open.count(&specs, known, counts),
             None => drop(open.settle(&specs, known, coin, settings.slot_min_ns)?),
         }
-        let shares: Vec<Option<u32>> = (0..taking.len())
-            .map(|arm| {
-                let opened = open.state(arm).ok()?;
-                let share = self.instrument.share(opened.slot).div_ceil(self.blocks.max(1));
-                Some(if self.is_slow(opened) { 1 } else { share })
-            })
-            .collect();
-        let planned = shares.iter().flatten().copied().max().unwrap_or(0);
-        let mut samples: Vec<Vec<Sample>> = taking.iter().map(|_| Vec::new()).collect();
-        for round in 0..planned {
-            let mut order = turns(round, planned, &shares);
-            order.shuffle(coin);
-            for (position, arm) in order.into_iter().enumerate() {
-                if let Some(sample) = open.slot(arm, false)? {
-                    samples[arm].push(Sample { block, round, position: position as u32, ..sample });
-                }
-            }
-            on_event(Event::Sampled { rounds: block * planned + round + 1, planned: self.blocks * planned });
-            let cost = |arm: usize| open.state(arm).ok().map(|opened| opened.slot.cost_ns);
-            let alive = || (0..taking.len()).filter_map(|arm| Some((&samples[arm][..], cost(arm)?)));
-            let seconds: Vec<Vec<f64>> =
-                alive().map(|(taken, _)| taken.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()).collect();
-            let overtime = overtime(alive(), &self.instrument.settings, self.blocks);
-            let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
-            let late = begin.elapsed().as_secs_f64() > self.budget_s && seconds.iter().all(|taken| !taken.is_empty());
-            if seconds.is_empty() || late || stopped(&progress).is_some() {
-                break;
-            }
-        }
+        let slot = |arm: usize| {
+            let opened = open.state(arm).ok()?;
+            let share = self.instrument.share(opened.slot).div_ceil(self.blocks.max(1));
+            Some((if self.is_slow(opened) { 1 } else { share }, opened.slot.cost_ns))
+        };
+        let slots: Vec<_> = (0..taking.len()).map(slot).collect();
+        let late = || begin.elapsed().as_secs_f64() > self.budget_s;
+        let mut take = |arm: usize| open.slot(arm, false);
+        let mut samples = self.instrument.rounds((block, self.blocks), &slots, coin, &mut take, &late, on_event)?;
         for (arm, index) in taking.iter().enumerate() {
             let judged = open.rejudge(arm)?;
             let row = &mut rows[*index];

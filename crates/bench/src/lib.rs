@@ -30,6 +30,7 @@ mod one_clock;
 pub mod plan;
 pub mod probe;
 pub mod reuse;
+mod rounds;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;

@@ -10,14 +10,13 @@ use ellwand_core::case::Case;
 use ellwand_core::device::Device;
 use ellwand_core::error::{DeviceError, InputError};
 use ellwand_core::implementation::Implementation;
-use ellwand_core::record::{Basis, CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
+use ellwand_core::record::{CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
 use ellwand_core::registry::Registry;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::{Fit, Workload};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand::seq::SliceRandom;
 
 use crate::arm::{Arm, Judge};
 use crate::calibrate;
@@ -28,7 +27,6 @@ use crate::probe::Probe;
 use crate::reuse;
 use crate::sample::{self, Slot};
 use crate::settle;
-use crate::stop::{Progress, overtime, stopped};
 use crate::worker::protocol::{Judged, Opened};
 
 /// The user interrupted: the cell being measured is lost; all earlier ones are already written.
@@ -87,12 +85,6 @@ pub(crate) fn ready(measurement: &mut Measurement, opened: Opened) {
     measurement.readings = opened.readings;
 }
 
-/// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes every n-th.
-pub(crate) fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
-    let takes = |share: &Option<u32>| share.is_some_and(|share| round.is_multiple_of((planned / share.max(1)).max(1)));
-    (0..shares.len()).filter(|index| takes(&shares[*index])).collect()
-}
-
 /// The progress of one implementation through a cell.
 struct Runner<'a> {
     implementation: &'a Implementation,
@@ -109,7 +101,6 @@ struct Alive<'a> {
     arm: Arm<'a>,
     opened: Opened,
     settling: Option<Settling>,
-    samples: Vec<Sample>,
 }
 
 impl<'a> Instrument<'a> {
@@ -139,8 +130,11 @@ impl Instrument<'_> {
         }
         let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
         self.settle(&mut runners, &mut coin)?;
-        self.sample(&mut runners, &mut coin, on_event)?;
-        Ok(runners.into_iter().map(|runner| self.finish(task, runner)).collect())
+        let slot = |runner: &Runner| runner.alive().map(|one| (self.share(one.arm.slot), one.arm.slot.cost_ns));
+        let slots: Vec<_> = runners.iter().map(slot).collect();
+        let mut take = |index: usize| Ok(runners[index].with(|one| one.arm.sample(false)));
+        let samples = self.rounds((0, 1), &slots, &mut coin, &mut take, &|| false, on_event)?;
+        Ok(runners.into_iter().zip(samples).map(|(runner, samples)| self.finish(task, runner, samples)).collect())
     }
 
     /// Case, inputs and reference outputs of a cell.
@@ -212,7 +206,7 @@ impl Instrument<'_> {
         check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
         let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), self.probes)?;
         arm.calibrate(calibrate::SlotNeeds::of(&self.settings))?;
-        Ok(Alive { arm, opened, settling: None, samples: Vec::new() })
+        Ok(Alive { arm, opened, settling: None })
     }
 
     /// Measures how long each implementation takes to settle next to the others, and shapes its slots accordingly.
@@ -249,47 +243,13 @@ impl Instrument<'_> {
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(self.settings.samples_min.max(1), self.settings.rounds_max.max(1))
     }
 
-    /// Samples in interleaved rounds. A slow implementation takes part in every n-th round only, so that it gets no
-    /// more than its share of the time. All slots of a round are adjacent in time.
-    fn sample(
-        &self,
-        runners: &mut [Runner],
-        coin: &mut ChaCha8Rng,
-        on_event: &mut dyn FnMut(Event),
-    ) -> Result<(), Interrupted> {
-        let shares: Vec<Option<u32>> =
-            runners.iter().map(|runner| runner.alive().map(|one| self.share(one.arm.slot))).collect();
-        let planned = shares.iter().flatten().copied().max().unwrap_or(0);
-        for round in 0..planned {
-            self.check_interrupt()?;
-            let mut order = turns(round, planned, &shares);
-            order.shuffle(coin);
-            for (position, index) in order.into_iter().enumerate() {
-                runners[index].with(|one| {
-                    let sample = one.arm.sample(false)?;
-                    one.samples.push(Sample { round, position: position as u32, ..sample });
-                    Ok(())
-                });
-            }
-            on_event(Event::Sampled { rounds: round + 1, planned });
-            let seconds: Vec<Vec<f64>> = runners.iter().filter_map(Runner::alive).map(Alive::seconds).collect();
-            let taken = runners.iter().filter_map(Runner::alive).map(|one| (&one.samples[..], one.arm.slot.cost_ns));
-            let overtime = overtime(taken, &self.settings, 1);
-            let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
-            if seconds.is_empty() || stopped(&progress).is_some() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Checks again, reads the last probes and completes the measurement.
-    fn finish(&self, task: Task, runner: Runner) -> Measurement {
+    fn finish(&self, task: Task, runner: Runner, samples: Vec<Sample>) -> Measurement {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
         measurement.device = runner.device.to_string();
-        let (mut arm, opened, settling, samples) = match runner.state {
+        let (mut arm, opened, settling) = match runner.state {
             State::Ended(outcome) => return Measurement { outcome, ..measurement },
-            State::Alive(one) => (one.arm, one.opened, one.settling, one.samples),
+            State::Alive(one) => (one.arm, one.opened, one.settling),
         };
         ready(&mut measurement, opened);
         match arm.rejudge(self.probes) {
@@ -365,11 +325,5 @@ impl<'a> Runner<'a> {
     fn with<T>(&mut self, body: impl FnOnce(&mut Alive<'a>) -> Result<T, Outcome>) -> Option<T> {
         let State::Alive(one) = &mut self.state else { return None };
         body(one).map_err(|outcome| self.state = State::Ended(outcome)).ok()
-    }
-}
-
-impl Alive<'_> {
-    fn seconds(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()
     }
 }
