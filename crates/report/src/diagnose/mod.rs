@@ -125,7 +125,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Where it applies: `lattice-encode simd, batch 100`, or `in 12 rows, most in lattice-encode simd, batch 100`.
+    /// Where it applies: `sum simd, batch 100`, or `in 12 rows, most in sum simd, batch 100`.
     pub fn subject(&self) -> String {
         if self.alike.is_empty() {
             self.strongest()

@@ -83,7 +83,7 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     columns
 }
 
-/// Heading such as `lattice-encode · batch 100 · parallel · avx512, 2 threads`.
+/// Heading such as `sum · batch 100 · parallel · avx512, 2 threads`.
 fn title(table: &SpanTable) -> String {
     let parts = [&table.workload, &table.place, &table.implementation, &table.what_ran];
     parts.into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" · ")
