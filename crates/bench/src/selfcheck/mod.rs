@@ -111,13 +111,20 @@ pub struct Row {
     pub covered: Option<u64>,
     /// Median ratio found over the ratio planted, minus one; `None` if no single ratio was planted.
     pub bias: Option<f64>,
-    /// Median and 90th percentile of the duration of a decision, in seconds.
+    /// Median and 90th percentile of the duration of a decision, in seconds; NaN without a decision.
+    #[serde(deserialize_with = "null_as_nan")]
     pub seconds: [f64; 2],
-    /// Median and 90th percentile of the number of blocks in a decision.
+    /// Median and 90th percentile of the number of blocks in a decision; NaN without a decision.
+    #[serde(deserialize_with = "null_as_nan")]
     pub blocks: [f64; 2],
     /// Mean CPU seconds per decision over all processes; `None` if the system does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
+}
+
+/// JSON has no NaN: serde_json writes it as `null`.
+fn null_as_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[f64; 2], D::Error> {
+    Ok(<[Option<f64>; 2]>::deserialize(from)?.map(|value| value.unwrap_or(f64::NAN)))
 }
 
 /// What a self-check saw of one kernel.
@@ -312,6 +319,16 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64, cpu_s: &[f64]) -> Row
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_without_decisions_can_be_read_back() {
+        let trial = trials(true, false)[0];
+        let text = serde_json::to_string(&row(&trial, &[], 2, &[])).unwrap();
+        assert!(text.contains(r#""seconds":[null,null]"#), "{text}");
+        let read: Row = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.decisions, read.failed), (0, 2));
+        assert!(read.seconds.iter().chain(&read.blocks).all(|value| value.is_nan()));
+    }
 
     #[test]
     fn a_comparison_without_a_decision_is_a_difference_that_was_not_found() {

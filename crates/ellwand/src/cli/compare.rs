@@ -53,7 +53,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     };
     let printed = print(args, &rows, planned, [&judged, &unmatched], lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
-    if certificate::kept(&ellwand_bench::environment::detect()).is_none() {
+    if let Ok(None) = certificate::kept(&ellwand_bench::environment::detect()) {
         output::note(
             "note: no self-check yet; `ellwand selfcheck --quick` (2 min) counts false alarms on this machine",
         );

@@ -20,7 +20,7 @@ pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, start
         ellwand: env!("CARGO_PKG_VERSION").to_string(),
         seed,
         revision: revision::here(),
-        certificate: certificate::kept(&here),
+        certificate: certificate::kept(&here).ok().flatten(),
         environment: here,
         settings,
         views: Vec::new(),

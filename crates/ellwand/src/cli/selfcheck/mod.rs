@@ -20,7 +20,7 @@ use super::args::{Form, SelfcheckArgs};
 use super::exit::{Exit, Failure, Outcome};
 use super::rows::{ALPHA, terms};
 use super::verdict::bounds;
-use super::{output, signals};
+use super::{certificate, output, signals};
 
 /// How long the decisions of a full and of a quick self-check may take, in seconds.
 const FULL_S: u64 = 450;
@@ -36,7 +36,7 @@ pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
     let trials = trials(args)?;
     let mut certificate = SelfCheck {
         ellwand: env!("CARGO_PKG_VERSION").into(),
-        revision: super::certificate::revision(),
+        revision: certificate::revision(),
         machine: here.fingerprint(),
         started_unix_ms,
         load: [here.load, None],
@@ -137,20 +137,30 @@ fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
     output::result(|out| table::write(certificate, out))
 }
 
-/// Keeps the certificate for the runs to come, unless it was interrupted or is about a choice of trials. One that ran out
-/// of time counts what it decided.
+/// Keeps the certificate for the runs to come, unless it was interrupted, is about a choice of trials, or a recent one of
+/// this program has more decisions. One that ran out of time counts what it decided.
 fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, interrupted: bool) {
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
     if interrupted {
         output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
-    } else if let Some(planned) = certificate.planned {
-        let kept = if chosen { "not kept: it is about a choice of trials" } else { "kept for what was decided" };
+        return;
+    }
+    let full = if chosen { None } else { certificate::full(here).ok().flatten() };
+    let outweighed = full.filter(|full| certificate::outweighs(full, certificate)).map(|full| full.decisions());
+    let kept = match outweighed {
+        _ if chosen => "not kept: it is about a choice of trials".to_string(),
+        Some(more) => format!("not kept: the one of this machine and program with {more} decisions stays"),
+        None => "kept for what was decided".to_string(),
+    };
+    if let Some(planned) = certificate.planned {
         output::note(&format!(
             "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
         ));
+    } else if outweighed.is_some() {
+        output::note(&format!("this certificate of {decisions} decisions is {kept}"));
     }
-    if !interrupted && !chosen && decisions > 0 {
+    if !chosen && outweighed.is_none() && decisions > 0 {
         output::cache("selfcheck", here, certificate);
     }
 }
