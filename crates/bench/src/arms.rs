@@ -261,7 +261,8 @@ impl Arms<'_> {
             self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
         }
         block.close();
-        let start = begin.elapsed() - in_rounds - settling - ageing;
+        // Saturating, here and below: a clock that was set back must not end the program.
+        let start = begin.elapsed().saturating_sub(in_rounds + settling + ageing);
         let [start_s, rounds_s, gone_s] = [start, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
         self.blocks += 1;
         self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
@@ -320,7 +321,7 @@ impl Arms<'_> {
         let start = Instant::now();
         for round in 0..rounds {
             let late = self.begin.elapsed().as_secs_f64() > end;
-            if round >= enough && start.elapsed() - ageing > longest || late && round >= fewest {
+            if round >= enough && start.elapsed().saturating_sub(ageing) > longest || late && round >= fewest {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
@@ -346,7 +347,7 @@ impl Arms<'_> {
                 }
             }
         }
-        let in_rounds = start.elapsed() - ageing;
+        let in_rounds = start.elapsed().saturating_sub(ageing);
         // The time ended within a round, so the round does not count.
         let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
         samples.iter_mut().for_each(|samples| samples.truncate(whole));

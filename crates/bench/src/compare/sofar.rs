@@ -1,6 +1,6 @@
 //! What a comparison knows after its blocks so far, and the loop over them.
 
-use ellwand_core::record::{Basis, BlockValues, Sample};
+use ellwand_core::record::{Basis, BlockValues, Outcome, Sample};
 use ellwand_core::stats::{
     Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
 };
@@ -9,7 +9,8 @@ use rand::rngs::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Terms, call,
+    ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Terms,
+    call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -184,7 +185,10 @@ impl Sofar {
     fn value(&mut self, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
         let (basis, beside) = self.basis;
         let main = samples.each_ref().map(|samples| basis.values(samples));
-        let slots = samples.each_ref().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect());
+        let slots: [Vec<f64>; 3] =
+            samples.each_ref().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect());
+        advanced(basis, &main)?;
+        advanced(beside, &slots)?;
         let [median, p90, mean] = self.beside.add(&slots)?;
         let of = |arm: usize| self.statistic.of_block(&main[BASELINE], &main[arm]);
         let (value, control) = (of(CANDIDATE)?, of(CONTROL)?);
@@ -264,6 +268,16 @@ impl Sofar {
             end,
         })
     }
+}
+
+/// Fails the arm of which a slot took no time: its clock stood still or was set back during that slot, and the ratio of
+/// such a time is meaningless.
+fn advanced(basis: Basis, times: &[Vec<f64>; 3]) -> Result<(), NoDecision> {
+    let still = |times: &Vec<f64>| times.iter().any(|seconds| *seconds <= 0.0);
+    let Some(arm) = times.iter().position(still) else { return Ok(()) };
+    let clock = if basis.is_cpu() { "CPU clock" } else { "clock" };
+    let error = format!("its {clock} stood still or went back during a slot; measure again, with a monotonic clock");
+    Err(NoDecision::Ended { arm: ARMS[arm], outcome: Outcome::Failed { error } })
 }
 
 /// Time spanned by the reading that a slot's time comes from, in nanoseconds; covers several iterations.

@@ -54,6 +54,23 @@ fn each_basis_reads_its_own_time() {
 }
 
 #[test]
+fn a_slot_in_which_the_clock_went_back_fails_its_side() {
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+    for (basis, clock) in [(Basis::Wall, "its clock"), (Basis::Cpu, "its CPU clock")] {
+        let mut blocks = 0;
+        let ended = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+            blocks += 1;
+            let third = if blocks == 3 { 0.0 } else { 1e-4 };
+            let samples = [samples(&[1e-4; 3]), samples(&[1e-4, third, 1e-4]), samples(&[1e-4; 3])];
+            Ok(BlockSamples { samples, basis: Choice::Fixed(basis, Basis::Wall), spent: Spent::default() })
+        });
+        let Err(NoDecision::Ended { arm, outcome }) = ended else { panic!("{ended:?}") };
+        assert_eq!((arm, outcome.word()), ("the candidate", "failed"));
+        assert!(outcome.reason().is_some_and(|why| why.starts_with(clock)), "{outcome:?}");
+    }
+}
+
+#[test]
 fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
     let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
     assert_eq!(decision.change.ratio, 1.0);
