@@ -235,10 +235,11 @@ impl Arms<'_> {
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         // A process that does not get ready in time is ended.
         let left_s = end - self.begin.elapsed().as_secs_f64();
-        let left = Duration::try_from_secs_f64(left_s).unwrap_or(Duration::MAX);
-        let limits = Limits { open: self.limits.open.min(left), ..self.limits };
-        let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt, &mut |_| {})?;
-        if !is_enough(left_s, self.start_s) {
+        let until = Duration::try_from_secs_f64(end).ok().and_then(|end| self.begin.checked_add(end));
+        let limits = self.limits.until(until);
+        let mut block = Block::open(&specs, &mut self.known, (limits, until), coin, self.interrupt, &mut |_| {})?;
+        // Before the first block nothing is known of how long they need.
+        if self.blocks == 0 || !is_enough(left_s, self.start_s) {
             self.in_time(end)?;
         }
         for (arm, name) in ARMS.into_iter().enumerate() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use ellwand_core::record::{Counts, Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
@@ -84,6 +85,8 @@ pub struct Block<'a> {
     /// True if the arms were prepared in parallel.
     together: bool,
     limits: Limits,
+    /// When the time of the comparison is up.
+    end: Option<Instant>,
     interrupt: &'a AtomicBool,
 }
 
@@ -96,13 +99,14 @@ struct Arm {
 impl<'a> Block<'a> {
     /// Starts a process for each spec, in random order and with random padding of environment, heap and mappings, and
     /// prepares it; `on_arm` is called before each. An arm that fails keeps its outcome in [`Block::state`] and does not affect the others.
+    /// What is not ready by `end` is killed: all arms share that time.
     ///
     /// # Errors
     /// If the user interrupts.
     pub fn open(
         specs: &[Spec],
         known: &mut Known,
-        limits: Limits,
+        (limits, end): (Limits, Option<Instant>),
         coin: &mut ChaCha8Rng,
         interrupt: &'a AtomicBool,
         on_arm: &mut dyn FnMut(usize),
@@ -129,18 +133,18 @@ impl<'a> Block<'a> {
             // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
             // from the first spares the second the reference.
             if !together {
-                arm.opened(spec, known, limits, interrupt)?;
+                arm.opened(spec, known, limits.until(end), interrupt)?;
             }
             arms[*index] = Some(arm);
         }
         if together {
             for (arm, spec) in arms.iter_mut().zip(specs) {
                 if let Some(arm) = arm {
-                    arm.opened(spec, known, limits, interrupt)?;
+                    arm.opened(spec, known, limits.until(end), interrupt)?;
                 }
             }
         }
-        Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, interrupt })
+        Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, end, interrupt })
     }
 
     /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
@@ -160,7 +164,11 @@ impl<'a> Block<'a> {
             (!known.settling.contains_key(&spec.key())).then_some(opened.slot)
         };
         let shapes: Vec<Option<Slot>> = self.arms.iter().zip(specs).map(shape).collect();
+        let end = self.end;
         let learnt = settle::rehearse(specs.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(None);
+            }
             let (settle::Steps { iterations, count }, cost) = (steps, shapes[arm].unwrap_or(Slot::whole(1, 0)));
             let limit = self.limits.slot((cost.iteration_ns() * (iterations * count) as f64) as u64);
             match self.arms[arm].ask(&Ask::Turn { iterations, count }, limit, self.interrupt)? {

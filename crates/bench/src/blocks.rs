@@ -104,7 +104,7 @@ impl Blocks<'_> {
     ) -> Result<(), Interrupted> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
         let mut on_arm = |arm: usize| on_event(Event::Checking(&cell.implementations[taking[arm]].name));
-        let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt, &mut on_arm)?;
+        let mut open = Block::open(&specs, known, (self.limits, None), coin, self.instrument.interrupt, &mut on_arm)?;
         let settings = &self.instrument.settings;
         match settings.counts {
             Some(counts) => open.count(&specs, known, counts),

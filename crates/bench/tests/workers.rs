@@ -372,7 +372,7 @@ fn spec(implementation: &str) -> Spec {
 
 fn open<'a>(specs: &[Spec], known: &mut Known) -> Block<'a> {
     let mut coin = ChaCha8Rng::seed_from_u64(1);
-    Block::open(specs, known, Limits::default(), &mut coin, &NEVER, &mut |_| {}).unwrap()
+    Block::open(specs, known, (Limits::default(), None), &mut coin, &NEVER, &mut |_| {}).unwrap()
 }
 
 fn each_block_has_fresh_processes() {

@@ -108,6 +108,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// These limits with no time to open after `end`.
+    pub(crate) fn until(self, end: Option<Instant>) -> Self {
+        let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+        Self { open: self.open.min(left), ..self }
+    }
+
     /// The limit for a slot that is expected to take `cost_ns`.
     pub fn slot(&self, cost_ns: u64) -> Duration {
         self.slot + Duration::from_nanos(cost_ns.saturating_mul(50))
@@ -417,6 +423,13 @@ fn seconds(limit: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_that_share_an_end_share_the_time_until_then() {
+        let limits = Limits::default();
+        assert_eq!(limits.until(None), limits);
+        assert_eq!(limits.until(Some(Instant::now())).open, Duration::ZERO);
+    }
 
     #[test]
     fn a_time_limit_is_printed_with_three_digits() {
