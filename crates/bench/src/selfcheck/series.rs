@@ -32,9 +32,10 @@ pub struct DecisionEvent<'a> {
     pub done: u32,
 }
 
-/// Takes the decisions of `trials`, interleaved in proportion, until all are taken, the user interrupts or `enough`
-/// returns true (called before each). `terms` is called for every decision and provides a fresh coin; no comparison
-/// reuses knowledge from another. Returns one row per trial with the decisions so far.
+/// Takes the decisions of `trials`, interleaved in proportion, until all are taken, the user interrupts or no time is
+/// left: `left_s` returns the seconds, infinite without a budget. A decision that this time cut short does not count.
+/// `terms` is called for every decision and provides a fresh coin; no comparison reuses knowledge from another. Returns
+/// one row per trial with the decisions so far.
 ///
 /// # Errors
 /// If the statistics reject the terms.
@@ -43,7 +44,7 @@ pub fn series(
     launch: &Launch,
     terms: &mut dyn FnMut() -> Terms,
     interrupt: &AtomicBool,
-    enough: &mut dyn FnMut() -> bool,
+    left_s: &mut dyn FnMut() -> f64,
     on_decision: &mut dyn FnMut(DecisionEvent<'_>),
 ) -> Result<(Vec<Row>, End), NoDecision> {
     let mut sofar: Vec<Sofar> = trials.iter().map(|_| Sofar::default()).collect();
@@ -53,17 +54,26 @@ pub fn series(
             end = End::Interrupted;
             break;
         }
-        if enough() {
+        let left_s = left_s();
+        if left_s <= 0.0 {
             end = End::Budget;
             break;
         }
-        let (terms, before) = (terms(), spent_ns());
+        let (whole, before) = (terms(), spent_ns());
+        let cut = left_s < whole.budget_s;
+        let terms = if cut { whole.within(left_s) } else { whole };
         let decided = compare(&sides(&trials[trial], launch, terms.coin), &terms, interrupt, &mut |_, _| {});
         let sofar = &mut sofar[trial];
         match decided {
             // Nobody waited for its answer.
             Ok(Decision { end: compare::End::Interrupted, .. }) | Err(NoDecision::Interrupted) => {
                 end = End::Interrupted;
+                break;
+            }
+            Ok(Decision { end: compare::End::Budget | compare::End::Hopeless, .. }) | Err(NoDecision::OutOfTime(_))
+                if cut =>
+            {
+                end = End::Budget;
                 break;
             }
             Ok(mut decision) => {
@@ -122,6 +132,7 @@ fn order(trials: &[Trial]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::selfcheck::trials;
+    use crate::worker::Limits;
 
     #[test]
     fn every_trial_has_its_share_whenever_the_series_ends() {
@@ -147,20 +158,38 @@ mod tests {
     fn what_ends_before_its_first_decision_has_rows_of_none() {
         let trials = trials(true, false);
         let launch = Launch::this_program();
-        let run = |interrupt: bool, enough: bool| {
+        let run = |interrupt: bool, left_s: f64| {
             let (rows, end) = series(
                 &trials,
                 &launch,
                 &mut || unreachable!("no comparison is begun"),
                 &AtomicBool::new(interrupt),
-                &mut || enough,
+                &mut || left_s,
                 &mut |_| unreachable!("nothing is decided"),
             )
             .unwrap();
             assert!(rows.len() == trials.len() && rows.iter().all(|row| row.decisions == 0 && row.bias.is_none()));
             end
         };
-        assert_eq!(run(true, true), End::Interrupted);
-        assert_eq!(run(false, true), End::Budget);
+        assert_eq!(run(true, 0.0), End::Interrupted);
+        assert_eq!(run(false, 0.0), End::Budget);
+    }
+
+    #[test]
+    fn a_decision_that_the_budget_cuts_short_does_not_count() {
+        let trials = trials(true, false);
+        // A worker that never gets ready.
+        let launch = Launch { program: "/bin/sleep".into(), args: vec!["1000".into()] };
+        let taken = series(
+            &trials,
+            &launch,
+            &mut || Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(600.0),
+            &AtomicBool::new(false),
+            &mut || 0.1,
+            &mut |_| unreachable!("nothing is decided"),
+        );
+        let (rows, end) = taken.unwrap();
+        assert_eq!(end, End::Budget);
+        assert!(rows.iter().all(|row| row.decisions + row.failed == 0));
     }
 }

@@ -91,7 +91,7 @@ fn decide(
         launch,
         &mut || terms().expect("the same terms were made above"),
         interrupt,
-        &mut || budget.is_some_and(|budget| begin.elapsed() >= budget),
+        &mut || budget.map_or(f64::INFINITY, |budget| budget.saturating_sub(begin.elapsed()).as_secs_f64()),
         &mut |taken| {
             if let Some(remark) = taken.decision.and_then(|decision| remark(&trials[taken.trial], decision)) {
                 ahead.note(&remark);
