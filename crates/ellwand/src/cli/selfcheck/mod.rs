@@ -151,6 +151,7 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
     let kept = match outweighed {
         _ if chosen => "not kept: it is about a choice of trials".to_string(),
         Some(more) => format!("not kept: the one of this machine and program with {more} decisions stays"),
+        None if decisions == 0 => "not kept: it has no decisions".to_string(),
         None => "kept for what was decided".to_string(),
     };
     if let Some(planned) = certificate.planned {
