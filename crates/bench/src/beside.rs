@@ -1,8 +1,8 @@
 //! The side questions of a comparison: is there a difference that the fastest time of a slot cannot show?
 //!
 //! A minimum hides a second mode, a tail or an occasional pause. The main question is therefore also asked of the
-//! median, the 90th percentile and the mean of a block's whole slots. Together these side questions get half
-//! the error probability once more: they ask in one direction only.
+//! median, the 90th percentile and the mean of a block's whole slots. Together these side questions add half
+//! the main question's error probability: they ask in one direction only.
 //!
 //! A rare slow slot shows up late: if one slot in twenty takes twice as long, three in ten blocks of 24 rounds contain
 //! no slow candidate slot. "The same" therefore waits while a side question is suspicious, and the blocks taken

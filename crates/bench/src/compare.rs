@@ -35,7 +35,7 @@ pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second
 pub struct Terms {
     /// Region of practical equivalence, probability of a wrong verdict, and looks.
     pub rule: DecisionRule,
-    /// The same for the side questions, which share that probability once more.
+    /// The same for the side questions, which together add half that probability of error.
     side_rule: DecisionRule,
     /// Time limits for answers.
     pub limits: Limits,

@@ -82,7 +82,7 @@ fn slower(decision: &Decision) -> bool {
 
 #[test]
 fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
-    // One per cent for the time and one per cent for all side questions together.
+    // 1 % for the time and 0.5 % for all side questions together.
     let (promised, trials) = (0.015, 150);
     for slow in [Slow::Never, Slow::Tail, Slow::Modes, Slow::Neighbours] {
         let alarms = (0..trials)
