@@ -168,11 +168,14 @@ fn difference(answer: &dyn Debug, expected: &dyn Debug) -> String {
     if answer.len().max(expected.len()) <= SHOWN {
         return format!("it answered {got}, the reference {wanted}");
     }
-    let place = match index_at(&answer, first) {
+    let place = match index_at(&answer, &expected, first) {
         Some(index) => format!("element {index}"),
         None => format!("byte {first}"),
     };
-    let lengths = format!("{} and {} bytes as text", answer.len(), expected.len());
+    let lengths = match (elements(&answer), elements(&expected)) {
+        (Some(got), Some(wanted)) => format!("{got} and {wanted} elements"),
+        _ => format!("{} and {} bytes as text", answer.len(), expected.len()),
+    };
     format!("it answered {got}, the reference {wanted} (they differ from {place} on; {lengths})")
 }
 
@@ -185,11 +188,24 @@ fn around(text: &str, place: usize) -> String {
     format!("{before}{}{after}", shown.collect::<String>())
 }
 
-/// Index of the element at a place in the `Debug` text of a flat list of numbers.
-fn index_at(text: &str, place: usize) -> Option<usize> {
-    let inside = text.strip_prefix('[')?.get(..place.checked_sub(1)?)?;
-    let flat = inside.chars().all(|c| c.is_ascii_alphanumeric() || ",.+- ".contains(c));
-    flat.then(|| inside.matches(',').count())
+/// Index of the first element that differs, for the `Debug` texts of two flat lists of numbers that differ at `place`.
+fn index_at(answer: &str, expected: &str, place: usize) -> Option<usize> {
+    let index = commas(answer.strip_prefix('[')?.get(..place.checked_sub(1)?)?)?;
+    // Where one list ends and the other goes on, the element before this place is whole in both.
+    let ends = |text: &str| matches!(text.as_bytes().get(place), Some(b',' | b']'));
+    Some(index + usize::from(ends(answer) && ends(expected)))
+}
+
+/// Elements of a flat list of numbers, from its `Debug` text.
+fn elements(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix('[')?.strip_suffix(']')?;
+    if inside.is_empty() { Some(0) } else { commas(inside).map(|commas| commas + 1) }
+}
+
+/// Commas in a part of the `Debug` text of a flat list of numbers; missing for any other text.
+fn commas(text: &str) -> Option<usize> {
+    let flat = text.chars().all(|c| c.is_ascii_alphanumeric() || ",.+- ".contains(c));
+    flat.then(|| text.matches(',').count())
 }
 
 /// The workload of a suite.
@@ -256,8 +272,11 @@ mod tests {
             message.contains("from element 700 on") && message.contains("699, 7, 701") && message.contains("700, 701"),
             "{message}"
         );
+        // Elements 0 to 998 are equal, so the first that differs is 999, which one list lacks.
         let message = difference(&&right[..999], &right);
-        assert!(message.contains("element 998") && message.contains(" bytes as text"), "{message}");
+        assert!(message.contains("from element 999 on; 999 and 1000 elements"), "{message}");
+        let message = difference(&[0_u32; 0], &right);
+        assert!(message.contains("from element 0 on; 0 and 1000 elements"), "{message}");
         let message = difference(&("é".repeat(100) + "\u{1b}a"), &("é".repeat(100) + "\u{1b}b"));
         assert!(message.contains("from byte ") && message.contains("a\"") && message.contains("b\""), "{message}");
         assert!(difference(&f64::NAN, &f64::NAN).contains("looks like the reference"));
