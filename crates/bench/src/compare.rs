@@ -221,6 +221,9 @@ pub enum NoDecision {
     /// known.
     #[error("{}", too_little(*.0))]
     OutOfTime(Option<f64>),
+    /// An arm was not ready when the time was up.
+    #[error("{0} was not ready when the time was up")]
+    Late(&'static str),
     /// The statistics rejected the values.
     #[error(transparent)]
     Stats(#[from] StatsError),

@@ -336,7 +336,7 @@ fn verdicts_and_exit_codes() {
             ],
         ),
         // Whether it hangs or only needs longer is not known then.
-        ("stuck", &["--time", "2s"], 6, &["2.0 s are not enough for the fewest blocks"]),
+        ("stuck", &["--time", "2s"], 6, &["the candidate was not ready when the time was up; give it --time 16s"]),
     ] {
         let ran = compare(candidate, more);
         assert_eq!(ran.code, Some(code), "{candidate} {more:?}: {}{}", ran.stdout, ran.stderr);

@@ -68,6 +68,7 @@ pub(crate) fn over_blocks(
         let left_s = terms.budget_s - sofar.spent.gone_s;
         match take(&mut coin, Ask { rounds, left_s }) {
             Err(NoDecision::OutOfTime(_)) => return sofar.end(End::Budget),
+            Err(NoDecision::Late(_)) if !sofar.blocks.is_empty() => return sofar.end(End::Budget),
             Err(NoDecision::Interrupted) if sofar.blocks.len() >= 2 => return sofar.end(End::Interrupted),
             taken => sofar.add(&taken?)?,
         }

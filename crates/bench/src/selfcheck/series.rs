@@ -70,7 +70,8 @@ pub fn series(
                 end = End::Interrupted;
                 break;
             }
-            Ok(Decision { end: compare::End::Budget | compare::End::Hopeless, .. }) | Err(NoDecision::OutOfTime(_))
+            Ok(Decision { end: compare::End::Budget | compare::End::Hopeless, .. })
+            | Err(NoDecision::OutOfTime(_) | NoDecision::Late(_))
                 if cut =>
             {
                 end = End::Budget;
@@ -84,7 +85,7 @@ pub fn series(
                 decision.samples = Default::default();
                 sofar.decisions.push(decision);
             }
-            Err(NoDecision::Ended { .. } | NoDecision::OutOfTime(_)) => {
+            Err(NoDecision::Ended { .. } | NoDecision::OutOfTime(_) | NoDecision::Late(_)) => {
                 on_decision(DecisionEvent { trial, decision: None, done: sofar.done() + 1 });
                 sofar.failed += 1;
             }

@@ -149,6 +149,10 @@ fn decided(
             };
             Err((verdict::COMPARISON, Fate::Unsupported { why }))
         }
+        Err(late @ NoDecision::Late(_)) => {
+            let why = format!("{late}; give it --time {}, or choose a smaller case", time::dense(8.0 * terms.budget_s));
+            Err((verdict::COMPARISON, Fate::Unsupported { why }))
+        }
         Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
     }))
 }

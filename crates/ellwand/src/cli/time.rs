@@ -162,7 +162,7 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
 }
 
 /// A time as `--time` takes it, in one word.
-fn dense(seconds: f64) -> String {
+pub(super) fn dense(seconds: f64) -> String {
     human(seconds).replace(' ', "")
 }
 
