@@ -54,9 +54,27 @@ fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
     let into = || numbers().implementation_into("into", sorted);
     let registry = Registry::from(into().output(|numbers| vec![0; numbers.len()]));
     assert!(outcome(&registry, "into").is_ok());
-    // What writes nothing leaves the fresh buffer, which is no answer.
     let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
-    assert!(wrong(&Registry::from(idle), "idle").contains("it answered [0, 0"));
+    assert!(wrong(&Registry::from(idle), "idle").contains("its buffer is as `.output` made it"));
+    // Also where the fresh buffer equals the answer, in every run.
+    let once = AtomicBool::new(true);
+    let equal = numbers()
+        .implementation_into("into", sorted)
+        .implementation_into("idle", |_, _| ())
+        .implementation_into("once", move |numbers, out| {
+            if once.swap(false, SeqCst) {
+                sorted(numbers, out);
+            }
+        })
+        .output(|numbers| {
+            let mut answer = numbers.clone();
+            answer.sort_unstable();
+            answer
+        });
+    let registry = Registry::from(equal);
+    for name in ["into", "idle", "once"] {
+        assert!(wrong(&registry, name).contains("let `.output` make contents that no answer has"), "{name}");
+    }
     let registry = Registry::from(into());
     let message = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
     assert!(message.contains(".output("), "{message}");
@@ -68,6 +86,15 @@ fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
         .output(|numbers| vec![0; numbers.len()])
         .implementation_mut("std", |v| v.sort());
     assert!(outcome(&Registry::from(first), "std").is_ok());
+}
+
+#[test]
+fn an_answer_without_a_value_is_wrong_unless_the_suite_judges_it() {
+    let nothing = || suite("sort").axis(Axis::int("n", "numbers", 0, 10_000, 50)).input(|case, _| case.usize("n"));
+    let registry = Registry::from(nothing().implementation("idle", |_: &usize| ()));
+    assert!(wrong(&registry, "idle").contains("nothing is compared"));
+    let judged = nothing().implementation("idle", |_: &usize| ()).judge(|(), ()| Ok(()));
+    assert!(outcome(&Registry::from(judged), "idle").is_ok());
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 
 const SEED: &str = "seed";
 const ANSWER: &str = "answer";
+const UNWRITTEN: &str = "unwritten";
 /// An input and its reference that take less time than this are made twice, to find inputs that depend on something else.
 const CHEAP: Duration = Duration::from_millis(100);
 
@@ -97,6 +98,15 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     }
 
     fn judged(&self, expected: &O, got: &Tensors) -> Verdict {
+        if size_of::<O>() == 0 && self.judge.is_none() {
+            return Verdict::wrong("its answer has no value, so nothing is compared; let it return what it computed");
+        }
+        if got.find(UNWRITTEN).is_some() {
+            return Verdict::wrong(
+                "its buffer is as `.output` made it, so whether it wrote anything is unknown; let `.output` make contents \
+                 that no answer has",
+            );
+        }
         let Some(&[asked]) = got.find(ANSWER).and_then(|array| array.u64().ok()) else {
             return Verdict::wrong("it computed nothing");
         };
@@ -125,6 +135,11 @@ pub(super) fn token(digest: u64) -> Tensors {
     Tensors::new().with(ANSWER, Tensor::vector(&[digest][..]))
 }
 
+/// What stands for a buffer that is as it was made.
+pub(super) fn unwritten() -> Tensors {
+    Tensors::new().with(UNWRITTEN, Tensor::vector(&[0_u64][..]))
+}
+
 /// The seed that stands for an input among arrays.
 pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
     match inputs.get(SEED)?.u64()? {
@@ -139,7 +154,7 @@ fn generator(seed: u64) -> ChaCha8Rng {
 }
 
 /// FNV-1a of the `Debug` text, which nobody has to hold in memory.
-fn digest(value: &dyn Debug) -> u64 {
+pub(super) fn digest(value: &dyn Debug) -> u64 {
     struct Feed(Fnv);
     impl fmt::Write for Feed {
         fn write_str(&mut self, text: &str) -> fmt::Result {
