@@ -187,7 +187,7 @@ impl Registry {
         InputError::new(
             "WORKLOAD",
             format!("'{pattern}' matches no workload and no group"),
-            "a name that `list` shows, a group, or a pattern such as 'lattice-*'",
+            "a name that `list` shows, a group, or a pattern with '*'",
         )
         .near(pattern, names)
     }

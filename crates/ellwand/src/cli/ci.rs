@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use ellwand_bench::compare::Call;
+use ellwand_core::Compared;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
@@ -95,6 +96,8 @@ impl Case {
     /// A measurement: whether there is one.
     fn of_measurement(m: &Measurement) -> Self {
         let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
+        let compared = m.check.as_ref().and_then(|check| check.compared).filter(Compared::is_partial);
+        let partly = compared.map_or_else(String::new, |some| format!("; the reference judged {some} of the answer"));
         Self {
             class: m.case.id.clone(),
             name: m.implementation.clone(),
@@ -106,8 +109,8 @@ impl Case {
                 _ => Grade::Broken,
             },
             line: match m.basis {
-                Some(basis) => format!("{} ({})", m.outcome.word(), basis.about()),
-                None => format!("{}{reason}", m.outcome.word()),
+                Some(basis) => format!("{} ({}){partly}", m.outcome.word(), basis.about()),
+                None => format!("{}{reason}{partly}", m.outcome.word()),
             },
         }
     }
@@ -313,6 +316,21 @@ mod tests {
             text.starts_with("::error title=w/n=1%2Cm=2 b against a::") && text.contains("50 %25%0A::warning"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_answer_that_was_judged_in_part_says_so() {
+        let record = include_str!("../../../../testdata/records/v1.jsonl");
+        let mut lines = record.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let mut measured =
+            lines.find(|line| line["kind"] == "measurement" && line["outcome"]["status"] == "measured").unwrap();
+        let mut line = |compared: serde_json::Value| {
+            measured["check"]["compared"] = compared;
+            Case::of_measurement(&serde_json::from_value(measured.clone()).unwrap()).line
+        };
+        let part = line(serde_json::json!({ "values": 211, "of": 1000 }));
+        assert!(part.ends_with("; the reference judged 211 of 1000 values of the answer"), "{part}");
+        assert!(!line(serde_json::json!({ "values": 1000, "of": 1000 })).contains("of the answer"));
     }
 
     #[test]

@@ -255,7 +255,8 @@ where
         self.add(name, Way::fill(run))
     }
 
-    /// The buffer that [`Suite::implementation_into`] writes into, for an input.
+    /// The buffer that [`Suite::implementation_into`] writes into, for an input. Its contents must differ from the answer: a buffer
+    /// that a run leaves as it was made is *wrong*, since an implementation that writes nothing leaves it so, too.
     #[must_use]
     pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.output = Some(Arc::new(make));
