@@ -183,7 +183,7 @@ fn a_row_that_did_not_settle_names_no_time_until_it_did() {
     let report = report(common::through_text(&common::run(), &rows), None);
     let markdown = text(&report, "markdown");
     assert!(
-        markdown.contains("did not settle (1.19x slower at first)") && !markdown.contains("settles in 0"),
+        markdown.contains("did not settle (at first 1.19x the time)") && !markdown.contains("settles in 0"),
         "{markdown}"
     );
     let json: serde_json::Value = serde_json::from_str(&text(&report, "json")).unwrap();

@@ -214,7 +214,7 @@ fn note(row: &Row, full: bool) -> String {
     }
     if let Some(settles) = row.settling.filter(|settles| full && settles.remarkable) {
         let settled = settles.seconds.map_or("did not settle".into(), |s| format!("settles in {}", human(s, "s")));
-        words.push(format!("{settled} ({} slower at first)", units::ratio(settles.slower_at_first)));
+        words.push(format!("{settled} (at first {} the time)", units::ratio(settles.slower_at_first)));
     }
     // Part of a working set between two cache levels is still in the faster one.
     let possible = row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::AboveCeiling);
