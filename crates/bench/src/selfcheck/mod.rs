@@ -112,10 +112,10 @@ pub struct Row {
     /// Median ratio found over the ratio planted, minus one; `None` if no single ratio was planted.
     pub bias: Option<f64>,
     /// Median and 90th percentile of the duration of a decision, in seconds; NaN without a decision.
-    #[serde(deserialize_with = "null_as_nan")]
+    #[serde(deserialize_with = "absent_as_nan")]
     pub seconds: [f64; 2],
     /// Median and 90th percentile of the number of blocks in a decision; NaN without a decision.
-    #[serde(deserialize_with = "null_as_nan")]
+    #[serde(deserialize_with = "absent_as_nan")]
     pub blocks: [f64; 2],
     /// Mean CPU seconds per decision over all processes; `None` if the system does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ pub struct Row {
 }
 
 /// JSON has no NaN: serde_json writes it as `null`.
-fn null_as_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[f64; 2], D::Error> {
+fn absent_as_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[f64; 2], D::Error> {
     Ok(<[Option<f64>; 2]>::deserialize(from)?.map(|value| value.unwrap_or(f64::NAN)))
 }
 
