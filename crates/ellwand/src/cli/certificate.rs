@@ -7,11 +7,9 @@ use std::sync::Once;
 use ellwand_bench::selfcheck::{MODES, SLOWED, Seen, SelfCheck, TAIL};
 use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Planted, SlowMode};
+use ellwand_report::OLD_CERTIFICATE_MS;
 
 use super::output::{cache_path, note};
-
-/// Age in milliseconds above which reports call a certificate old.
-const OLD_MS: u64 = 30 * 24 * 3_600_000;
 
 /// The last commit before this program was built; `None` outside a repository of Ellwand.
 pub(super) fn revision() -> Option<String> {
@@ -56,7 +54,7 @@ pub(super) fn outweighs(old: &SelfCheck, new: &SelfCheck) -> bool {
     let age_ms = new.started_unix_ms.checked_sub(old.started_unix_ms);
     made_by(old) == made_by(new)
         && (old.rope, old.alpha) == (new.rope, new.alpha)
-        && age_ms.is_some_and(|age_ms| age_ms <= OLD_MS)
+        && age_ms.is_some_and(|age_ms| age_ms <= OLD_CERTIFICATE_MS)
         && old.decisions() > new.decisions()
 }
 
@@ -153,7 +151,7 @@ mod tests {
         let (old, new) = (certificate(60, 1000), certificate(4, 2000));
         assert!(outweighs(&old, &new) && !outweighs(&new, &old));
         assert!(!outweighs(&certificate(4, 1000), &new), "as many: the later one");
-        assert!(!outweighs(&old, &certificate(4, 2000 + OLD_MS)), "it is old");
+        assert!(!outweighs(&old, &certificate(4, 2000 + OLD_CERTIFICATE_MS)), "it is old");
         assert!(!outweighs(&certificate(60, 3000), &new), "the clock was set back: its age is unknown");
         for other in [
             SelfCheck { machine: "n".into(), ..new.clone() },

@@ -5,7 +5,7 @@ use ellwand_core::record::Certificate;
 use crate::units::{clean, human};
 
 /// Age in milliseconds above which a certificate is old, since programs, kernels and neighbours change.
-const OLD_MS: u64 = 30 * DAY_MS;
+pub const OLD_CERTIFICATE_MS: u64 = 30 * DAY_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * 1000;
@@ -39,7 +39,7 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
         [None, None] => " at unknown load".into(),
     };
     let revision = certificate.revision.as_deref().map_or_else(String::new, |at| format!(" ({})", clean(at)));
-    let old = if age > OLD_MS { " · old: run `ellwand selfcheck` again" } else { "" };
+    let old = if age > OLD_CERTIFICATE_MS { " · old: run `ellwand selfcheck` again" } else { "" };
     format!(
         "self-check of this machine: {} false positives in {} decisions{bound}{found} · {dated}{load} · ellwand {}{revision}{old}",
         certificate.false_alarms,
