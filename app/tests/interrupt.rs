@@ -401,9 +401,10 @@ fn a_self_check_ends_with_its_budget() {
         here.ok(&["selfcheck", "--only", "chain equal", "--decisions", "100000", "--budget", "1", "--format", "json"]);
     let certificate: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let rows = certificate["rows"].as_array().unwrap();
+    // A slow machine has taken none when the time is up.
     let taken = rows[0]["decisions"].as_u64().unwrap();
-    assert!(rows.len() == 1 && (1..100_000).contains(&taken) && certificate["planned"] == 100_000, "{}", ran.stdout);
-    assert!(rows[0]["cpu_s"].as_f64().unwrap() > 0.0);
+    assert!(rows.len() == 1 && taken < 100_000 && certificate["planned"] == 100_000, "{}", ran.stdout);
+    assert_eq!(rows[0]["cpu_s"].as_f64().is_some_and(|cpu| cpu > 0.0), taken > 0, "{}", ran.stdout);
     assert!(ran.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", ran.stderr);
     here.refused(&["selfcheck", "--budget", "0"], &["--budget"]);
 }
