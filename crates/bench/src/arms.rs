@@ -7,6 +7,7 @@ use ellwand_core::device::Caches;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{LONG_RUN_S, Outcome, Sample, Settings, Settling};
+use ellwand_core::verdict::Compared;
 use ellwand_core::work::Work;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -108,6 +109,7 @@ pub fn compare(
         interrupt,
         what_ran: Default::default(),
         work: Default::default(),
+        compared: None,
         readings: Default::default(),
         settling: Default::default(),
         unable: [false; 2],
@@ -115,6 +117,7 @@ pub fn compare(
     let mut decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
     decision.what_ran = arms.what_ran;
     decision.work = arms.work;
+    decision.compared = arms.compared;
     decision.readings = arms.readings;
     decision.settling = arms.settling;
     decision.unable = arms.unable;
@@ -156,6 +159,7 @@ struct Arms<'a> {
     interrupt: &'a AtomicBool,
     what_ran: [String; 2],
     work: [Option<Work>; 2],
+    compared: Option<Compared>,
     readings: [Vec<Reading>; 2],
     settling: [Option<Settling>; 2],
     unable: [bool; 2],
@@ -288,6 +292,7 @@ impl Arms<'_> {
             if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
                 readings.clone_from(&opened.readings);
             }
+            self.compared = Compared::least(self.compared.into_iter().chain(opened.verdict.compared));
             all.push(opened.clone());
         }
         Ok((slots, all))

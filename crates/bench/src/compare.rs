@@ -15,6 +15,7 @@ use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
 use ellwand_core::record::{BlockValues, Outcome, Sample, Settling};
 use ellwand_core::stats::{Centre, Change, DecisionRule, Difference, LOOKS, StatsError};
+use ellwand_core::verdict::Compared;
 use ellwand_core::work::Work;
 
 use crate::beside::{self, QUESTIONS, Side};
@@ -187,6 +188,8 @@ pub struct Decision {
     pub what_ran: [String; 2],
     /// The work that the inputs required: baseline, candidate; `None` if unknown.
     pub work: [Option<Work>; 2],
+    /// How much of the answers the reference judged, on the side with the smaller share; `None` if its judge does not count.
+    pub compared: Option<Compared>,
     /// Probe readings of the first block, if requested: baseline, candidate.
     pub readings: [Vec<Reading>; 2],
     /// Settling curves after other arms used the processor, if recorded: baseline, candidate.

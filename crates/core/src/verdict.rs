@@ -53,6 +53,17 @@ impl Compared {
     pub fn is_partial(&self) -> bool {
         self.values < self.of
     }
+
+    /// The remark on an answer of which some values were not compared, in the words of every command and report.
+    pub fn remark(&self) -> Option<String> {
+        self.is_partial().then(|| format!("the reference judged {self} of the answer; the others may be wrong"))
+    }
+
+    /// The one of several answers of which the smallest share was compared.
+    pub fn least(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let share = |one: &Self| one.values as f64 / one.of.max(1) as f64;
+        all.into_iter().min_by(|one, other| share(one).total_cmp(&share(other)))
+    }
 }
 
 impl fmt::Display for Compared {
@@ -212,6 +223,8 @@ mod tests {
         }
         let some = Verdict::agree(Compared { values: 3, of: 7 }, 0.0);
         assert!(some.passed && some.detail == "3 of 7 values agree", "{some:?}");
+        let [some, all] = [some.compared.unwrap(), Compared::all(2)];
+        assert_eq!((Compared::least([all, some]), Compared::least([some, all]), all.remark()), (Some(some), Some(some), None));
     }
 
     #[test]

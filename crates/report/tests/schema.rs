@@ -69,6 +69,7 @@ fn a_comparison_by_any_rule_is_accepted() {
     let mut comparison = record.comparisons.into_iter().find(|comparison| !comparison.blocks.is_empty()).unwrap();
     comparison.blocks[0].weight = 0.5;
     comparison.blocks[1].bet = 0.0;
+    comparison.compared = Some(ellwand_core::Compared { values: 211, of: 1000 });
     for spending in [Spending::Pocock, Spending::Hyperbolic] {
         for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks] {
             for centre in [Centre::Mean, Centre::Robust] {

@@ -24,6 +24,18 @@ fn comparison() -> Record {
 }
 
 #[test]
+fn verdicts_say_that_only_a_part_was_compared() {
+    let mut record = comparison();
+    record.comparisons[0].compared = Some(ellwand_core::Compared { values: 211, of: 1000 });
+    for (width, form) in [(Some(80), "table"), (None, "table"), (None, "markdown"), (None, "json")] {
+        let report = report(&[record.clone()], &Options { width, ..Options::default() });
+        let text = text(&report, form).split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = "the reference judged 211 of 1000 values of the answer; the others may be wrong";
+        assert_eq!(text.matches(said).count(), 1, "{form}: {text}");
+    }
+}
+
+#[test]
 fn slower_beside_names_the_statistic_that_is_slower() {
     let mut record = comparison();
     let one = &mut record.comparisons[0];

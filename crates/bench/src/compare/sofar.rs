@@ -261,6 +261,7 @@ impl Sofar {
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
             work: Default::default(),
+            compared: None,
             readings: Default::default(),
             settling: Default::default(),
             unable: [false; 2],

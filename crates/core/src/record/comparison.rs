@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
+use crate::verdict::Compared;
 use crate::stats::{self, Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
 
 /// Baseline against candidate at one case.
@@ -50,6 +51,10 @@ pub struct Comparison {
     /// older records.
     #[serde(default, skip_serializing_if = "is_default")]
     pub grain: f64,
+    /// How much of the answers the reference judged, on the side with the smaller share; missing if its judge does not count
+    /// values, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
     /// Remarks on the verdict, such as throttling, disturbed slots, or slow moments of a faster candidate. Empty in
     /// older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use ellwand_bench::compare::Call;
-use ellwand_core::Compared;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
@@ -55,7 +54,7 @@ impl Case {
             name,
             seconds: row.result.as_ref().map_or(0.0, |decision| decision.elapsed_s),
             grade: if bounded(row, rope) { Grade::Good } else { grade(row) },
-            line: verdict::sentence(row, rope),
+            line: and(verdict::sentence(row, rope), row.result.as_ref().ok().and_then(verdict::partly)),
         }
     }
 
@@ -96,8 +95,6 @@ impl Case {
     /// A measurement: whether there is one.
     fn of_measurement(m: &Measurement) -> Self {
         let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
-        let compared = m.check.as_ref().and_then(|check| check.compared).filter(Compared::is_partial);
-        let partly = compared.map_or_else(String::new, |some| format!("; the reference judged {some} of the answer"));
         Self {
             class: m.case.id.clone(),
             name: m.implementation.clone(),
@@ -109,8 +106,8 @@ impl Case {
                 _ => Grade::Broken,
             },
             line: match m.basis {
-                Some(basis) => format!("{} ({}){partly}", m.outcome.word(), basis.about()),
-                None => format!("{}{reason}{partly}", m.outcome.word()),
+                Some(basis) => and(format!("{} ({})", m.outcome.word(), basis.about()), partly(m)),
+                None => and(format!("{}{reason}", m.outcome.word()), partly(m)),
             },
         }
     }
@@ -138,6 +135,16 @@ impl Case {
     fn is_good(&self) -> bool {
         self.grade == Grade::Good
     }
+}
+
+/// A line, and what there is to remark.
+fn and(line: String, remark: Option<String>) -> String {
+    remark.into_iter().fold(line, |line, remark| format!("{line}; {remark}"))
+}
+
+/// The remark on an answer that the reference judged in part.
+fn partly(m: &Measurement) -> Option<String> {
+    m.check.as_ref()?.compared?.remark()
 }
 
 fn grade(row: &Row) -> Grade {
@@ -253,7 +260,11 @@ pub(super) fn write_run_github(
     let good = cases.iter().filter(|case| case.is_good()).count();
     let judged = cases.iter().filter(|case| case.grade != Grade::Idle).count();
     let so_far = if cut.is_some() { " so far" } else { "" };
-    writeln!(out, "::notice title=ellwand run::{good} of {judged} measurements and budgets{so_far} are in order")?;
+    // What is in order has no line.
+    let parts = all.iter().filter_map(partly).count();
+    let remark = (parts > 0).then(|| format!("in {parts} of them the reference judged a part of the answer"));
+    let line = format!("{good} of {judged} measurements and budgets{so_far} are in order");
+    writeln!(out, "::notice title=ellwand run::{}", and(line, remark))?;
     let bad = cases.iter().filter(|case| !case.is_good());
     bad.chain(&cut.map(of_interrupted_run)).try_for_each(|case| case.annotate(out))
 }
@@ -329,7 +340,7 @@ mod tests {
             Case::of_measurement(&serde_json::from_value(measured.clone()).unwrap()).line
         };
         let part = line(serde_json::json!({ "values": 211, "of": 1000 }));
-        assert!(part.ends_with("; the reference judged 211 of 1000 values of the answer"), "{part}");
+        assert!(part.ends_with("; the reference judged 211 of 1000 values of the answer; the others may be wrong"), "{part}");
         assert!(!line(serde_json::json!({ "values": 1000, "of": 1000 })).contains("of the answer"));
     }
 

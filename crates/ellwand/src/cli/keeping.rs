@@ -92,6 +92,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         arms: Vec::new(),
         blocks: Vec::new(),
         grain: 0.0,
+        compared: None,
         notes: Vec::new(),
         elapsed_s: 0.0,
     };
@@ -106,6 +107,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
             arms: arms_of(decision),
             blocks: decision.blocks.clone(),
             grain: decision.grain,
+            compared: decision.compared,
             notes: verdict::notes(row, decision),
             elapsed_s: decision.elapsed_s,
             ..common

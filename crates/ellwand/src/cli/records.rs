@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ellwand_bench::writer;
 use ellwand_core::record::{Basis, Record, Sample};
 use ellwand_core::stats::median;
-use ellwand_core::{Caches, InputError};
+use ellwand_core::{Caches, Compared, InputError};
 use serde_json::{Value, json};
 
 use super::args::{CompareArgs, Form};
@@ -33,6 +33,8 @@ struct Pair {
     seconds: Option<[f64; 2]>,
     /// Which time that is.
     basis: Basis,
+    /// How much of the answers the reference judged, in the record with the smaller share.
+    compared: Option<Compared>,
     why_not: &'static str,
     /// Whether both records hold it.
     common: bool,
@@ -80,6 +82,8 @@ struct Side<'a> {
     caches: Option<Caches>,
     /// The time that reports of the record show.
     basis: Basis,
+    /// How much of the answer the reference judged.
+    compared: Option<Compared>,
     /// None where it was not measured.
     samples: Option<&'a [Sample]>,
 }
@@ -90,6 +94,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
         cell: measurement.cell(),
         caches: Some(measurement.caches),
         basis: measurement.basis.unwrap_or(Basis::Wall).of_slots(),
+        compared: measurement.check.as_ref().and_then(|check| check.compared),
         samples: measurement.outcome.is_measured().then_some(&measurement.samples[..]),
     });
     let arms = record.comparisons.iter().flat_map(|comparison| {
@@ -98,6 +103,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
             cell: format!("{} {name} beside {other}", comparison.case),
             caches: None,
             basis: comparison.basis.unwrap_or(Basis::Wall).of_slots(),
+            compared: comparison.compared,
             samples: comparison.arms.get(arm).map(|arm| &arm.samples[..]),
         })
     });
@@ -115,6 +121,7 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
         ratio: None,
         seconds: None,
         basis: Basis::Wall,
+        compared: None,
         why_not,
         common: false,
     };
@@ -146,7 +153,8 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
         |side: &Side<'_>| median(&side.samples?.iter().map(|sample| basis.seconds(sample)).collect::<Vec<_>>());
     let seconds = typical(before).zip(typical(after)).filter(|_| ratio.is_some());
     let seconds = seconds.map(|(before, after)| [before, after]);
-    Pair { cell: after.cell.clone(), ratio, seconds, basis, why_not, common: true }
+    let compared = Compared::least(before.compared.into_iter().chain(after.compared));
+    Pair { cell: after.cell.clone(), ratio, seconds, basis, compared, why_not, common: true }
 }
 
 /// What each process took: the median of its slots.
@@ -191,7 +199,9 @@ impl Pair {
         let both = self
             .seconds
             .map_or_else(String::new, |seconds| format!(", {} in the median slot, {judged}", against(seconds)));
-        let takes = format!("{}x the time (processes {} to {}){both}", digits(middle), digits(low), digits(high));
+        let remark = self.compared.and_then(|compared| Some(format!("; {}", compared.remark()?))).unwrap_or_default();
+        let takes =
+            format!("{}x the time (processes {} to {}){both}{remark}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
             word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),
             "same" => format!("suggests no difference beyond {}: {takes}", percent(rope)),
@@ -233,6 +243,7 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
                 "high": ratios[2],
                 "seconds": pair.seconds,
                 "judged_by": pair.basis.about(),
+                "compared": pair.compared,
             }),
             None => json!({ "cell": pair.cell, "suggests": "nothing", "reason": pair.why_not }),
         })
@@ -251,7 +262,8 @@ mod tests {
         // Medians of the processes: 100, 300 and 500. Median over slots: 500.
         let before = [(0, 100), (1, 300), (2, 500), (2, 500), (2, 500)].map(slot);
         let after = before.map(|sample| Sample { wall_ns: 2 * sample.wall_ns, ..sample });
-        let side = |samples| Side { cell: "w a cpu".into(), caches: None, basis: Basis::Wall, samples };
+        let side =
+            |samples| Side { cell: "w a cpu".into(), caches: None, basis: Basis::Wall, compared: None, samples };
         let found = pair(&side(Some(&before)), &side(Some(&after)));
         assert_eq!(found.ratio.map(|[_, middle, _]| middle), Some(2.0));
         assert_eq!(found.seconds.map(|both| both.map(|seconds| (seconds * 1e9).round())), Some([500.0, 1000.0]));

@@ -184,6 +184,7 @@ pub(super) mod samples {
             disturbed: 0.0,
             what_ran: Default::default(),
             work: Default::default(),
+            compared: None,
             readings: Default::default(),
             settling: Default::default(),
             unable: [false; 2],

@@ -24,7 +24,7 @@ pub(super) fn write_rows(rows: &[Row], named: bool, rope: f64, out: &mut dyn Wri
         }
         writeln!(out, "{}", sentence(row, rope))?;
         if let Ok(decision) = &row.result {
-            for note in notes(row, decision) {
+            for note in notes(row, decision).into_iter().chain(partly(decision)) {
                 writeln!(out, "  {note}")?;
             }
         }
@@ -159,6 +159,11 @@ fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) 
     format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and {more} may decide it")
 }
 
+/// The remark on answers that the reference judged in part. The record holds the numbers, not these words.
+pub(super) fn partly(decision: &Decision) -> Option<String> {
+    decision.compared?.remark()
+}
+
 /// Notes to a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = row.remarks.clone();
@@ -277,6 +282,8 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "seconds": decision.seconds,
             "blocks": (0..).zip(&decision.blocks).map(|(n, b)| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": has_tail(decision, n).then_some(b.p90), "mean": b.mean })).collect::<Vec<_>>(),
             "disturbed": decision.disturbed,
+            "compared": decision.compared,
+            "notes": notes(row, decision).into_iter().chain(partly(decision)).collect::<Vec<_>>(),
             "what_ran": decision.what_ran,
             "elapsed_s": decision.elapsed_s,
             "ended": time::ended(decision.end),

@@ -122,6 +122,39 @@ pub(crate) fn budgets_of_a_comparison() {
     assert_eq!(rows[0]["budgets"][0]["what"], "binary size");
 }
 
+pub(crate) fn every_form_says_that_only_a_part_was_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let phrase = "the reference judged 211 of 1000 values of the answer; the others may be wrong";
+    let compare = ["compare", "double:plain", "double:twin", "--n", "77", "--format"];
+    for (form, part) in [
+        ("table", phrase),
+        ("json", phrase),
+        ("json", r#""values": 211"#),
+        ("junit", &format!("CPU time judged; {phrase}</system-out>")),
+        ("github", &format!("CPU time judged; {phrase}\n")),
+    ] {
+        let ran = tell_in(dir.path(), &[&compare[..], &[form]].concat());
+        assert!(ran.code == Some(0) && ran.stdout.contains(part), "{form}: {}{}", ran.stdout, ran.stderr);
+    }
+    let whole = tell_in(dir.path(), &["compare", "double:plain", "double:twin", "--format", "json"]);
+    assert!(!whole.stdout.contains("the reference judged") && whole.stdout.contains(r#""values": 1"#), "{}", whole.stdout);
+    let kept = tell_in(dir.path(), &[&compare[..], &["table", "-o", "kept"]].concat());
+    assert_eq!(kept.code, Some(0), "{}", kept.stderr);
+    let run = ["run", "double", "-i", "plain,twin", "--n", "77,78", "--effort", "quick", "--no-plot", "--no-ceilings"];
+    let github = tell_in(dir.path(), &[&run[..], &["-o", "ran", "--format", "github"]].concat());
+    let said = "4 of 4 measurements and budgets are in order; in 2 of them the reference judged a part of the answer\n";
+    assert!(github.stdout.ends_with(said), "{}{}", github.stdout, github.stderr);
+    // Two records, of a run or of a comparison, suggest and say it, too.
+    for record in ["kept", "ran"] {
+        let pair = tell_in(dir.path(), &["compare", record, record]);
+        assert_eq!(pair.stdout.matches(phrase).count(), 2, "{record}: {}", pair.stdout);
+        for form in ["table", "markdown", "json"] {
+            let report = tell_in(dir.path(), &["report", record, "--format", form]);
+            assert!(report.stdout.contains(phrase), "{record} {form}: {}", report.stdout);
+        }
+    }
+}
+
 pub(crate) fn a_comparison_keeps_its_record() {
     let dir = tempfile::tempdir().unwrap();
     let compare =

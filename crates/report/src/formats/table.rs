@@ -166,8 +166,21 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     if columns.is_empty() {
         return Ok(());
     }
+    // Few terminals are wide enough for notes: they follow the table.
+    let narrow = !report.options.full && !grid::fits(&columns, report.options.width);
+    let cells = |head: &str| columns.iter().find(|column| column.head == head).map(|column| column.cells.clone());
+    let (cases, notes) = (cells("case").unwrap_or_default(), cells("note").filter(|_| narrow).unwrap_or_default());
+    columns.retain(|column| !(narrow && column.head == "note"));
     report.options.title("verdicts", out)?;
-    Ok(grid::show(columns, vec![comparisons::legend(report)], &report.options, out)?)
+    grid::show(columns, vec![comparisons::legend(report)], &report.options, out)?;
+    for note in distinct(notes.iter().filter(|note| !note.is_empty())) {
+        let same: Vec<&String> = cases.iter().zip(&notes).filter(|(_, one)| *one == note).map(|(case, _)| case).collect();
+        match same[..] {
+            [case] if notes.len() > 1 => remark_line(&format!("{case}: {note}"), (1, 1), report, out)?,
+            _ => remark_line(note, (same.len(), notes.len()), report, out)?,
+        }
+    }
+    Ok(())
 }
 
 fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {

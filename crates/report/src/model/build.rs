@@ -286,7 +286,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
             .map(|warning| crate::units::clean(warning))
             .chain(speedup::remark(&speedup, m, peers))
             .chain(speedup::two_clocks(&speedup, m, peers))
-            .chain(partly_compared(m))
+            .chain(m.check.as_ref().and_then(|check| check.compared?.remark()))
             .collect(),
         speedup,
         roof: if m.outcome.is_measured() {
@@ -300,12 +300,6 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         readings: readings(m),
         checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
     }
-}
-
-/// Remark on an answer of which the reference judged only a part.
-fn partly_compared(m: &Measurement) -> Option<String> {
-    let compared = m.check.as_ref()?.compared.filter(ellwand_core::Compared::is_partial)?;
-    Some(format!("the reference judged {compared} of the answer; the others may be wrong"))
 }
 
 /// The readings of the record, plus the largest difference from the reference if it is not 0.

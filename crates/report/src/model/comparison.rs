@@ -171,7 +171,9 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     let ended = comparison.ended.as_ref().map(|ended| {
         format!("{} {}: {}", ended.arm, ended.outcome.word(), clean(ended.outcome.reason().unwrap_or("")))
     });
-    let notes = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
+    let remark = comparison.compared.and_then(|compared| compared.remark());
+    let notes: Vec<String> = comparison.notes.iter().cloned().chain(remark).collect();
+    let notes = (!notes.is_empty()).then(|| clean(&notes.join("; ")));
     let arm = |index: usize| comparison.arms.get(index);
     // Records that do not name the compared time used the elapsed time.
     let basis = comparison.basis.unwrap_or(Basis::Wall);
