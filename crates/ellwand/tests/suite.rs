@@ -95,6 +95,24 @@ fn an_answer_without_a_value_is_wrong_unless_the_suite_judges_it() {
     assert!(wrong(&registry, "idle").contains("nothing is compared"));
     let judged = nothing().implementation("idle", |_: &usize| ()).judge(|(), ()| Ok(()));
     assert!(outcome(&Registry::from(judged), "idle").is_ok());
+    // Also lists and texts that are empty in the answer and in the reference; what has an element has a value.
+    let of = |answer: fn() -> Vec<&'static str>| {
+        let lists = nothing().implementation("std", move |_: &usize| answer());
+        Registry::from(lists.implementation_into("into", move |_, out| *out = answer()).output(|_| vec![]))
+    };
+    for (answer, right) in [
+        ((|| vec![]) as fn() -> Vec<&'static str>, false),
+        (|| vec!["", ""], false),
+        (|| vec!["[]"], true),
+        (|| vec!["", " "], true),
+    ] {
+        for name in ["std", "into"] {
+            match right {
+                true => assert!(outcome(&of(answer), name).is_ok(), "{:?}", answer()),
+                false => assert!(wrong(&of(answer), name).contains("nothing is compared"), "{:?}", answer()),
+            }
+        }
+    }
 }
 
 #[test]
@@ -351,7 +369,8 @@ fn values_outside_the_domain_of_their_axis_are_refused() {
 #[test]
 fn the_command_line_serves_a_suite() {
     let registry = Registry::from(numbers().implementation_mut("lazy", |_| {}));
-    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,1,9"], &registry), 0);
+    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "1,9"], &registry), 0);
+    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,9"], &registry), 5, "nothing to compare");
     assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 5);
     assert_eq!(ellwand::run(["mine", "check", "sort", "--m", "4"], &registry), 2);
 }

@@ -8,7 +8,7 @@ use ellwand::{Axis, Work, suite};
 pub fn sorting() -> Suite<Vec<u64>, Vec<u64>> {
     suite("sort")
         .about("Sort n random 64-bit numbers")
-        .axis(Axis::int("n", "numbers", 0, 1 << 28, 10_000).sweep([100, 10_000, 100_000]))
+        .axis(Axis::int("n", "numbers", 1, 1 << 28, 10_000).sweep([100, 10_000, 100_000]))
         .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u64>>())
         .work(|case| {
             Work::items("numbers", case.usize("n") as u64).bytes(8 * case.usize("n") as u64, 8 * case.usize("n") as u64)

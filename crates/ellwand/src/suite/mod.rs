@@ -304,7 +304,7 @@ where
     }
 
     /// Whether the second answer is as good as the first, which is the reference's; an error says what is wrong with
-    /// it. Equality unless given.
+    /// it. Equality unless given; an answer without a value (`()`, an empty list) is *wrong* then, since nothing is compared.
     #[must_use]
     pub fn judge(mut self, judge: impl Fn(&O, &O) -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.judge = Some(Arc::new(judge));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
-use super::task::{Shared, digest};
+use super::task::{Shared, digest, is_empty};
 use super::{Borrow, Buffer, Fill, Own};
 
 /// The answer of the last run, or what stands for it once the judge has it.
@@ -94,9 +94,8 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         if std::mem::take(&mut self.written) {
             let fresh = (self.make)(&self.input);
-            // The user's type has no bytes to poison. An empty list cannot have other contents.
-            let made = digest(&fresh);
-            let unwritten = made == digest(&self.buffer) && made != digest(&format_args!("[]"));
+            // The user's type has no bytes to poison. What is empty cannot have other contents.
+            let unwritten = digest(&fresh) == digest(&self.buffer) && !is_empty(&fresh);
             let answer = std::mem::replace(&mut self.buffer, fresh);
             self.last = if unwritten { Last::Given(super::task::unwritten()) } else { Last::Answer(answer) };
         }
