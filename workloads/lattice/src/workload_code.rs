@@ -5,6 +5,7 @@ use ellwand_core::{
     Work, Workload,
 };
 
+use super::Isa;
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
@@ -12,7 +13,6 @@ use super::workload_given::{from_code_file, given_codes};
 use super::workload_readings::readings;
 use super::workload_reference;
 use super::workload_run::implementations;
-use super::{CodesMut, Isa, Method};
 
 /// The direction of the coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,21 +268,11 @@ impl Code {
             return Ok(inputs.with("x", x));
         }
         let codec = Codec::new(Params { beta, ..spec.params }).map_err(input_error)?;
-        let n = spec.batch;
-        let mut packed = Tensor::zeros(Dtype::U8, &[codec.packed_len(n)])?;
-        let mut overload = vec![0; n];
-        let mut retries = vec![0; n];
-        let out = CodesMut {
-            packed: packed.u8_mut()?,
-            overload: codec.has_overload().then_some(&mut overload[..]),
-            retries: codec.has_retries().then_some(&mut retries[..]),
-        };
-        codec.encode(Method::Simd(Isa::best()), x.f32()?, out).map_err(input_error)?;
-        let tries = codec.has_retries().then_some(&retries[..]);
-        workload_reference::confirm(&codec, x.f32()?, packed.u8()?, tries)?;
-        let mut inputs = inputs.with("packed", packed).with("original", x);
+        // Not by an encoder under test.
+        let codes = workload_reference::Encoded::of(&codec, x.f32()?);
+        let mut inputs = inputs.with("packed", Tensor::vector(&codes.packed[..])).with("original", x);
         if codec.has_retries() {
-            inputs.insert("retries", Tensor::vector(&retries[..]));
+            inputs.insert("retries", Tensor::vector(&codes.retries[..]));
         }
         Ok(inputs)
     }

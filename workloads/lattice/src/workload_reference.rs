@@ -1,5 +1,8 @@
-//! The outputs that judge the implementations. Padding, digits and trimming are computed here again: what the
-//! implementations share must not judge itself.
+//! The outputs that judge the implementations, and the codes that they decode. Padding, digits, trimming and threads are
+//! written here again: what the implementations share must not judge itself.
+
+use std::num::NonZeroUsize;
+use std::thread;
 
 use ellwand_core::{InputError, Tensor, Tensors};
 
@@ -10,8 +13,42 @@ use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{Codes, CodesMut};
 
-/// Vectors whose codes the reference encodes again before an implementation decodes them.
-const CONFIRMED: usize = 500;
+/// Fewest vectors for a thread: a millisecond of work.
+const SMALLEST_PIECE: usize = 1024;
+
+/// Codes of whole vectors by the reference. Flags and retries are zeros if the code has none.
+pub(super) struct Encoded {
+    pub(super) packed: Vec<u8>,
+    pub(super) overload: Vec<u8>,
+    pub(super) retries: Vec<u8>,
+}
+
+impl Encoded {
+    /// Encodes whole vectors on all processors.
+    pub(super) fn of(codec: &Codec, x: &[f32]) -> Encoded {
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let vectors = x.len() / codec.dimension();
+        Encoded::in_pieces(codec, x, vectors.div_ceil(threads).max(SMALLEST_PIECE))
+    }
+
+    /// Encodes pieces of at least this many vectors side by side.
+    fn in_pieces(codec: &Codec, x: &[f32], least: usize) -> Encoded {
+        // The codes of eight vectors end on a byte.
+        let piece = least.next_multiple_of(8);
+        let n = x.len() / codec.dimension();
+        let mut all = Encoded { packed: vec![0; codec.packed_len(n)], overload: vec![0; n], retries: vec![0; n] };
+        let packed = all.packed.chunks_mut(piece / 8 * codec.vector_bits());
+        let side = all.overload.chunks_mut(piece).zip(all.retries.chunks_mut(piece));
+        thread::scope(|threads| {
+            for ((x, packed), (overload, retries)) in x.chunks(piece * codec.dimension()).zip(packed).zip(side) {
+                let overload = codec.has_overload().then_some(overload);
+                let retries = codec.has_retries().then_some(retries);
+                threads.spawn(move || reference::encode(codec, x, CodesMut { packed, overload, retries }));
+            }
+        });
+        all
+    }
+}
 
 /// The outputs of a task by the reference.
 pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tensors) -> Result<Tensors, InputError> {
@@ -19,14 +56,11 @@ pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tenso
     let row = shape.last().copied().unwrap_or(0);
     let layout = Layout::new(shape, d).map_err(input_error)?;
     let n = layout.vectors();
-    let (mut packed, mut overload, mut retries) = (vec![0; codec.packed_len(n)], vec![0; n], vec![0; n]);
     let mut outputs = Tensors::new();
-    if task == Task::Decode {
-        packed.clone_from(&exactly(inputs, "packed", packed.len())?);
-        if codec.has_retries() {
-            retries.clone_from(&exactly(inputs, "retries", n)?);
-            codec.check_retries(&retries).map_err(input_error)?;
-        }
+    let codes = if task == Task::Decode {
+        let retries = if codec.has_retries() { exactly(inputs, "retries", n)? } else { Vec::new() };
+        codec.check_retries(&retries).map_err(input_error)?;
+        Encoded { packed: exactly(inputs, "packed", codec.packed_len(n))?, overload: Vec::new(), retries }
     } else {
         let x = inputs.f32("x")?;
         let mut padded = Vec::with_capacity(n * d);
@@ -34,28 +68,24 @@ pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tenso
             padded.extend_from_slice(row);
             padded.resize(padded.len().next_multiple_of(d), 0.0);
         }
-        let out = CodesMut {
-            packed: &mut packed,
-            overload: codec.has_overload().then_some(&mut overload[..]),
-            retries: codec.has_retries().then_some(&mut retries[..]),
-        };
-        reference::encode(codec, &padded, out);
-        outputs.insert("digits", Tensor::new(&[n, codec.levels(), d], &digits(codec, &packed, n)[..])?);
-        outputs.insert("packed", Tensor::vector(&packed[..]));
-        let (flags, tries) =
-            (codec.has_overload().then_some(&overload[..]), codec.has_retries().then_some(&retries[..]));
+        let codes = Encoded::of(codec, &padded);
+        outputs.insert("digits", Tensor::new(&[n, codec.levels(), d], &digits(codec, &codes.packed, n)[..])?);
+        outputs.insert("packed", Tensor::vector(&codes.packed[..]));
+        let flags = codec.has_overload().then_some(&codes.overload[..]);
+        let tries = codec.has_retries().then_some(&codes.retries[..]);
         for (name, values) in [("overload", flags), ("retries", tries)] {
             if let Some(values) = values {
                 outputs.insert(name, Tensor::vector(values));
             }
         }
-        let codes = Codes::from_parts(codec, &layout, &packed, flags, tries);
-        outputs.insert("codes", Tensor::vector(&codes.to_bytes()[..]));
-    }
+        let file = Codes::from_parts(codec, &layout, &codes.packed, flags, tries);
+        outputs.insert("codes", Tensor::vector(&file.to_bytes()[..]));
+        codes
+    };
     if task != Task::Encode {
         let mut decoded = vec![0.0; n * d];
-        let retries = codec.has_retries().then_some(&retries[..]);
-        reference::decode(codec, &packed, retries, codec.levels(), &mut decoded).map_err(input_error)?;
+        let retries = codec.has_retries().then_some(&codes.retries[..]);
+        reference::decode(codec, &codes.packed, retries, codec.levels(), &mut decoded).map_err(input_error)?;
         let width = row.next_multiple_of(d).max(1);
         let trimmed: Vec<f32> = decoded.chunks(width).flat_map(|padded| &padded[..row]).copied().collect();
         outputs.insert("x", Tensor::new(shape, &trimmed[..])?);
@@ -84,36 +114,6 @@ fn digits(codec: &Codec, packed: &[u8], n: usize) -> Vec<u8> {
     digits
 }
 
-/// Encodes some of the vectors again by the reference: what is decoded was made by an encoder that may be under test.
-///
-/// # Errors
-/// If a vector has other codes.
-pub(super) fn confirm(codec: &Codec, x: &[f32], packed: &[u8], retries: Option<&[u8]>) -> Result<(), InputError> {
-    let d = codec.dimension();
-    let n = x.len() / d;
-    let step = n.div_ceil(CONFIRMED).max(1);
-    let (mut one, mut flag, mut tries) = (vec![0; codec.packed_len(1)], [0], [0]);
-    for v in (0..n).step_by(step).chain(n.checked_sub(1)) {
-        let out = CodesMut {
-            packed: &mut one,
-            overload: codec.has_overload().then_some(&mut flag[..]),
-            retries: retries.map(|_| &mut tries[..]),
-        };
-        reference::encode(codec, &x[v * d..(v + 1) * d], out);
-        let (mut here, mut there) = (v * codec.vector_bits(), 0);
-        let same = (0..codec.levels()).all(|_| {
-            let bits = codec.level_bits();
-            reference::get(packed, &mut here, bits) == reference::get(&one, &mut there, bits)
-        });
-        if !same || retries.is_some_and(|retries| retries[v] != tries[0]) {
-            let problem = format!("the encoder gives vector {v} another code than the reference");
-            let expected = "codes as the reference makes them";
-            return Err(InputError::new("packed", problem, expected).help("`check lattice-encode` judges the encoder"));
-        }
-    }
-    Ok(())
-}
-
 /// The shape of what a case encodes or decodes.
 pub(super) fn shape(task: Task, case: &ellwand_core::Case, inputs: &Tensors) -> Result<Vec<usize>, InputError> {
     if task != Task::Decode {
@@ -132,22 +132,21 @@ pub(super) fn shape(task: Task, case: &ellwand_core::Case, inputs: &Tensors) -> 
 mod tests {
     use super::*;
     use crate::params::{Lattice, Overload, Params};
-    use crate::{Isa, Method};
 
     #[test]
-    fn codes_that_the_reference_would_not_make_are_refused() {
+    fn pieces_give_the_codes_of_the_whole() {
+        // 21 bits a vector: only every eighth begins on a byte.
         let params =
-            Params { lattice: Lattice::D4, q: 3, levels: 2, beta: 0.5, centred: false, overload: Overload::None };
+            Params { lattice: Lattice::D4, q: 3, levels: 3, beta: 0.1, centred: false, overload: Overload::RETRY };
         let codec = Codec::new(params).unwrap();
-        let x: Vec<f32> = (0..4000).map(|i| (i as f32 * 0.7).sin()).collect();
-        let mut packed = vec![0; codec.packed_len(1000)];
-        let out = CodesMut { packed: &mut packed, overload: None, retries: None };
-        codec.encode(Method::Simd(Isa::best()), &x, out).unwrap();
-        assert!(confirm(&codec, &x, &packed, None).is_ok());
-        // An encoder whose digits are all zero, and one that is wrong at the last vector only.
-        assert!(confirm(&codec, &x, &vec![0; packed.len()], None).is_err());
-        *packed.last_mut().unwrap() ^= 1;
-        assert!(confirm(&codec, &x, &packed, None).unwrap_err().to_string().contains("vector 999"));
+        let x: Vec<f32> = (0..4 * 1003).map(|i| (i as f32 * 0.7).sin() * if i % 4 == 1 { 9.0 } else { 1.0 }).collect();
+        let whole = Encoded::in_pieces(&codec, &x, 1003);
+        for least in [1, 57, 500, 1000] {
+            let pieces = Encoded::in_pieces(&codec, &x, least);
+            assert!(pieces.packed == whole.packed && pieces.retries == whole.retries, "{least}");
+            assert!(pieces.overload == whole.overload, "{least}");
+        }
+        assert!(whole.retries.iter().any(|&t| t > 0) && whole.packed.iter().any(|&byte| byte > 0));
     }
 
     #[test]
