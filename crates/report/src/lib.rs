@@ -22,7 +22,7 @@ pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
-    Machines, MetricInfo, MetricValue, OLD_CERTIFICATE_MS, Options, Remark, Report, Row, RunInfo, Section, SpanRow,
+    Machines, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow,
     SpanTable, Speedup, Stats, Status,
 };
 #[cfg(feature = "plots")]

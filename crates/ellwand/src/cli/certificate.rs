@@ -7,7 +7,6 @@ use std::sync::Once;
 use ellwand_bench::selfcheck::{MODES, SLOWED, Seen, SelfCheck, TAIL};
 use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Planted, SlowMode};
-use ellwand_report::OLD_CERTIFICATE_MS;
 
 use super::output::{cache_path, note};
 
@@ -16,20 +15,15 @@ pub(super) fn revision() -> Option<String> {
     option_env!("ELLWAND_REVISION").filter(|revision| !revision.is_empty()).map(str::to_string)
 }
 
-/// A certificate that cannot be read; `full` has printed why.
+/// A certificate that cannot be read; `kept` has printed why.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
 /// What `selfcheck` kept for this machine and version; `None` if it has not run.
 pub(super) fn kept(environment: &Environment) -> Result<Option<Certificate>, Unreadable> {
-    Ok(full(environment)?.as_ref().map(short))
-}
-
-/// The same with all rows.
-pub(super) fn full(environment: &Environment) -> Result<Option<SelfCheck>, Unreadable> {
     static NOTED: Once = Once::new();
     let Some(path) = cache_path("selfcheck", environment) else { return Ok(None) };
-    read(&path).map_err(|error| {
+    read(&path).map(|full| full.as_ref().map(short)).map_err(|error| {
         NOTED.call_once(|| note(&unreadable(&path, &error)));
         Unreadable
     })
@@ -45,17 +39,6 @@ fn read(path: &Path) -> std::io::Result<Option<SelfCheck>> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> String {
     format!("note: the self-check {} cannot be read ({error}); `ellwand selfcheck` replaces it", path.display())
-}
-
-/// Whether `old` stays although `new` was made after it: it has more decisions, by the same program and for the same
-/// terms, and is not old. The outcome of either plays no part, so that no bad one is dropped for being bad.
-pub(super) fn outweighs(old: &SelfCheck, new: &SelfCheck) -> bool {
-    let made_by = |of: &SelfCheck| (of.machine.clone(), of.ellwand.clone(), of.revision.clone());
-    let age_ms = new.started_unix_ms.checked_sub(old.started_unix_ms);
-    made_by(old) == made_by(new)
-        && (old.rope, old.alpha) == (new.rope, new.alpha)
-        && age_ms.is_some_and(|age_ms| age_ms <= OLD_CERTIFICATE_MS)
-        && old.decisions() > new.decisions()
 }
 
 /// The counts that a reader needs: all kernels together, one line a planted difference.
@@ -98,7 +81,12 @@ fn short(full: &SelfCheck) -> Certificate {
 mod tests {
     use super::*;
     use ellwand_bench::selfcheck::{PLAIN, TWIN};
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn full(rows: Value) -> Value {
+        json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
+            "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows })
+    }
 
     #[test]
     fn kernels_are_added_up() {
@@ -117,9 +105,7 @@ mod tests {
             row(TAIL, 0, 30, 30, 0),
             row(TAIL, 0, 30, 28, 0),
         ];
-        let full = json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
-            "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows });
-        let full: SelfCheck = serde_json::from_value(full).unwrap();
+        let full: SelfCheck = serde_json::from_value(full(json!(rows))).unwrap();
         assert_eq!(full.sight(), [("w".to_string(), Seen::From { percent: 2, seconds: 0.0, found: [29, 30] })]);
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
@@ -137,37 +123,12 @@ mod tests {
         assert_eq!(serde_json::from_str::<SelfCheck>(&old).unwrap().revision, None);
     }
 
-    fn certificate(decisions: u64, started_unix_ms: u64) -> SelfCheck {
-        let row = json!({ "workload": "w", "candidate": TWIN, "found_by": {}, "percent": 0, "passes": 1, "decisions": decisions,
-            "slower": 0, "faster": 0, "same": decisions, "undecided": 0, "withheld": 0, "failed": 0, "covered": 0, "bias": null,
-            "seconds": [null, null], "blocks": [null, null] });
-        let full = json!({ "ellwand": "0.1.0", "machine": "m", "started_unix_ms": started_unix_ms, "load": [null, null],
-            "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": [row] });
-        serde_json::from_value(full).unwrap()
-    }
-
-    #[test]
-    fn a_certificate_with_more_decisions_stays_unless_it_is_of_something_else() {
-        let (old, new) = (certificate(60, 1000), certificate(4, 2000));
-        assert!(outweighs(&old, &new) && !outweighs(&new, &old));
-        assert!(!outweighs(&certificate(4, 1000), &new), "as many: the later one");
-        assert!(!outweighs(&old, &certificate(4, 2000 + OLD_CERTIFICATE_MS)), "it is old");
-        assert!(!outweighs(&certificate(60, 3000), &new), "the clock was set back: its age is unknown");
-        for other in [
-            SelfCheck { machine: "n".into(), ..new.clone() },
-            SelfCheck { revision: Some("abc".into()), ..new.clone() },
-            SelfCheck { rope: 0.02, ..new },
-        ] {
-            assert!(!outweighs(&old, &other), "{other:?}");
-        }
-    }
-
     #[test]
     fn what_cannot_be_read_is_named_with_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("selfcheck.json");
         assert!(read(&path).unwrap().is_none(), "no self-check is no error");
-        std::fs::write(&path, serde_json::to_string(&certificate(0, 7)).unwrap()).unwrap();
+        std::fs::write(&path, full(json!([])).to_string()).unwrap();
         assert_eq!(read(&path).unwrap().unwrap().started_unix_ms, 7);
         std::fs::write(&path, "{").unwrap();
         let line = unreadable(&path, &read(&path).unwrap_err());

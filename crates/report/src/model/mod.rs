@@ -35,7 +35,6 @@ pub use spans::{SpanRow, SpanTable};
 pub(crate) use speedup::bounded;
 pub use speedup::{Bound, Speedup};
 pub use stats::{MetricInfo, MetricValue, Stats};
-pub use trust::OLD_CERTIFICATE_MS;
 
 /// The place of a row if no axis varies.
 pub(crate) const ONLY: &str = "the only case";

@@ -5,7 +5,7 @@ use ellwand_core::record::Certificate;
 use crate::units::{clean, human};
 
 /// Age in milliseconds above which a certificate is old, since programs, kernels and neighbours change.
-pub const OLD_CERTIFICATE_MS: u64 = 30 * DAY_MS;
+const OLD_CERTIFICATE_MS: u64 = 30 * DAY_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * 1000;

@@ -137,8 +137,8 @@ fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
     output::result(|out| table::write(certificate, out))
 }
 
-/// Keeps the certificate for the runs to come, unless it was interrupted, is about a choice of trials, or a recent one of
-/// this program has more decisions. One that ran out of time counts what it decided.
+/// Keeps the certificate for the runs to come, unless it was interrupted, is about a choice of trials or has no decision.
+/// One that ran out of time counts what it decided.
 fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, interrupted: bool) {
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
@@ -146,22 +146,17 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
         output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
         return;
     }
-    let full = if chosen { None } else { certificate::full(here).ok().flatten() };
-    let outweighed = full.filter(|full| certificate::outweighs(full, certificate)).map(|full| full.decisions());
-    let kept = match outweighed {
-        _ if chosen => "not kept: it is about a choice of trials".to_string(),
-        Some(more) => format!("not kept: the one of this machine and program with {more} decisions stays"),
-        None if decisions == 0 => "not kept: it has no decisions".to_string(),
-        None => "kept for what was decided".to_string(),
+    let kept = match decisions {
+        _ if chosen => "not kept: it is about a choice of trials",
+        0 => "not kept: it has no decisions",
+        _ => "kept for what was decided",
     };
     if let Some(planned) = certificate.planned {
         output::note(&format!(
             "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
         ));
-    } else if outweighed.is_some() {
-        output::note(&format!("this certificate of {decisions} decisions is {kept}"));
     }
-    if !chosen && outweighed.is_none() && decisions > 0 {
+    if !chosen && decisions > 0 {
         output::cache("selfcheck", here, certificate);
     }
 }
