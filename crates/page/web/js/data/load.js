@@ -1,6 +1,5 @@
-// Files that a person picks or drops: our JSON or a Chrome trace, also gzipped.
+// Files that a person picks or drops: our JSON, also gzipped.
 import { gunzip, payload, text } from "./inflate.js";
-import { fromChrome, isChrome } from "./chrome.js";
 import { fromJson } from "./json.js";
 import { build } from "./model.js";
 import { decode } from "./columns.js";
@@ -19,10 +18,10 @@ export async function readFile(file) {
   try {
     document = JSON.parse(text(bytes));
   } catch (error) {
-    throw new Error(`not JSON (${error.message}); expected a profile of Ellwand or a Chrome trace, gzipped or not`);
+    throw new Error(`not JSON (${error.message}); expected a profile of Ellwand, gzipped or not`);
   }
-  if (isChrome(document)) return { ...fromChrome(document), name: file.name };
   if (document === null || typeof document !== "object") throw new Error("expected a JSON object");
+  if (Array.isArray(document.traceEvents ?? document)) throw new Error("a Chrome trace; `ellwand view FILE` makes a page of it");
   const profile = fromJson(document);
   return profile.name ? profile : Object.assign(profile, { name: file.name });
 }

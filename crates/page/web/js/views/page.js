@@ -6,7 +6,6 @@ import { derive, on, state, touch, update } from "../base/state.js";
 import { lastSpans, lossesOf } from "../calc/losses.js";
 import { rankOf, summarize } from "../calc/summary.js";
 import { steps } from "../calc/sweep.js";
-import { demo } from "../data/demo.js";
 import { embeddedProfile, readFile } from "../data/load.js";
 import { payload } from "../data/inflate.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
@@ -78,9 +77,8 @@ function header() {
   return h("header", { class: "top" },
     h("div", { class: "title" }, title, note),
     h("div", { class: "tools" }, picker, second,
-      button("Open…", () => picker.click(), { title: "Open a profile of Ellwand or a Chrome trace, gzipped or not; or drop it on the page" }),
+      button("Open…", () => picker.click(), { title: "Open a profile of Ellwand, gzipped or not; or drop it on the page" }),
       button("Compare with…", () => second.click(), { title: "Open a second profile as A; this one is B" }),
-      button("Demo", () => show(demo(), { other: demo(1.6) }), { id: "demo", title: "Show demo data: a made-up training loop, compared with a slower one" }),
       button("Print", () => drawAll().then(() => print())),
       themeButton()),
     h("nav", { "aria-label": "Sections" }, SECTIONS.map(link)));
@@ -155,18 +153,7 @@ function banner() {
     const some = missing.lost > 0 || losses.ending_threads > 0;
     lost.textContent = `${parts.join("; ")}.${some ? " Times of the parents of lost spans include them, counts do not." : ""}`;
   });
-  return h("div", {}, notice, lost, partial());
-}
-
-// What the page reads of a Chrome trace is less than what the program reads.
-function partial() {
-  const note = h("div", { class: "banner", role: "status", id: "partial", hidden: true });
-  on("profile other", () => {
-    const some = [state.profile, state.other].filter((one) => one?.partial).map((one) => label(one.name, 60));
-    note.hidden = some.length === 0;
-    note.textContent = `${some.join(" and ")}: of a Chrome trace, the page reads only complete, begin/end and async events, counters and arrows, so numbers may differ. \`ellwand view FILE\` reads all of it: causes of kernels, memory, marks.`;
-  });
-  return note;
+  return h("div", {}, notice, lost);
 }
 
 // The selected range, always in sight.
