@@ -18,10 +18,7 @@ pub(crate) fn pack(document: &Document) -> io::Result<Vec<u8>> {
     let entries = &document.entries;
     let quantum = quantum(document);
     let columns = encode(entries, quantum);
-    let mut head = match serde_json::to_value(&document.head)? {
-        Value::Object(head) => head,
-        _ => Map::new(),
-    };
+    let mut head = document.head.clone();
     let layout: Vec<Value> = columns.iter().map(|(name, bytes)| json!([name, bytes.len()])).collect();
     head.insert("spans".into(), json!(document.spans()));
     head.insert("quantum_ns".into(), json!(quantum));
@@ -56,7 +53,7 @@ fn write_head(head: &Value, out: &mut impl Write) -> io::Result<()> {
 /// The largest of a few steps that every time is a multiple of.
 fn quantum(document: &Document) -> f64 {
     let entries = &document.entries;
-    let tick = document.head.clock.get("ns_per_tick").and_then(Value::as_f64).filter(|tick| *tick > 1e-3);
+    let tick = document.head.get("clock").and_then(|clock| clock.get("ns_per_tick")).and_then(Value::as_f64).filter(|tick| *tick > 1e-3);
     let times = || entries.start_ns.iter().chain(entries.duration_ns.iter().flatten());
     let fits = |step: &f64| times().all(|time| ((time / step).round() * step - time).abs() <= SLACK_NS);
     let longest = times().fold(0.0_f64, |longest, time| longest.max(time.abs()));

@@ -1,6 +1,6 @@
 //! A profile as `docs/profile-format.md` describes it, with its entries as columns.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::PageError;
@@ -12,43 +12,9 @@ pub struct Document {
     pub(crate) entries: Entries,
     #[serde(default)]
     pub(crate) details: Vec<Detail>,
+    /// Every other member; the page's script reads these as they are.
     #[serde(flatten)]
-    pub(crate) head: Head,
-}
-
-/// Every member but the entries and their details; the page's script reads these as they are.
-#[derive(Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Head {
-    #[serde(default)]
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) wall_ns: Option<f64>,
-    #[serde(default)]
-    started_unix_ns: Option<u64>,
-    #[serde(default)]
-    pub(crate) clock: Value,
-    #[serde(default)]
-    environment: Value,
-    #[serde(default)]
-    cost: Value,
-    #[serde(default)]
-    losses: Value,
-    #[serde(default)]
-    pub(crate) operations: Vec<Value>,
-    #[serde(default)]
-    pub(crate) lanes: Vec<Value>,
-    #[serde(default)]
-    totals: Value,
-    #[serde(default)]
-    tracks: Value,
-    #[serde(default)]
-    summary: Value,
-    #[serde(default)]
-    bottlenecks: Value,
-    #[serde(default)]
-    breakdown: Value,
-    #[serde(default)]
-    memory: Value,
+    pub(crate) head: Map<String, Value>,
 }
 
 /// One column a field; an absent column is as long as the others and holds the value for none.

@@ -35,8 +35,8 @@ pub fn profile_page(document: &Document, extras: &Extras<'_>, out: &mut dyn Writ
     if let Some(baseline) = extras.baseline {
         data.push(("baseline", pack(baseline)?));
     }
-    let name = if document.head.name.is_empty() { "Profile" } else { document.head.name.as_str() };
-    write(name, "profile", &data, out)
+    let name = document.head.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+    write(name.unwrap_or("Profile"), "profile", &data, out)
 }
 
 /// Writes the page of a report: the JSON model that `ellwand report --format json` prints.

@@ -70,7 +70,7 @@ function header() {
   on("profile other", () => {
     const { profile, other } = state;
     title.textContent = label(profile.name || "Profile", 60);
-    title.title = visible(profile.name.slice(0, 2000));
+    title.title = visible((profile.name ?? "").slice(0, 2000));
     const facts = [when(profile.started_unix_ns), profile.environment?.program, profile.environment?.cpu].filter((fact) => typeof fact === "string");
     note.textContent = [...facts.map((fact) => label(fact, 60)), other && `compared with A: ${label(other.name || "profile", 40)}`].filter(Boolean).join(" · ");
   });
