@@ -58,26 +58,6 @@ pub enum CeilingKind {
 }
 
 impl CeilingKind {
-    /// Every kind, in table order.
-    pub const ALL: [CeilingKind; 16] = [
-        CeilingKind::Copy,
-        CeilingKind::Triad,
-        CeilingKind::Read,
-        CeilingKind::Fill,
-        CeilingKind::Fma,
-        CeilingKind::FmaF64,
-        CeilingKind::ProductsBf16,
-        CeilingKind::ToDevice,
-        CeilingKind::FromDevice,
-        CeilingKind::Call,
-        CeilingKind::Latency,
-        CeilingKind::PageFault,
-        CeilingKind::HugePageFault,
-        CeilingKind::Wake,
-        CeilingKind::ColdWake,
-        CeilingKind::Streamed,
-    ];
-
     /// Unit of the limit. `B/s` and `FLOP/s` are rates (higher is better), `s` is the time of one operation, `B` a
     /// size.
     pub fn unit(self) -> &'static str {
@@ -270,15 +250,6 @@ pub(super) mod tests {
 
     pub(super) fn copied(bytes: u64) -> Work {
         Work::items("bytes", bytes).bytes(bytes / 2, bytes / 2)
-    }
-
-    #[test]
-    fn every_kind_serialises_by_name_and_has_a_unit() {
-        for kind in CeilingKind::ALL {
-            let text = serde_json::to_string(&kind).unwrap();
-            assert_eq!(serde_json::from_str::<CeilingKind>(&text).unwrap(), kind);
-            assert!(["B/s", "FLOP/s", "s", "B"].contains(&kind.unit()) && !kind.title().is_empty());
-        }
     }
 
     fn with(ceilings: &[Ceiling]) -> Environment {

@@ -62,11 +62,6 @@ impl Write for Checked {
 }
 
 impl Tensors {
-    /// Bytes of all elements.
-    pub fn size(&self) -> u64 {
-        self.iter().map(|(_, tensor)| (tensor.len() * tensor.dtype().size()) as u64).sum()
-    }
-
     /// A CRC-32 of names, types, shapes and elements, much faster than [`Tensors::digest`]. It finds answers that
     /// differ; different arrays share one with a probability of 2e-10.
     pub fn checksum(&self) -> u64 {

@@ -53,8 +53,8 @@ pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, 
     }
     let begin = Instant::now();
     let made = make()?;
-    let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.size() as f64 / BYTES_A_SECOND);
-    if let Some(path) = path.filter(|_| pays() && made.size() <= MOST) {
+    let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.bytes() as f64 / BYTES_A_SECOND);
+    if let Some(path) = path.filter(|_| pays() && made.bytes() <= MOST) {
         // If this fails, the next worker finds nothing whole and computes its own.
         let _ = leave(path, &made);
     }

@@ -57,7 +57,6 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
     const QUICK_LOOK_UP: bool = false;
-    const FUSES: bool = true;
 
     intrinsics! {
         fn splat(self, x: f32) -> __m256 = _mm256_set1_ps(x);
@@ -73,7 +72,6 @@ impl Simd for Avx2 {
         fn sqrt(self, a: __m256) -> __m256 = _mm256_sqrt_ps(a);
         fn round(self, a: __m256) -> __m256 = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a);
         fn lt(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LT_OQ>(a, b);
-        fn le(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_LE_OQ>(a, b);
         fn eq(self, a: __m256, b: __m256) -> __m256 = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
         fn select(self, m: __m256, yes: __m256, no: __m256) -> __m256 = _mm256_blendv_ps(no, yes, m);
         fn to_int(self, a: __m256) -> __m256i = _mm256_cvtps_epi32(a);

@@ -64,7 +64,6 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
     const QUICK_LOOK_UP: bool = true;
-    const FUSES: bool = true;
 
     intrinsics! {
         fn splat(self, x: f32) -> __m512 = _mm512_set1_ps(x);
@@ -84,7 +83,6 @@ impl Simd for Avx512 {
         fn split(self, a: __m512) -> (__m512, __m512) =
             (_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>(a), _mm512_getexp_ps(a));
         fn lt(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
-        fn le(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
         fn eq(self, a: __m512, b: __m512) -> __mmask16 = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
         fn select(self, m: __mmask16, yes: __m512, no: __m512) -> __m512 = _mm512_mask_blend_ps(m, no, yes);
         fn to_int(self, a: __m512) -> __m512i = _mm512_cvtps_epi32(a);

@@ -33,7 +33,6 @@ impl Simd for Baseline {
     // Sixteen four-lane registers on the usual target.
     const REGISTERS: usize = 8;
     const QUICK_LOOK_UP: bool = false;
-    const FUSES: bool = false;
 
     methods! {
         fn double(self) -> Self::Double = super::double::Baseline;
@@ -52,7 +51,6 @@ impl Simd for Baseline {
         fn round(self, a: Eight) -> Eight = map(a, f32::round_ties_even);
         fn copysign(self, a: Eight, b: Eight) -> Eight = zip(a, b, f32::copysign);
         fn lt(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a < b);
-        fn le(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a <= b);
         fn eq(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a == b);
         fn select(self, m: [bool; 8], yes: Eight, no: Eight) -> Eight =
             std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] });

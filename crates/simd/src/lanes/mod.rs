@@ -85,8 +85,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
     const REGISTERS: usize;
     /// True if [`Simd::look_up`] takes one or two instructions, not one per lane.
     const QUICK_LOOK_UP: bool;
-    /// True if [`Simd::mul_add`] rounds once, which plain code can then do as fast with `f32::mul_add`.
-    const FUSES: bool;
 
     /// The token for the same instructions on f64.
     fn double(self) -> Self::Double;
@@ -178,8 +176,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
 
     /// a < b; false for NaN.
     fn lt(self, a: Self::F, b: Self::F) -> Self::M;
-    /// a <= b; false for NaN.
-    fn le(self, a: Self::F, b: Self::F) -> Self::M;
     /// a = b; false for NaN, so `eq(a, a)` finds numbers.
     fn eq(self, a: Self::F, b: Self::F) -> Self::M;
     /// `yes` in lanes where `m` holds, else `no`.
