@@ -19,42 +19,46 @@ use launches::without_launches;
 pub use case::{CeilingCase, Role};
 pub use traffic::{Traffic, bandwidth, fastest_traffic, latency, traffic};
 
-/// The quantity whose limit a calibration case measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CeilingKind {
-    /// Bytes per second read and written by a copy of a given footprint.
-    Copy,
-    /// Bytes per second read (two thirds) and written (one third) by `a = b + s c`.
-    Triad,
-    /// Bytes per second read by a sum.
-    Read,
-    /// Bytes per second written by a fill.
-    Fill,
-    /// f32 multiply-adds in registers, counted as two operations each.
-    Fma,
-    /// f64 multiply-adds in registers, counted as two operations each.
-    FmaF64,
-    /// bf16 matrix products with f32 accumulation, on matrix units.
-    ProductsBf16,
-    /// Bytes per second from page-locked host memory to a device.
-    ToDevice,
-    /// Bytes per second from a device to page-locked host memory.
-    FromDevice,
-    /// Time of an empty call; on a device, of an empty launch.
-    Call,
-    /// Time of one load in a pointer chase: each address is the result of the previous load.
-    Latency,
-    /// Time of the first touch of a normal page, including its share of mapping and unmapping.
-    PageFault,
-    /// Time of the first touch of a huge page, including its share of mapping and unmapping.
-    HugePageFault,
-    /// Time until all pool threads are running, right after another job.
-    Wake,
-    /// Time until all pool threads are running, after they have gone to sleep.
-    ColdWake,
-    /// Bytes read and written above which a copy with non-temporal stores is faster.
-    Streamed,
+ellwand_profile::words! {
+    /// The quantity whose limit a calibration case measures.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CeilingKind {
+        /// Bytes per second read and written by a copy of a given footprint.
+        Copy = "copy",
+        /// Bytes per second read (two thirds) and written (one third) by `a = b + s c`.
+        Triad = "triad",
+        /// Bytes per second read by a sum.
+        Read = "read",
+        /// Bytes per second written by a fill.
+        Fill = "fill",
+        /// f32 multiply-adds in registers, counted as two operations each.
+        Fma = "f32 FMA",
+        /// f64 multiply-adds in registers, counted as two operations each.
+        FmaF64 = "f64 FMA",
+        /// bf16 matrix products with f32 accumulation, on matrix units.
+        ProductsBf16 = "bf16 products",
+        /// Bytes per second from page-locked host memory to a device.
+        ToDevice = "to device",
+        /// Bytes per second from a device to page-locked host memory.
+        FromDevice = "from device",
+        /// Time of an empty call; on a device, of an empty launch.
+        Call = "call",
+        /// Time of one load in a pointer chase: each address is the result of the previous load.
+        Latency = "latency",
+        /// Time of the first touch of a normal page, including its share of mapping and unmapping.
+        PageFault = "page fault",
+        /// Time of the first touch of a huge page, including its share of mapping and unmapping.
+        HugePageFault = "huge fault",
+        /// Time until all pool threads are running, right after another job.
+        Wake = "wake, hot",
+        /// Time until all pool threads are running, after they have gone to sleep.
+        ColdWake = "wake, cold",
+        /// Bytes read and written above which a copy with non-temporal stores is faster.
+        Streamed = "streamed",
+    }
+    /// Short name for tables.
+    fn title;
 }
 
 impl CeilingKind {
@@ -72,28 +76,6 @@ impl CeilingKind {
             | CeilingKind::Wake
             | CeilingKind::ColdWake => "s",
             CeilingKind::Streamed => "B",
-        }
-    }
-
-    /// Short name for tables.
-    pub fn title(self) -> &'static str {
-        match self {
-            CeilingKind::Copy => "copy",
-            CeilingKind::Triad => "triad",
-            CeilingKind::Read => "read",
-            CeilingKind::Fill => "fill",
-            CeilingKind::Fma => "f32 FMA",
-            CeilingKind::FmaF64 => "f64 FMA",
-            CeilingKind::ProductsBf16 => "bf16 products",
-            CeilingKind::ToDevice => "to device",
-            CeilingKind::FromDevice => "from device",
-            CeilingKind::Call => "call",
-            CeilingKind::Latency => "latency",
-            CeilingKind::PageFault => "page fault",
-            CeilingKind::HugePageFault => "huge fault",
-            CeilingKind::Wake => "wake, hot",
-            CeilingKind::ColdWake => "wake, cold",
-            CeilingKind::Streamed => "streamed",
         }
     }
 

@@ -8,35 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{DeviceError, InputError};
 
-/// The kind of device that an implementation needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum DeviceKind {
-    /// The CPU that this program runs on.
-    Cpu,
-    /// An NVIDIA GPU through the CUDA driver.
-    Cuda,
-    /// A GPU through WebGPU.
-    Wgpu,
+ellwand_profile::words! {
+    /// The kind of device that an implementation needs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum DeviceKind {
+        /// The CPU that this program runs on.
+        Cpu = "cpu",
+        /// An NVIDIA GPU through the CUDA driver.
+        Cuda = "cuda",
+        /// A GPU through WebGPU.
+        Wgpu = "wgpu",
+    }
+    /// Name on the command line.
+    fn name;
 }
 
 impl DeviceKind {
-    /// Every kind, in the order of tables.
-    pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
-
     /// Caution for readers of GPU measurements.
     pub const EXPERIMENTAL: &str =
         "GPU devices are experimental: CUDA has run on two models (NVIDIA H100 and H200), Vulkan on one (H100).";
-
-    /// Name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            DeviceKind::Cpu => "cpu",
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Wgpu => "wgpu",
-        }
-    }
 
     /// Name in sentences: that of a product is written as its makers write it.
     pub fn title(self) -> &'static str {

@@ -27,7 +27,7 @@ pub use axis::{Axis, Domain, Size};
 pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingCase, CeilingKind};
 pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
-pub use ellwand_profile::replace_file;
+pub use ellwand_profile::{replace_file, words};
 pub use ellwand_stats as stats;
 pub use error::{DeviceError, InputError, PrepareError};
 pub use hard::HardSet;

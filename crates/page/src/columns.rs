@@ -53,7 +53,12 @@ fn write_head(head: &Value, out: &mut impl Write) -> io::Result<()> {
 /// The largest of a few steps that every time is a multiple of.
 fn quantum(document: &Document) -> f64 {
     let entries = &document.entries;
-    let tick = document.head.get("clock").and_then(|clock| clock.get("ns_per_tick")).and_then(Value::as_f64).filter(|tick| *tick > 1e-3);
+    let tick = document
+        .head
+        .get("clock")
+        .and_then(|clock| clock.get("ns_per_tick"))
+        .and_then(Value::as_f64)
+        .filter(|tick| *tick > 1e-3);
     let times = || entries.start_ns.iter().chain(entries.duration_ns.iter().flatten());
     let fits = |step: &f64| times().all(|time| ((time / step).round() * step - time).abs() <= SLACK_NS);
     let longest = times().fold(0.0_f64, |longest, time| longest.max(time.abs()));

@@ -6,29 +6,19 @@ use crate::summary::{Row, Summary};
 use crate::sweep::Sweep;
 use crate::trace::Trace;
 
-/// What bottlenecks are ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum By {
-    /// Time inside, children included.
-    Total,
-    /// Time inside but not in nested spans.
-    SelfTime,
-    /// Elapsed time that the operation alone is responsible for, as in [`Trace::breakdown`].
-    Exposed,
-}
-
-impl By {
-    /// All three orders, as files list them.
-    pub const ALL: [Self; 3] = [Self::Total, Self::SelfTime, Self::Exposed];
-
-    /// The name in files: `total`, `self` or `exposed`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::SelfTime => "self",
-            Self::Exposed => "exposed",
-        }
+crate::words! {
+    /// What bottlenecks are ordered by.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum By {
+        /// Time inside, children included.
+        Total = "total",
+        /// Time inside but not in nested spans.
+        SelfTime = "self",
+        /// Elapsed time that the operation alone is responsible for, as in [`Trace::breakdown`].
+        Exposed = "exposed",
     }
+    /// The name in files: `total`, `self` or `exposed`.
+    fn word;
 }
 
 /// An operation near the top of an order.

@@ -5,46 +5,36 @@ use crate::kind::Kind;
 use crate::sweep::Sweep;
 use crate::trace::Trace;
 
-/// A part of the elapsed time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// A host thread computes: its spans recorded CPU time.
-    Cpu,
-    /// A device computes and no host thread works.
-    Device,
-    /// A copy runs, and neither a host thread nor a kernel.
-    Transfer,
-    /// Host threads wait, and no device works.
-    Wait,
-    /// A host thread hands work to a device.
-    Launch,
-    /// A host thread compiles code.
-    Compile,
-    /// A host thread allocates or frees memory.
-    Allocation,
-    /// The profiler works: its own spans, and the estimated cost of all others.
-    Instrumentation,
-    /// A host thread computes or waits: its spans recorded no CPU time.
-    Unmeasured,
-    /// No span covers the time.
-    Unexplained,
+crate::words! {
+    /// A part of the elapsed time.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Part {
+        /// A host thread computes: its spans recorded CPU time.
+        Cpu = "cpu",
+        /// A host thread computes or waits: its spans recorded no CPU time.
+        Unmeasured = "not-measured",
+        /// A device computes and no host thread works.
+        Device = "device",
+        /// A copy runs, and neither a host thread nor a kernel.
+        Transfer = "transfer",
+        /// Host threads wait, and no device works.
+        Wait = "wait",
+        /// A host thread hands work to a device.
+        Launch = "launch",
+        /// A host thread compiles code.
+        Compile = "compile",
+        /// A host thread allocates or frees memory.
+        Allocation = "allocation",
+        /// The profiler works: its own spans, and the estimated cost of all others.
+        Instrumentation = "instrumentation",
+        /// No span covers the time.
+        Unexplained = "unexplained",
+    }
+    /// The name in files.
+    fn word;
 }
 
 impl Part {
-    /// Every part, in the order of tables.
-    pub const ALL: [Self; 10] = [
-        Self::Cpu,
-        Self::Unmeasured,
-        Self::Device,
-        Self::Transfer,
-        Self::Wait,
-        Self::Launch,
-        Self::Compile,
-        Self::Allocation,
-        Self::Instrumentation,
-        Self::Unexplained,
-    ];
-
     /// If several things happen at a time, the first of these gets it.
     pub(crate) const BY_PRIORITY: [Self; 9] = [
         Self::Cpu,
@@ -57,22 +47,6 @@ impl Part {
         Self::Transfer,
         Self::Wait,
     ];
-
-    /// The name in files.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Unmeasured => "not-measured",
-            Self::Device => "device",
-            Self::Transfer => "transfer",
-            Self::Wait => "wait",
-            Self::Launch => "launch",
-            Self::Compile => "compile",
-            Self::Allocation => "allocation",
-            Self::Instrumentation => "instrumentation",
-            Self::Unexplained => "unexplained",
-        }
-    }
 
     /// What the part means, in a few words.
     pub const fn about(self) -> &'static str {

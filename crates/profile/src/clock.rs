@@ -11,26 +11,19 @@ use std::time::{Duration, Instant};
 
 use crate::fork::once;
 
-/// The source of ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClockKind {
-    /// The time-stamp counter of an x86-64 processor.
-    Tsc,
-    /// The monotonic clock of the system; a tick is 1 ns.
-    Monotonic,
-    /// The clock of another program. Files do not have it.
-    Unknown,
-}
-
-impl ClockKind {
-    /// The name as stored in records: `tsc`, `monotonic` or `unknown`.
-    pub fn word(self) -> &'static str {
-        match self {
-            ClockKind::Tsc => "tsc",
-            ClockKind::Monotonic => "monotonic",
-            ClockKind::Unknown => "unknown",
-        }
+crate::words! {
+    /// The source of ticks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ClockKind {
+        /// The time-stamp counter of an x86-64 processor.
+        Tsc = "tsc",
+        /// The monotonic clock of the system; a tick is 1 ns.
+        Monotonic = "monotonic",
+        /// The clock of another program. Files do not have it.
+        Unknown = "unknown",
     }
+    /// The name as stored in records: `tsc`, `monotonic` or `unknown`.
+    fn word;
 }
 
 /// The conversion from ticks to nanoseconds.

@@ -1,70 +1,40 @@
 //! What the time of a span is spent on, and where a lane runs.
 
-/// What the time of a span is spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
-    /// Work of a host thread.
-    #[default]
-    Cpu,
-    /// A host thread waits: a lock, a channel, input or output, sleep.
-    Wait,
-    /// A host thread hands work to a device.
-    Launch,
-    /// A host thread waits for a device.
-    Sync,
-    /// A device computes.
-    Kernel,
-    /// A copy from the host to a device.
-    HostToDevice,
-    /// A copy from a device to the host.
-    DeviceToHost,
-    /// A copy within a device or between devices.
-    DeviceToDevice,
-    /// Memory is allocated or freed.
-    Allocation,
-    /// Code is compiled.
-    Compile,
-    /// The profiler works.
-    Instrumentation,
-    /// Something such as a request is in flight. It occupies no thread, so it is no part of the breakdown.
-    InFlight,
+crate::words! {
+    /// What the time of a span is spent on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Kind {
+        /// Work of a host thread.
+        #[default]
+        Cpu = "cpu",
+        /// A host thread waits: a lock, a channel, input or output, sleep.
+        Wait = "wait",
+        /// A host thread hands work to a device.
+        Launch = "launch",
+        /// A host thread waits for a device.
+        Sync = "sync",
+        /// A device computes.
+        Kernel = "kernel",
+        /// A copy from the host to a device.
+        HostToDevice = "host-to-device",
+        /// A copy from a device to the host.
+        DeviceToHost = "device-to-host",
+        /// A copy within a device or between devices.
+        DeviceToDevice = "device-to-device",
+        /// Memory is allocated or freed.
+        Allocation = "allocation",
+        /// Code is compiled.
+        Compile = "compile",
+        /// The profiler works.
+        Instrumentation = "instrumentation",
+        /// Something such as a request is in flight. It occupies no thread, so it is no part of the breakdown.
+        InFlight = "in-flight",
+    }
+    /// The name in files.
+    fn word;
 }
 
 impl Kind {
-    /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 12] = [
-        Self::Cpu,
-        Self::Wait,
-        Self::Launch,
-        Self::Sync,
-        Self::Kernel,
-        Self::HostToDevice,
-        Self::DeviceToHost,
-        Self::DeviceToDevice,
-        Self::Allocation,
-        Self::Compile,
-        Self::Instrumentation,
-        Self::InFlight,
-    ];
-
-    /// The name in files.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Wait => "wait",
-            Self::Launch => "launch",
-            Self::Sync => "sync",
-            Self::Kernel => "kernel",
-            Self::HostToDevice => "host-to-device",
-            Self::DeviceToHost => "device-to-host",
-            Self::DeviceToDevice => "device-to-device",
-            Self::Allocation => "allocation",
-            Self::Compile => "compile",
-            Self::Instrumentation => "instrumentation",
-            Self::InFlight => "in-flight",
-        }
-    }
-
     /// The kind with this name in files.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)

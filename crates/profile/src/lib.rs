@@ -84,6 +84,7 @@ mod trace;
 mod tree;
 mod unify;
 mod untangle;
+mod words;
 
 pub use activity::Activity;
 pub use bottleneck::{Bottleneck, By};

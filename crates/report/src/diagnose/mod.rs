@@ -20,53 +20,38 @@ mod quality;
 pub(crate) use limit::{CLOSE, typical_faults};
 pub use limit::{Diagnosis, Lever, Limit, Part, Saving, place};
 
-/// The kind of statement a finding makes, in reading order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// Something is wrong; do not use the numbers concerned.
-    Fault,
-    /// The numbers are right but can mislead.
-    Caution,
-    /// A possible gain.
-    Advice,
-    /// What limits an implementation, with little to gain.
-    Insight,
-}
-
-impl Class {
+ellwand_core::words! {
+    /// The kind of statement a finding makes, in reading order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Class {
+        /// Something is wrong; do not use the numbers concerned.
+        Fault = "fault",
+        /// The numbers are right but can mislead.
+        Caution = "caution",
+        /// A possible gain.
+        Advice = "advice",
+        /// What limits an implementation, with little to gain.
+        Insight = "insight",
+    }
     /// The name of the class in messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Class::Fault => "fault",
-            Class::Caution => "caution",
-            Class::Advice => "advice",
-            Class::Insight => "insight",
-        }
+    fn word;
+}
+
+ellwand_core::words! {
+    /// How certain a rule is of its interpretation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Confidence {
+        /// Follows from the numbers.
+        High = "high",
+        /// The usual explanation of such numbers.
+        Medium = "medium",
+        /// One of several explanations.
+        Low = "low",
     }
-}
-
-/// How certain a rule is of its interpretation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// Follows from the numbers.
-    High,
-    /// The usual explanation of such numbers.
-    Medium,
-    /// One of several explanations.
-    Low,
-}
-
-impl Confidence {
     /// The name of the level in messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::Low => "low",
-        }
-    }
+    fn word;
 }
 
 /// A number that supports a finding.

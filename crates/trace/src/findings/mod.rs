@@ -19,28 +19,21 @@ use serde::Serialize;
 pub use facts::{Ceilings, Facts};
 pub use roofline::reached_limits;
 
-/// How sure a rule is that its reading of the numbers is right. Findings on records have the same levels; no crate below
-/// both can hold them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// Follows from the numbers.
-    High,
-    /// The usual explanation of such numbers.
-    Medium,
-    /// One of several explanations.
-    Low,
-}
-
-impl Confidence {
-    /// In one word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
+ellwand_profile::words! {
+    /// How sure a rule is that its reading of the numbers is right. Findings on records have the same levels; no crate below
+    /// both can hold them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Confidence {
+        /// Follows from the numbers.
+        High = "high",
+        /// The usual explanation of such numbers.
+        Medium = "medium",
+        /// One of several explanations.
+        Low = "low",
     }
+    /// In one word.
+    fn word;
 }
 
 /// A number that triggered a finding.

@@ -68,26 +68,19 @@ pub(crate) struct Baseline<'a> {
     pub(crate) samples: Result<&'a [Sample], &'a str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    Kept,
-    /// It is beyond, whatever the noise.
-    Broken,
-    /// It was not shown to be either.
-    Open,
-    /// It is about something that was not measured.
-    Unmatched,
-}
-
-impl State {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            State::Kept => "kept",
-            State::Broken => "broken",
-            State::Open => "open",
-            State::Unmatched => "unmatched",
-        }
+ellwand_core::words! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum State {
+        Kept = "kept",
+        /// It is beyond, whatever the noise.
+        Broken = "broken",
+        /// It was not shown to be either.
+        Open = "open",
+        /// It is about something that was not measured.
+        Unmatched = "unmatched",
     }
+    /// The name in messages.
+    fn word;
 }
 
 /// A budget and what came of it.

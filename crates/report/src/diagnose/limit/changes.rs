@@ -7,45 +7,32 @@ use serde::Serialize;
 
 use super::{Diagnosis, Limit};
 
-/// A kind of change that can save time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Lever {
-    /// Combine with the previous or next step, so that data move only once.
-    Fusion,
-    /// Keep buffers between calls.
-    BufferReuse,
-    /// Process more items per call.
-    Batching,
-    /// Use more or fewer threads.
-    Threads,
-    /// Use smaller data types.
-    Precision,
-    /// Do the same work closer to the ceiling.
-    Tuning,
-    /// Use several independent chains, or order data by use.
-    Independence,
-    /// Keep data where they are computed.
-    Residency,
-    /// Overlap transfers with computation.
-    Overlap,
-}
-
-impl Lever {
-    /// The name of the lever in messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Lever::Fusion => "fusion",
-            Lever::BufferReuse => "reuse of buffers",
-            Lever::Batching => "batching",
-            Lever::Threads => "threads",
-            Lever::Precision => "precision",
-            Lever::Tuning => "tuning",
-            Lever::Independence => "independent loads",
-            Lever::Residency => "data that stay",
-            Lever::Overlap => "overlap",
-        }
+ellwand_core::words! {
+    /// A kind of change that can save time.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Lever {
+        /// Combine with the previous or next step, so that data move only once.
+        Fusion = "fusion",
+        /// Keep buffers between calls.
+        BufferReuse = "reuse of buffers",
+        /// Process more items per call.
+        Batching = "batching",
+        /// Use more or fewer threads.
+        Threads = "threads",
+        /// Use smaller data types.
+        Precision = "precision",
+        /// Do the same work closer to the ceiling.
+        Tuning = "tuning",
+        /// Use several independent chains, or order data by use.
+        Independence = "independent loads",
+        /// Keep data where they are computed.
+        Residency = "data that stay",
+        /// Overlap transfers with computation.
+        Overlap = "overlap",
     }
+    /// The name of the lever in messages.
+    fn word;
 }
 
 /// A lever and the most that it can save.

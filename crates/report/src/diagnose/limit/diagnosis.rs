@@ -6,66 +6,46 @@ use serde::Serialize;
 use super::{BINDS, CALLS, CLOSE, Saving};
 use crate::units::human;
 
-/// What limits a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// Memory traffic at the bandwidth of the level that holds the working set.
-    Memory,
-    /// Arithmetic at the peak multiply-add rate.
-    Compute,
-    /// Loads that depend on the previous load.
-    Latency,
-    /// Call overhead: the work is too small for any other limit.
-    Overhead,
-    /// Page faults on memory that is newly mapped in every iteration.
-    PageFaults,
-    /// Waking several threads.
-    ThreadWake,
-    /// Threads waiting for each other.
-    Contended,
-    /// Instructions, issued as fast as the ports or the front end take them.
-    Issue,
-    /// Instructions that wait for earlier results, long operations or mispredicted branches.
-    Dependency,
-    /// Instructions; the record does not separate issue from waiting.
-    Instructions,
-    /// Threads that have no work for part of the time.
-    IdleThreads,
-    /// Other programs, which had the processors.
-    HeldUp,
-    /// Kernel launches, which cost time even for an empty kernel.
-    Launch,
-    /// Transfers over the link between host and device.
-    Transfer,
-    /// Faster than the measured ceilings allow: the measurement, a ceiling or the count of work is wrong.
-    AboveCeiling,
-    /// None of these explains the time: uncounted operations, dependent arithmetic, branches, conversions.
-    Unexplained,
-}
-
-impl Limit {
-    /// The name of the limit in messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Limit::Memory => "memory-bound",
-            Limit::Compute => "compute-bound",
-            Limit::Latency => "latency-bound",
-            Limit::Overhead => "overhead-bound",
-            Limit::PageFaults => "page-fault-bound",
-            Limit::ThreadWake => "thread-wake-bound",
-            Limit::Contended => "contended",
-            Limit::Issue => "issue-bound",
-            Limit::Dependency => "dependency-bound",
-            Limit::Instructions => "instruction-bound",
-            Limit::IdleThreads => "idle threads",
-            Limit::HeldUp => "held up",
-            Limit::Launch => "launch-bound",
-            Limit::Transfer => "transfer-bound",
-            Limit::AboveCeiling => "above ceiling",
-            Limit::Unexplained => "unexplained",
-        }
+ellwand_core::words! {
+    /// What limits a measurement.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Limit {
+        /// Memory traffic at the bandwidth of the level that holds the working set.
+        Memory = "memory-bound",
+        /// Arithmetic at the peak multiply-add rate.
+        Compute = "compute-bound",
+        /// Loads that depend on the previous load.
+        Latency = "latency-bound",
+        /// Call overhead: the work is too small for any other limit.
+        Overhead = "overhead-bound",
+        /// Page faults on memory that is newly mapped in every iteration.
+        PageFaults = "page-fault-bound",
+        /// Waking several threads.
+        ThreadWake = "thread-wake-bound",
+        /// Threads waiting for each other.
+        Contended = "contended",
+        /// Instructions, issued as fast as the ports or the front end take them.
+        Issue = "issue-bound",
+        /// Instructions that wait for earlier results, long operations or mispredicted branches.
+        Dependency = "dependency-bound",
+        /// Instructions; the record does not separate issue from waiting.
+        Instructions = "instruction-bound",
+        /// Threads that have no work for part of the time.
+        IdleThreads = "idle threads",
+        /// Other programs, which had the processors.
+        HeldUp = "held up",
+        /// Kernel launches, which cost time even for an empty kernel.
+        Launch = "launch-bound",
+        /// Transfers over the link between host and device.
+        Transfer = "transfer-bound",
+        /// Faster than the measured ceilings allow: the measurement, a ceiling or the count of work is wrong.
+        AboveCeiling = "above ceiling",
+        /// None of these explains the time: uncounted operations, dependent arithmetic, branches, conversions.
+        Unexplained = "unexplained",
     }
+    /// The name of the limit in messages.
+    fn word;
 }
 
 /// The time that one limit alone would take.
