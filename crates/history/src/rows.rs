@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ellwand_core::Measurement;
 use ellwand_core::case::Fnv;
-use ellwand_core::record::Record;
+use ellwand_core::record::{Basis, Record};
 use ellwand_core::stats::{mean_interval, median, median_interval};
 use serde::Serialize;
 
@@ -154,10 +154,6 @@ fn cell(measurement: &Measurement) -> CellRow {
 
 /// Natural logarithm of the median time of each process, in their order.
 fn blocks(measurement: &Measurement) -> Vec<f64> {
-    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for sample in &measurement.samples {
-        blocks.entry(sample.block).or_default().push(measurement.seconds(sample));
-    }
-    let logarithms = blocks.values().filter_map(|seconds| median(seconds).map(f64::ln));
-    logarithms.filter(|value| value.is_finite()).collect()
+    let seconds = measurement.basis.unwrap_or(Basis::Wall).by_process(&measurement.samples);
+    seconds.into_values().map(f64::ln).filter(|value| value.is_finite()).collect()
 }

@@ -1,5 +1,7 @@
 //! The choice of the time that is reported and compared, made from the samples in one place for every command.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Sample;
@@ -48,10 +50,9 @@ impl Basis {
     /// some of the blocks, the choice stays. So it does not know which arm is which, and the sign of a difference stays a
     /// fair coin.
     pub fn among<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
-        let typical =
-            |samples: &&[Sample]| median(&samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
         let seconds = |of: fn(f64, f64) -> f64| {
-            let arm = |arms: &[&[Sample]; ARMS]| arms.iter().filter_map(typical).reduce(of);
+            let arm =
+                |arms: &[&[Sample]; ARMS]| arms.iter().filter_map(|samples| Basis::Fastest.median(samples)).reduce(of);
             median(&blocks.iter().filter_map(arm).collect::<Vec<_>>()).unwrap_or(f64::NAN)
         };
         if !(LONG_S..f64::INFINITY).contains(&seconds(f64::max)) || !cpu_may_be_judged(blocks, parallelism) {
@@ -102,6 +103,20 @@ impl Basis {
         }
     }
 
+    /// Median seconds over the slots of each process, by the number of its block.
+    pub fn by_process(self, samples: &[Sample]) -> BTreeMap<u32, f64> {
+        let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for sample in samples {
+            blocks.entry(sample.block).or_default().push(self.seconds(sample));
+        }
+        blocks.into_iter().filter_map(|(block, seconds)| Some((block, median(&seconds)?))).collect()
+    }
+
+    /// Median seconds over all slots.
+    pub fn median(self, samples: &[Sample]) -> Option<f64> {
+        median(&samples.iter().map(|sample| self.seconds(sample)).collect::<Vec<f64>>())
+    }
+
     /// Seconds per iteration: one value per slot, or one per block for the bases that take the shortest.
     pub fn values(self, samples: &[Sample]) -> Vec<f64> {
         let seconds = samples.iter().map(|sample| self.seconds(sample));
@@ -130,8 +145,7 @@ impl Basis {
     pub fn are_two_clocks(sides: [(Self, &[Sample]); 2]) -> bool {
         let waits: Vec<&[Sample]> = sides.iter().filter(|(basis, _)| !basis.is_cpu()).map(|(_, all)| *all).collect();
         let [samples] = waits.as_slice() else { return false };
-        let seconds: Vec<f64> = samples.iter().map(|sample| Self::Fastest.seconds(sample)).collect();
-        median(&seconds).is_some_and(|seconds| seconds >= LONG_S)
+        Self::Fastest.median(samples).is_some_and(|seconds| seconds >= LONG_S)
     }
 
     /// Description for reports.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use ellwand_bench::Cell;
 use ellwand_core::record::{Basis, Measurement};
-use ellwand_core::stats::median;
 use ellwand_report::units;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -176,13 +175,9 @@ fn human(left: f64) -> HumanDuration {
 
 /// Median times of the implementations of a cell.
 fn times(measurements: &[Measurement]) -> String {
-    let time = |one: &Measurement| {
-        let basis = one.basis.unwrap_or(Basis::Wall).of_slots();
-        let seconds: Vec<f64> = one.samples.iter().map(|sample| basis.seconds(sample)).collect();
-        match median(&seconds) {
-            Some(seconds) => format!("{} {}", one.implementation, units::human(seconds, "s")),
-            None => format!("{} {}", one.implementation, one.outcome.word()),
-        }
+    let time = |one: &Measurement| match one.basis.unwrap_or(Basis::Wall).of_slots().median(&one.samples) {
+        Some(seconds) => format!("{} {}", one.implementation, units::human(seconds, "s")),
+        None => format!("{} {}", one.implementation, one.outcome.word()),
     };
     measurements.iter().map(time).collect::<Vec<String>>().join(", ")
 }

@@ -140,7 +140,8 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
     // Where a neighbour held up one of the runs its elapsed time says little; but both must be the same kind of time.
     let basis = if before.basis == after.basis { after.basis } else { Basis::Wall };
-    let of = |side: &Side<'_>| side.samples.and_then(|samples| processes(samples, basis));
+    // What each process took: the median of its slots.
+    let of = |side: &Side<'_>| Some(basis.by_process(side.samples?).into_values().collect::<Vec<f64>>());
     let (ratio, why_not) = match (of(before), of(after)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
@@ -149,21 +150,11 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
         (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
         _ => (None, "it was not measured in both"),
     };
-    let typical =
-        |side: &Side<'_>| median(&side.samples?.iter().map(|sample| basis.seconds(sample)).collect::<Vec<_>>());
+    let typical = |side: &Side<'_>| basis.median(side.samples?);
     let seconds = typical(before).zip(typical(after)).filter(|_| ratio.is_some());
     let seconds = seconds.map(|(before, after)| [before, after]);
     let compared = Compared::least(before.compared.into_iter().chain(after.compared));
     Pair { cell: after.cell.clone(), ratio, seconds, basis, compared, why_not, common: true }
-}
-
-/// What each process took: the median of its slots.
-fn processes(samples: &[Sample], basis: Basis) -> Option<Vec<f64>> {
-    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for sample in samples {
-        blocks.entry(sample.block).or_default().push(basis.seconds(sample));
-    }
-    blocks.values().map(|seconds| median(seconds)).collect()
 }
 
 fn ratios(before: &[f64], after: &[f64]) -> Option<[f64; 3]> {
