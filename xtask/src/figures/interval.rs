@@ -1,5 +1,7 @@
 //! Medians with confidence intervals, their ratios, and goals for them.
 
+use ellwand_stats::{median, median_interval};
+
 /// A median with its 99 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Median {
@@ -9,24 +11,10 @@ pub(super) struct Median {
 }
 
 impl Median {
-    /// The median of samples with an interval from order statistics (sign test). `None` if there are too few samples
-    /// for 99 % confidence.
+    /// `None` if there are too few samples for 99 % confidence.
     pub(super) fn of(samples: &[f64]) -> Option<Self> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        // P(the median is below the k-th smallest) = P(fewer than k heads in n tosses), for k from 1.
-        let mut tail = 0.5_f64.powi(i32::try_from(n).ok()?);
-        let mut each = tail;
-        let mut k = 0;
-        while tail <= 0.005 && k < n / 2 {
-            k += 1;
-            each *= (n - k + 1) as f64 / k as f64;
-            tail += each;
-        }
-        let low = *sorted.get(k.checked_sub(1)?)?;
-        let middle = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
-        Some(Self { value: middle, low, high: sorted[n - k] })
+        let (low, high) = median_interval(samples, 0.99)?;
+        Some(Self { value: median(samples)?, low, high })
     }
 
     /// The rate `amount / time`, for a median of times.
