@@ -12,7 +12,7 @@ use ellwand_core::implementation::Implementation;
 use ellwand_core::reading::Reading;
 use ellwand_core::tensor::{Tensor, Tensors};
 use ellwand_core::workload::{Fit, Workload};
-use ellwand_core::{Axis, Case, Registry, Value};
+use ellwand_core::{Case, Registry, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::args::ApplyArgs;
@@ -138,10 +138,8 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
 
 /// Which of several defaults was taken, for axes that neither the user nor the arrays decide.
 fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) -> Option<String> {
-    let given =
-        |axis: &Axis| std::iter::once(&axis.name).chain(&axis.aliases).any(|name| selection.axes.contains_key(*name));
     let axes = workload.axes();
-    let open = axes.iter().filter(|axis| axis.default.len() > 1 && !given(axis));
+    let open = axes.iter().filter(|axis| axis.default.len() > 1 && !selection.axes.contains_key(axis.name));
     let taken: Vec<String> = open
         .filter(|axis| case.get(axis.name) == axis.default.first() && matches!(axis.default[0], Value::Text(_)))
         .map(|axis| {
@@ -159,12 +157,7 @@ fn open_defaults<'a>(
     case: &'a Case,
 ) -> impl Iterator<Item = (&'static str, &'a Value)> {
     let open = workload.open_axes().iter().copied();
-    let given = |name: &str| {
-        let axis = workload.axes().iter().find(|axis| axis.name == name);
-        let names = axis.into_iter().flat_map(|axis| std::iter::once(&axis.name).chain(&axis.aliases));
-        names.into_iter().any(|name| selection.axes.contains_key(*name))
-    };
-    open.filter(move |name| !given(name)).filter_map(|name| Some((name, case.get(name)?)))
+    open.filter(|name| !selection.axes.contains_key(*name)).filter_map(|name| Some((name, case.get(name)?)))
 }
 
 /// The results of an earlier call in the output directory: the only files there that a call may replace or remove.
@@ -224,8 +217,7 @@ fn is_input(path: &Path, args: &ApplyArgs) -> bool {
 /// The single case that the flags describe; an axis with several defaults that the arrays decide takes its first.
 fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, InputError> {
     for axis in workload.axes() {
-        let names = std::iter::once(&axis.name).chain(&axis.aliases);
-        if let Some(text) = names.filter_map(|name| selection.axes.get(*name)).next()
+        if let Some(text) = selection.axes.get(axis.name)
             && axis.parse_list(text)?.len() > 1
         {
             let (flag, problem) = (format!("--{}", axis.name), format!("'{text}' is a sweep"));
