@@ -39,14 +39,19 @@ impl Exit {
     }
 }
 
-#[derive(Debug)]
+/// What the user reads on stderr, and why.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The user must change something.
-    Input(InputError),
+    #[error("error: {}", .0.clone().into_flag())]
+    Input(#[from] InputError),
     /// The system or a file refused.
-    Other(anyhow::Error),
+    #[error("error: {0:#}")]
+    Other(#[from] anyhow::Error),
+    #[error("interrupted")]
     Interrupted,
     /// The reader of stdout went away (`| head`).
+    #[error("stdout is closed")]
     Unread,
 }
 
@@ -57,16 +62,6 @@ impl Failure {
             Failure::Other(_) => Exit::Error,
             Failure::Interrupted => Exit::Interrupted,
             Failure::Unread => Exit::Ok,
-        }
-    }
-
-    /// What the user reads on stderr.
-    pub(super) fn message(&self) -> Option<String> {
-        match self {
-            Failure::Input(error) => Some(format!("error: {}", error.clone().into_flag())),
-            Failure::Other(error) => Some(format!("error: {error:#}")),
-            Failure::Interrupted => Some("interrupted".into()),
-            Failure::Unread => None,
         }
     }
 }
@@ -83,12 +78,6 @@ pub(super) fn in_use(path: &Path) -> InputError {
     InputError::new("-o", problem, "another directory, or the end of that process")
 }
 
-impl From<InputError> for Failure {
-    fn from(error: InputError) -> Self {
-        Failure::Input(error)
-    }
-}
-
 impl From<Interrupted> for Failure {
     fn from(_: Interrupted) -> Self {
         Failure::Interrupted
@@ -101,12 +90,6 @@ impl From<WriterError> for Failure {
             WriterError::InUse { path } => in_use(&path).into(),
             other => Failure::Other(other.into()),
         }
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Failure::Other(error)
     }
 }
 

@@ -60,7 +60,7 @@ use ellwand_core::{DeviceKind, Registry};
 
 use args::Command;
 pub(crate) use bench::bench;
-use exit::{Exit, Outcome};
+use exit::{Exit, Failure, Outcome};
 pub use library::{Measure, MeasureError, Results, measure};
 
 /// One line about the processor, for the list of devices.
@@ -136,7 +136,9 @@ fn code(outcome: Outcome) -> i32 {
         Ok(exit) => return exit.code(),
         Err(failure) => failure,
     };
-    failure.message().iter().for_each(|message| output::note(message));
+    if !matches!(failure, Failure::Unread) {
+        output::note(&failure.to_string());
+    }
     failure.exit().code()
 }
 

@@ -173,7 +173,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let stage = Stage::begin(home.path()).unwrap();
         let second = Stage::begin(home.path()).unwrap_err();
-        assert!(second.message().unwrap().contains("another process is writing"));
+        assert!(second.to_string().contains("another process is writing"));
         written(&stage, "report.md");
         drop(stage);
         assert_eq!(files(home.path()).unwrap(), Vec::<PathBuf>::new());

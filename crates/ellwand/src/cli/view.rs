@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_names_records_too() {
-        let error = |path: &str| page(path.as_ref(), None).unwrap_err().message().unwrap();
+        let error = |path: &str| page(path.as_ref(), None).unwrap_err().to_string();
         let missing = error("nosuch");
         assert!(
             missing.contains("nosuch: cannot be read") && missing.contains("the name of an existing file"),

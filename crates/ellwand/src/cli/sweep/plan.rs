@@ -169,8 +169,8 @@ mod tests {
         assert_eq!((how.time, how.blocks(), how.chosen.cases.seed(), how.limit.time_limit), (7.0, Some(2), 3, Some(9)));
         planned(&c, &flags.replace("--seed 3", "--seed 4")).unwrap();
         assert_ne!(read_back.hash, read(&c).unwrap().hash);
-        assert!(planned(&a, "--n 1").unwrap_err().message().unwrap().contains("exists and is another plan"));
-        let refused = |path: &Path| planned(path, "--n 1").unwrap_err().message().unwrap().to_string();
+        assert!(planned(&a, "--n 1").unwrap_err().to_string().contains("exists and is another plan"));
+        let refused = |path: &Path| planned(path, "--n 1").unwrap_err().to_string();
         fs::write(dir.path().join("mine"), "mine").unwrap();
         assert!(refused(&dir.path().join("mine")).contains("exists and is no plan"));
         assert!(refused(dir.path()).contains("cannot be read"), "{}", refused(dir.path()));
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn more_shards_than_cases_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let error = planned(&dir.path().join("p"), "--n 1,2 --shards 3").unwrap_err().message().unwrap();
+        let error = planned(&dir.path().join("p"), "--n 1,2 --shards 3").unwrap_err().to_string();
         assert!(error.contains("--shards: 3 shards for 2 cases; expected a number from 1 to 2"), "{error}");
     }
 
