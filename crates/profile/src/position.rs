@@ -170,7 +170,7 @@ impl Hot {
         self.current.set(u64::from(self.current()));
     }
 
-    /// Goes by what was found as of `generation`.
+    /// Uses what was found as of `generation`.
     pub(crate) fn look(&self, generation: u32, path: Path) {
         self.seen.set(generation);
         self.path.set(path);

@@ -86,7 +86,7 @@ impl Workload for Kernel {
         // Filled in place: every page of a worker costs the system about 2 us, and a copy would double that.
         let mut x = Tensor::zeros(Dtype::F32, &[count])?;
         for (i, x) in (1..).zip(x.f32_mut()?) {
-            // SplitMix64 (Steele, Lea and Flood 2014): no number tells the next.
+            // SplitMix64 (Steele, Lea and Flood 2014): no number predicts the next.
             let mixed = seed.wrapping_add(u64::wrapping_mul(i, 0x9e37_79b9_7f4a_7c15));
             let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             *x = ((mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 61) as f32;
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_tells_which_way_the_next_branches() {
+    fn no_number_predicts_the_next_branch() {
         let mut registry = Registry::new();
         register(&mut registry);
         let kernel = registry.workloads().iter().find(|kernel| kernel.name() == BRANCHES).unwrap();
