@@ -185,9 +185,8 @@ pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
     let doc_tests = [&["test", "--workspace", "--doc", "--quiet"][..], &features(asked)].concat();
     step("doc tests", &mut || cargo(&doc_tests, &[]));
     step("tests", &mut || tests(asked));
-    step("docs", &mut || {
-        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
-    });
+    let docs = [&["doc", "--workspace", "--no-deps", "--document-private-items"][..], &features(asked)].concat();
+    step("docs", &mut || cargo(&docs, &[("RUSTDOCFLAGS", "-D warnings")]));
     step("licences and advisories", &mut deny);
     for (name, prove) in PROOFS {
         if !asked.contains(&name) {
