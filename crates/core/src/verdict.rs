@@ -224,7 +224,10 @@ mod tests {
         let some = Verdict::agree(Compared { values: 3, of: 7 }, 0.0);
         assert!(some.passed && some.detail == "3 of 7 values agree", "{some:?}");
         let [some, all] = [some.compared.unwrap(), Compared::all(2)];
-        assert_eq!((Compared::least([all, some]), Compared::least([some, all]), all.remark()), (Some(some), Some(some), None));
+        assert_eq!(
+            (Compared::least([all, some]), Compared::least([some, all]), all.remark()),
+            (Some(some), Some(some), None)
+        );
     }
 
     #[test]

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::core::device::Part;
 use ellwand::internals::core::{
-    Axis, Case, CpuScope, Description, Device, DeviceError, DeviceKind, DeviceStatus, Implementation, InputError,
-    Compared, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Verdict, Work, Workload,
+    Axis, Case, Compared, CpuScope, Description, Device, DeviceError, DeviceKind, DeviceStatus, Implementation,
+    InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Verdict, Work, Workload,
 };
 
 type Test = (&'static str, fn());

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-use crate::verdict::Compared;
 use crate::stats::{self, Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
+use crate::verdict::Compared;
 
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -340,7 +340,10 @@ mod tests {
             Case::of_measurement(&serde_json::from_value(measured.clone()).unwrap()).line
         };
         let part = line(serde_json::json!({ "values": 211, "of": 1000 }));
-        assert!(part.ends_with("; the reference judged 211 of 1000 values of the answer; the others may be wrong"), "{part}");
+        assert!(
+            part.ends_with("; the reference judged 211 of 1000 values of the answer; the others may be wrong"),
+            "{part}"
+        );
         assert!(!line(serde_json::json!({ "values": 1000, "of": 1000 })).contains("of the answer"));
     }
 

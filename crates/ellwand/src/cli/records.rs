@@ -253,8 +253,7 @@ mod tests {
         // Medians of the processes: 100, 300 and 500. Median over slots: 500.
         let before = [(0, 100), (1, 300), (2, 500), (2, 500), (2, 500)].map(slot);
         let after = before.map(|sample| Sample { wall_ns: 2 * sample.wall_ns, ..sample });
-        let side =
-            |samples| Side { cell: "w a cpu".into(), caches: None, basis: Basis::Wall, compared: None, samples };
+        let side = |samples| Side { cell: "w a cpu".into(), caches: None, basis: Basis::Wall, compared: None, samples };
         let found = pair(&side(Some(&before)), &side(Some(&after)));
         assert_eq!(found.ratio.map(|[_, middle, _]| middle), Some(2.0));
         assert_eq!(found.seconds.map(|both| both.map(|seconds| (seconds * 1e9).round())), Some([500.0, 1000.0]));

@@ -137,7 +137,11 @@ pub(crate) fn every_form_says_that_only_a_part_was_judged() {
         assert!(ran.code == Some(0) && ran.stdout.contains(part), "{form}: {}{}", ran.stdout, ran.stderr);
     }
     let whole = tell_in(dir.path(), &["compare", "double:plain", "double:twin", "--format", "json"]);
-    assert!(!whole.stdout.contains("the reference judged") && whole.stdout.contains(r#""values": 1"#), "{}", whole.stdout);
+    assert!(
+        !whole.stdout.contains("the reference judged") && whole.stdout.contains(r#""values": 1"#),
+        "{}",
+        whole.stdout
+    );
     let kept = tell_in(dir.path(), &[&compare[..], &["table", "-o", "kept"]].concat());
     assert_eq!(kept.code, Some(0), "{}", kept.stderr);
     let run = ["run", "double", "-i", "plain,twin", "--n", "77,78", "--effort", "quick", "--no-plot", "--no-ceilings"];

@@ -174,7 +174,8 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     report.options.title("verdicts", out)?;
     grid::show(columns, vec![comparisons::legend(report)], &report.options, out)?;
     for note in distinct(notes.iter().filter(|note| !note.is_empty())) {
-        let same: Vec<&String> = cases.iter().zip(&notes).filter(|(_, one)| *one == note).map(|(case, _)| case).collect();
+        let same: Vec<&String> =
+            cases.iter().zip(&notes).filter(|(_, one)| *one == note).map(|(case, _)| case).collect();
         match same[..] {
             [case] if notes.len() > 1 => remark_line(&format!("{case}: {note}"), (1, 1), report, out)?,
             _ => remark_line(note, (same.len(), notes.len()), report, out)?,
