@@ -209,16 +209,13 @@ def _add_reference(row: Workload) -> None:
 
 def rows() -> tuple[list[Workload], list[Implementation]]:
     """All rows, once every implementation knows the names of its outputs."""
-    from ._native import outputs
+    from ._native import did_you_mean, outputs
 
     names = {name: tuple(ports) for name, ports in outputs()}
     names.update((row.name, tuple(row.outputs)) for row in WORKLOADS)
     for row in IMPLEMENTATIONS:
         if row.workload not in names:
-            from difflib import get_close_matches
-
-            near = get_close_matches(row.workload, names, 1)
-            hint = f"; did you mean {near[0]}?" if near else "; `ellwand list` shows them"
-            raise EllwandError(f"implementation {row.name}: there is no workload '{row.workload}'{hint}")
+            hint = did_you_mean(row.workload, list(names)) or "`ellwand list` shows them"
+            raise EllwandError(f"implementation {row.name}: there is no workload '{row.workload}'; {hint}")
         row.outputs = names[row.workload]
     return WORKLOADS, IMPLEMENTATIONS

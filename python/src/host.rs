@@ -24,6 +24,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(worker, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)?;
     module.add_function(wrap_pyfunction!(outputs, module)?)?;
+    module.add_function(wrap_pyfunction!(did_you_mean, module)?)?;
     let hooks = PyDict::new(module.py());
     hooks.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
@@ -117,4 +118,10 @@ fn outputs() -> Vec<(String, Vec<String>)> {
         (workload.name().to_string(), ports.filter(|port| port.required).map(|port| port.name.to_string()).collect())
     };
     registry.workloads().iter().map(of).collect()
+}
+
+/// `did you mean NAME?`, if a known name is near enough to be a typing error.
+#[pyfunction]
+fn did_you_mean(given: &str, known: Vec<String>) -> Option<String> {
+    ellwand::internals::core::error::did_you_mean(given, known.iter().map(String::as_str))
 }

@@ -118,8 +118,8 @@ pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();
     // One slip in a word of 2 to 4 letters, 3 in one of 8 or more: with more, names that have nothing in common are near.
-    // A workload that names share, as in `gelu:simd`, makes them no nearer.
-    let letters = |text: &str| text.rsplit(':').next().unwrap_or(text).chars().count();
+    // What names share makes them no nearer: a workload, as in `gelu:simd`, or the dashes of flags.
+    let letters = |text: &str| text.rsplit(':').next().unwrap_or(text).trim_start_matches('-').chars().count();
     let slips = |name: &str| ((1 + letters(given).min(letters(name))) / 3).min(3);
     known
         .into_iter()
@@ -160,8 +160,10 @@ mod tests {
         assert_eq!(nearest("d5", ["Z2", "D4", "E8"]), Some("D4"));
         assert_eq!(nearest("lattice-encoed", ["lattice-encode", "lattice-decode"]), Some("lattice-encode"));
         assert_eq!(nearest("zebra-crossing", ["Z2", "D4"]), None);
+        assert_eq!(nearest("--vebrose", ["--overwrite", "--verbose"]), Some("--verbose"));
         for (given, known) in [
             ("x", "q"),
+            ("--x", "--q"),
             ("xyz", "D4"),
             ("d", "D4"),
             ("gpu", "cpu:1"),

@@ -1,17 +1,19 @@
 //! Errors of the lattice quantizer. Every message names the argument, what was expected, and what to do.
 
+use ellwand_core::error::did_you_mean;
+
+use crate::params::Lattice;
+
 /// A rejected request. Nothing has been written when one of these is returned, except that decoding invalid codes may
 /// have filled part of the output.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LatticeError {
     /// A lattice name that is not in the table.
-    #[error("unknown lattice {given:?}: expected one of Z2, D4, E8{}", suggestion(.nearest))]
+    #[error("unknown lattice {given:?}: expected one of Z2, D4, E8{}", suggestion(.given))]
     UnknownLattice {
         /// The name given.
         given: String,
-        /// The closest known name, if any is close.
-        nearest: Option<&'static str>,
     },
     /// The nesting ratio is outside 2..=256.
     #[error("q = {given}: expected an integer from 2 to 256; choose q = 4 if unsure")]
@@ -121,6 +123,6 @@ pub enum LatticeError {
     Unsupported(String),
 }
 
-fn suggestion(nearest: &Option<&'static str>) -> String {
-    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+fn suggestion(given: &str) -> String {
+    did_you_mean(given, Lattice::ALL.map(Lattice::name)).map(|hint| format!("; {hint}")).unwrap_or_default()
 }

@@ -102,14 +102,7 @@ impl std::str::FromStr for Lattice {
         if let Some(lattice) = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given)) {
             return Ok(lattice);
         }
-        // Names are a letter and a digit: sharing either counts as close.
-        let upper = given.to_ascii_uppercase();
-        let nearest = Lattice::ALL
-            .into_iter()
-            .find(|l| upper.starts_with(&l.name()[..1]))
-            .or_else(|| Lattice::ALL.into_iter().find(|l| upper.ends_with(&l.name()[1..])))
-            .map(Lattice::name);
-        Err(LatticeError::UnknownLattice { given: given.to_owned(), nearest })
+        Err(LatticeError::UnknownLattice { given: given.to_owned() })
     }
 }
 
