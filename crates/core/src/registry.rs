@@ -184,12 +184,16 @@ impl Registry {
     fn unknown(&self, pattern: &str) -> InputError {
         let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
         names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
-        InputError::new(
+        let error = InputError::new(
             "WORKLOAD",
             format!("'{pattern}' matches no workload and no group"),
             "a name that `list` shows, a group, or a pattern with '*'",
-        )
-        .near(pattern, names)
+        );
+        match self.implementations.iter().find(|one| one.name == pattern) {
+            Some(one) => error
+                .help(format!("'{pattern}' is an implementation; name its workload too: {}:{pattern}", one.workload)),
+            None => error.near(pattern, names),
+        }
     }
 }
 

@@ -379,6 +379,9 @@ fn the_command_line_serves_a_suite() {
     assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "1,9"], &registry), 0);
     assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,9"], &registry), 5, "nothing to compare");
     assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 5);
+    // The implementations of the only workload, as in `compare std lazy`.
+    assert_eq!(ellwand::run(["mine", "check", "std"], &registry), 0);
+    assert_eq!(ellwand::run(["mine", "check", "lazy"], &registry), 5);
     assert_eq!(ellwand::run(["mine", "check", "sort", "--m", "4"], &registry), 2);
 }
 

@@ -5,27 +5,43 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ellwand_core::InputError;
-use ellwand_core::error::nearest;
+use ellwand_core::error::{did_you_mean, nearest};
 
 use super::axes::{command_of, has_axes, takes};
 
-/// Flags of other tools, with what does the same here.
-const ELSEWHERE: [(&[&str], &str); 4] = [
+/// Flags of other tools, with what does the same here in a command that has the flag before it.
+type Elsewhere = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+const ELSEWHERE: [Elsewhere; 4] = [
     (
         &["--iters", "--repeat", "--repeats", "--runs", "--num-runs", "--warmup", "--iterations", "--warm-up"],
-        "iterations follow from the samples; --effort and --time set how long a case is measured, and `run` takes --iterations N --warm-up N for fixed counts",
+        &[
+            (
+                "iterations",
+                "iterations follow from the samples; --effort and --time set how long a case is measured, and --iterations N --warm-up N are for fixed counts",
+            ),
+            ("time", "iterations follow from the samples; --time sets how long a case is measured"),
+        ],
     ),
     (
         &["--threads", "--jobs", "-j"],
-        "the implementation decides: `list` shows which ones use all threads; choose with -i",
+        &[("implementation", "the implementation decides: `list` shows which ones use all threads; choose with -i")],
     ),
-    (&["--verbose", "-v"], "--full prints every column, case, reading and finding"),
-    (&["--json"], "--format json"),
+    (
+        &["--verbose", "-v"],
+        &[
+            ("full", "--full prints every column, case, reading and finding"),
+            ("total-time", "-o DIR keeps a record, of which `report DIR --full` prints every column"),
+        ],
+    ),
+    (&["--json"], &[("format", "--format json")]),
 ];
 
 /// Replaces clap's suggestions by ones that help: its nearest name shares letters, not always a meaning. `known`: the flags
 /// of this command and these workloads.
 pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString], known: &[String]) -> clap::Error {
+    if let Some(named) = as_given(&error, command_of(line, args), args) {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+    }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
@@ -42,7 +58,7 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             let Some(given) = text(ContextKind::InvalidSubcommand) else { return error };
             let mut known: Vec<&str> = command_of(line, args).get_subcommands().map(Command::get_name).collect();
             known.sort_unstable();
-            let near = nearest(&given, known.iter().copied()).map(|name| format!("did you mean {name}?"));
+            let near = did_you_mean(&given, known.iter().copied());
             Some(near.unwrap_or_else(|| format!("one of {}", known.join(", "))))
         }
         ErrorKind::UnknownArgument => {
@@ -60,15 +76,31 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
     error
 }
 
+/// The flag of an error as the user gave it, if by its other name.
+fn as_given(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
+    let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
+    let arg =
+        command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long)))?;
+    let words = || args.iter().filter_map(|word| word.to_str()).filter_map(|word| word.split('=').next());
+    let mut aliases = arg.get_all_aliases()?.into_iter().map(|alias| format!("--{alias}"));
+    let alias =
+        aliases.find(|alias| words().any(|word| word == alias)).filter(|_| !words().any(|word| word == flag))?;
+    Some(format!("{alias} {value}"))
+}
+
 /// What to use instead of an unknown flag.
 fn instead_of(flag: &str, line: &Command, args: &[OsString], known: &[String]) -> Option<String> {
-    if let Some((_, hint)) = ELSEWHERE.iter().find(|(flags, _)| flags.contains(&flag)) {
-        return Some((*hint).to_string());
+    let command = command_of(line, args);
+    let known: Vec<String> = known.iter().map(|name| format!("--{name}")).collect();
+    let of_others = ELSEWHERE.iter().any(|(flags, _)| flags.contains(&flag));
+    let near = did_you_mean(flag, known.iter().map(String::as_str)).filter(|_| !of_others);
+    let elsewhere = ELSEWHERE.iter().find(|(flags, _)| nearest(flag, flags.iter().copied()).is_some());
+    let same = elsewhere.and_then(|(_, same)| same.iter().find(|(needed, _)| takes(command, needed)));
+    if let Some(hint) = near.or_else(|| same.map(|(_, hint)| (*hint).to_string())) {
+        return Some(hint);
     }
     let name = flag.strip_prefix("--")?;
-    if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
-        return Some(format!("did you mean --{near}?"));
-    }
     let of = |command: &Command, path: String| takes(command, name).then(|| format!("`{path}`"));
     let owners = line.get_subcommands().flat_map(|command| {
         let inner =
@@ -80,7 +112,7 @@ fn instead_of(flag: &str, line: &Command, args: &[OsString], known: &[String]) -
     if !owners.is_empty() {
         return Some(format!("{flag} is an option of {}", owners.join(", ")));
     }
-    has_axes(command_of(line, args)).then(|| "the flags of a workload: `--help` after its name".into())
+    (elsewhere.is_none() && has_axes(command)).then(|| "the flags of a workload: `--help` after its name".into())
 }
 
 /// Names the word that is not UTF-8 where it must be: paths of other arguments may be anything.

@@ -42,6 +42,7 @@ pub(super) use sweep::{
 pub(super) use values::{FailOn, Form, RunFormat};
 pub(super) use verdicts::{CompareArgs, SelfcheckArgs};
 
+use shared::Chosen;
 use values::{directory, named, reports};
 
 #[derive(Parser)]
@@ -133,19 +134,26 @@ pub(super) struct MachineArgs {
 }
 
 impl Command {
+    /// What a command computes that takes any number of workloads.
+    fn chosen(&mut self) -> Option<&mut Chosen> {
+        match self {
+            Command::Run(args) => Some(&mut args.how.chosen),
+            #[cfg(feature = "sweep")]
+            Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => Some(&mut args.how.chosen),
+            Command::Check(args) => Some(&mut args.chosen),
+            _ => None,
+        }
+    }
+
     /// The axes of a command that takes some.
     fn axes(&mut self) -> Option<&mut BTreeMap<String, String>> {
         match self {
-            Command::Run(args) => Some(&mut args.how.chosen.cases.axes),
-            #[cfg(feature = "sweep")]
-            Command::Sweep(SweepArgs { command: SweepCommand::Plan(args) }) => Some(&mut args.how.chosen.cases.axes),
-            Command::Check(args) => Some(&mut args.chosen.cases.axes),
             Command::Compare(args) => Some(&mut args.cases.axes),
             #[cfg(feature = "arrays")]
             Command::Apply(args) => Some(&mut args.axes),
             #[cfg(feature = "history")]
             Command::History(HistoryArgs { command: HistoryCommand::Trend(args) }) => Some(&mut args.axes),
-            _ => None,
+            _ => self.chosen().map(|chosen| &mut chosen.cases.axes),
         }
     }
 }
@@ -164,6 +172,12 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
     let mut command = Line::from_arg_matches(&matches)?.command;
     if let Some(axes) = command.axes() {
         *axes = axes::given(innermost(&matches));
+    }
+    if let ([only], Some(chosen)) = (registry.workloads(), command.chosen()) {
+        let of_only = |name: &String| registry.implementations(only.name()).iter().any(|one| one.name == *name);
+        // As a side of `compare`, an implementation alone is one of the program's only workload.
+        let alone = |name: &&mut String| of_only(name) && registry.select(&[(**name).clone()]).is_err();
+        chosen.workload.iter_mut().filter(alone).for_each(|name| *name = format!("{}:{name}", only.name()));
     }
     Ok(command)
 }
@@ -319,6 +333,8 @@ mod tests {
         );
         let Ok(Command::Check(check)) = parsed("check") else { panic!("no check") };
         assert_eq!((check.chosen.selection().workloads, check.chosen.cases.seed()), (vec!["*".to_string()], 42));
+        let unknown = registry().select(&["simd".into()]).err().unwrap().to_string();
+        assert!(unknown.ends_with("'simd' is an implementation; name its workload too: double:simd"), "{unknown}");
         let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
         assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
         assert!(compare.limit.limits() == Default::default());
@@ -329,7 +345,9 @@ mod tests {
         for (line, part) in [
             ("run double --time -3s", "invalid value '-3s' for '--time <TIME>': expected a time from 100ms to 24h"),
             ("run double --blocks -1", "invalid value '-1' for '--blocks"),
-            ("compare a b --rope -1%", "invalid value '-1%' for '--rope"),
+            ("compare a b --rope -1%", "invalid value '-1%' for '--rope <"),
+            ("compare a b --at-least -1%", "invalid value '-1%' for '--at-least <PERCENT>': expected per cent"),
+            ("compare a b --at-least=much", "invalid value 'much' for '--at-least <"),
             ("run double --once -3", "unexpected value '-3' for '--once'"),
             ("run double --seed abc", "expected an integer from 0 to 2^64 - 1"),
         ] {
@@ -350,6 +368,13 @@ mod tests {
             ("run double --rope 2", Some("--rope is an option of `compare`, ")),
             ("list --count 3", Some("--count is an option of ")),
             ("run double --zebra", Some("the flags of a workload")),
+            ("run double --verbos", Some("--full prints every column")),
+            ("compare a b --verbos", Some("-o DIR keeps a record, of which `report DIR --full` ")),
+            ("check double --verbose", None),
+            ("run double --repeat 3", Some("--iterations N")),
+            ("compare a b --repeat 3", Some("--time sets how long")),
+            ("list --iterations 3", Some("--iterations is an option of `run`")),
+            ("compare a b --rpoe 2", Some("did you mean --rope?")),
             ("list --zebra", None),
             ("run double -x", None),
             ("run double -j 4", Some("choose with -i")),

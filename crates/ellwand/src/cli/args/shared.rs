@@ -16,7 +16,7 @@ use super::values::{directory, integer, tolerance};
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chosen {
-    /// Workloads, groups or patterns such as 'lattice-*'; WORKLOAD:IMPLEMENTATION for one of them
+    /// Workloads, groups or patterns with '*'; WORKLOAD:IMPLEMENTATION for one of them
     #[arg(value_name = "WORKLOAD", required = true, num_args = 1..)]
     pub(crate) workload: Vec<String>,
     /// Implementations or patterns [default: all]
