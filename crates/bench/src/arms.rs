@@ -244,8 +244,8 @@ impl Arms<'_> {
         let mut block = Block::open(&specs, &mut self.known, (limits, until), coin, self.interrupt, &mut |_| {})?;
         // Before the first block nothing is known of how long they need.
         if self.blocks == 0 || !is_enough(left_s, self.start_s) {
-            let late = ARMS.into_iter().enumerate().find(|(arm, _)| block.state(*arm).is_err());
-            self.in_time(end).map_err(|out| late.map_or(out, |(_, name)| NoDecision::Late(name)))?;
+            let late = block.first_unready().map(|arm| NoDecision::Late(ARMS[arm]));
+            self.in_time(end).map_err(|out| late.unwrap_or(out))?;
         }
         for (arm, name) in ARMS.into_iter().enumerate() {
             block.state(arm).map_err(|outcome| ended(name, outcome))?;

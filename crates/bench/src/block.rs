@@ -82,6 +82,8 @@ impl Known {
 #[derive(Debug)]
 pub struct Block<'a> {
     arms: Vec<Arm>,
+    /// The order in which the arms were prepared.
+    order: Vec<usize>,
     /// True if the arms were prepared in parallel.
     together: bool,
     limits: Limits,
@@ -144,7 +146,7 @@ impl<'a> Block<'a> {
                 }
             }
         }
-        Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, end, interrupt })
+        Ok(Self { arms: arms.into_iter().flatten().collect(), order, together, limits, end, interrupt })
     }
 
     /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
@@ -211,6 +213,11 @@ impl<'a> Block<'a> {
     /// What an arm reported when it was ready, or how it ended.
     pub fn state(&self, arm: usize) -> Result<&Opened, &Outcome> {
         self.arms[arm].state.as_ref()
+    }
+
+    /// The first arm that did not get ready; those after it may have had no time left.
+    pub(crate) fn first_unready(&self) -> Option<usize> {
+        self.order.iter().copied().find(|arm| self.arms[*arm].state.is_err())
     }
 
     /// Process ids of the arms that are alive.
