@@ -87,7 +87,8 @@ def bench(
     A function that raises raises EllwandError here. Every option but ``effort`` is one of ``compare`` too:
 
     - ``effort``: ``"quick"``, ``"normal"`` or ``"thorough"``: how many samples are taken.
-    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times.
+    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times, and one that has
+      not been called once by then is an error.
     - ``threads``: how many threads the function uses, and the pools of NumPy, PyTorch and others have in a worker; what these
       choose if PyTorch or JAX is imported, else 1. ``threads=os.cpu_count()`` measures a product of NumPy on all cores.
     - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of them. For
@@ -154,8 +155,7 @@ def compare(
     except (ValueError, IndexError) as error:
         raise EllwandError(f"compare printed no verdict: {out.strip() or 'nothing'}") from error
     if row["verdict"] == "none":
-        # The command names its own option.
-        why = re.sub(r"--time ([0-9.]+)s\b", r"time=\1", str(row.get("reason")))
+        why = _options(str(row.get("reason")))
         raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{_advice(row.get('outcome'))}")
     return _comparison(row, call, blocks)
 
@@ -164,13 +164,18 @@ def _most(time: float | None) -> list[str]:
     return [] if time is None else ["--time", f"{float(time)}s"]
 
 
+def _options(text: str) -> str:
+    """The commands name their own option."""
+    return re.sub(r"--time ([0-9.]+)s\b", r"time=\1", text)
+
+
 def _advice(outcome: str | None) -> str:
     return "; if results differ by design, pass check=False" if outcome == "wrong" else ""
 
 
 def _raise_unless_measured(side: Measurement) -> None:
     if not side.ok:
-        raise EllwandError(f"{side.implementation}: {side.status}: {side.reason}{_advice(side.status)}")
+        raise EllwandError(f"{side.implementation}: {side.status}: {_options(str(side.reason))}{_advice(side.status)}")
 
 
 def _needed(row: dict[str, Any], planned: int | None) -> str:

@@ -20,7 +20,7 @@ use crate::check::{self, SetupError, Task, failed, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
-use crate::worker::protocol::{Judged, Opened};
+use crate::worker::protocol::{Judged, Opened, Step};
 use crate::worker::shared;
 
 /// An implementation whose first answer was correct.
@@ -52,6 +52,7 @@ impl<'a> Arm<'a> {
         mut judge: Judge<'a>,
         cold: &[Probe],
     ) -> Result<(Self, Opened), Outcome> {
+        (judge.on_step)(Step::FirstRun);
         let running = probe::begin(cold, Span::Cold);
         let ran = check::first_run(&task, implementation, device);
         let mut readings = running.end();
@@ -204,6 +205,8 @@ impl<'a> Arm<'a> {
 
 /// Checks outputs; computes the reference only for outputs whose bits it has not seen before.
 pub(crate) struct Judge<'a> {
+    /// Called when a step begins.
+    on_step: &'a dyn Fn(Step),
     known_right: Vec<u64>,
     expected: Option<Cow<'a, Tensors>>,
     shared: Option<PathBuf>,
@@ -212,13 +215,13 @@ pub(crate) struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// Checks against known reference outputs.
     pub(crate) fn against(expected: &'a Tensors) -> Self {
-        Self { known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)), shared: None }
+        Self { on_step: &|_| {}, known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)), shared: None }
     }
 
     /// Checks against digests of correct outputs first; only if needed reads the reference where other workers may have
     /// left it, or computes it.
-    pub(crate) fn knowing(known_right: Vec<u64>, shared: Option<PathBuf>) -> Self {
-        Self { known_right, expected: None, shared }
+    pub(crate) fn knowing(known_right: Vec<u64>, shared: Option<PathBuf>, on_step: &'a dyn Fn(Step)) -> Self {
+        Self { on_step, known_right, expected: None, shared }
     }
 
     fn judge(&mut self, task: &Task, output: &Tensors) -> Result<(Verdict, u64), Outcome> {
@@ -230,6 +233,7 @@ impl<'a> Judge<'a> {
             Some(expected) => expected,
             None => {
                 let make = || {
+                    (self.on_step)(Step::Reference);
                     Ok::<_, SetupError>(guarded("the workload's reference", || {
                         task.workload.reference(task.case, task.inputs)
                     })??)
@@ -237,6 +241,7 @@ impl<'a> Judge<'a> {
                 Cow::Owned(shared::at(self.shared.as_deref(), make).map_err(failed)?)
             }
         };
+        (self.on_step)(Step::Check);
         let verdict = check::judge(task, &expected, output);
         self.expected = Some(expected);
         let verdict = verdict?;

@@ -32,10 +32,6 @@ const START_S: f64 = 0.016;
 /// Cost of a turn besides its slot and head (messages, context switches, counters), in seconds. A deliberately high
 /// estimate.
 const SWITCH_S: f64 = 1e-4;
-/// A process that gets less time than this to get ready, in seconds, is no failure if it does not.
-const READY_S: f64 = 1.0;
-/// Nor is one that gets less than this many times what the processes of a block needed before.
-const READY: f64 = 3.0;
 /// Fewest and most rounds per block: enough for a median, and no more than pay off.
 const ROUNDS: (u64, u64) = (6, 24);
 /// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
@@ -238,14 +234,14 @@ impl Arms<'_> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         // A process that does not get ready in time is ended.
-        let left_s = end - self.begin.elapsed().as_secs_f64();
         let until = Duration::try_from_secs_f64(end).ok().and_then(|end| self.begin.checked_add(end));
-        let limits = self.limits.until(until);
-        let mut block = Block::open(&specs, &mut self.known, (limits, until), coin, self.interrupt, &mut |_| {})?;
-        // Before the first block nothing is known of how long they need.
-        if self.blocks == 0 || !is_enough(left_s, self.start_s) {
-            let late = block.first_unready().map(|arm| NoDecision::Late(ARMS[arm]));
-            self.in_time(end).map_err(|out| late.unwrap_or(out))?;
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(begin));
+        let (known, limits) = (&mut self.known, (self.limits, until));
+        let mut block = Block::open(&specs, known, limits, coin, self.interrupt, &mut |_, _| {})?;
+        if let Some(arm) = block.late().first().copied() {
+            let before = (self.blocks > 0).then(|| Duration::from_secs_f64(self.start_s));
+            let hangs = block.hangs(arm, left, before);
+            return Err(if hangs { now_ended(&block, arm, ARMS[arm]) } else { NoDecision::Late(ARMS[arm]) });
         }
         for (arm, name) in ARMS.into_iter().enumerate() {
             block.state(arm).map_err(|outcome| ended(name, outcome))?;
@@ -365,12 +361,6 @@ impl Arms<'_> {
     }
 }
 
-/// True if a side that does not get ready in `left_s` hangs, so that more time would not help: the processes of earlier
-/// blocks needed `start_s`.
-fn is_enough(left_s: f64, start_s: f64) -> bool {
-    left_s >= READY_S.max(READY * start_s)
-}
-
 /// What is known about an arm. Older programs do not report a limit, so theirs is the count they chose themselves.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
     let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
@@ -385,17 +375,5 @@ pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDeci
     match block.state(arm) {
         Err(outcome) => ended(name, outcome),
         Ok(_) => ended(name, &Outcome::Failed { error: "it did not answer".into() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_enough;
-
-    #[test]
-    fn a_late_hang_is_no_lack_of_time() {
-        assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");
-        assert!(!is_enough(8.0, 4.0), "a start may take longer than the others");
-        assert!(!is_enough(0.5, 0.01), "nor is a busy machine a hang");
     }
 }

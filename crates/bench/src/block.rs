@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ellwand_core::record::{Counts, Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
@@ -78,17 +78,29 @@ impl Known {
     }
 }
 
+/// A process that gets less time than this to get ready is no failure if it does not.
+const READY: Duration = Duration::from_secs(1);
+/// Nor is one that gets less than this many times what the processes of a block needed before.
+const READY_TIMES: u32 = 3;
+
+/// A process that gets this long hangs if that is not enough: the processes of a block needed `before`.
+pub(crate) fn hang_time(before: Duration) -> Duration {
+    READY.max(before.saturating_mul(READY_TIMES))
+}
+
 /// The running arms of one block.
 #[derive(Debug)]
 pub struct Block<'a> {
     arms: Vec<Arm>,
-    /// The order in which the arms were prepared.
-    order: Vec<usize>,
     /// True if the arms were prepared in parallel.
     together: bool,
     limits: Limits,
-    /// When the time of the comparison is up.
+    /// When its time is up.
     end: Option<Instant>,
+    /// Arms that were not ready by then; the first one used the time up.
+    late: Vec<usize>,
+    /// How long the processes took to get ready.
+    opening: Duration,
     interrupt: &'a AtomicBool,
 }
 
@@ -100,8 +112,9 @@ struct Arm {
 
 impl<'a> Block<'a> {
     /// Starts a process for each spec, in random order and with random padding of environment, heap and mappings, and
-    /// prepares it; `on_arm` is called before each. An arm that fails keeps its outcome in [`Block::state`] and does not affect the others.
-    /// What is not ready by `end` is killed: all arms share that time.
+    /// prepares it; `on_wait` is called with an arm and what it is doing while it gets ready. An arm that fails keeps its
+    /// outcome in [`Block::state`] and does not affect the others. What is not ready by `end` is killed: all arms share that
+    /// time.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -111,8 +124,9 @@ impl<'a> Block<'a> {
         (limits, end): (Limits, Option<Instant>),
         coin: &mut ChaCha8Rng,
         interrupt: &'a AtomicBool,
-        on_arm: &mut dyn FnMut(usize),
+        on_wait: &mut dyn FnMut(usize, &'static str),
     ) -> Result<Self, Interrupted> {
+        let begin = Instant::now();
         let mut order: Vec<usize> = (0..specs.len()).collect();
         order.shuffle(coin);
         for spec in specs {
@@ -127,26 +141,35 @@ impl<'a> Block<'a> {
         let core = allowed_cores().choose(coin).copied();
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
         let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
+        let mut late = Vec::new();
+        let mut opened = |index: usize, arm: &mut Arm, known: &mut Known| {
+            let opened =
+                arm.opened(&specs[index], known, limits.until(end), interrupt, &mut |step| on_wait(index, step));
+            if arm.state.is_err() && end.is_some_and(|end| Instant::now() >= end) {
+                late.push(index);
+            }
+            opened
+        };
         for index in &order {
-            on_arm(*index);
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             let (spec, mut arm) = (&specs[*index], Arm::new(spawned[*index].take()));
             arm.put(spec.ask(padding, core, known));
             // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
             // from the first spares the second the reference.
             if !together {
-                arm.opened(spec, known, limits.until(end), interrupt)?;
+                opened(*index, &mut arm, known)?;
             }
             arms[*index] = Some(arm);
         }
         if together {
-            for (arm, spec) in arms.iter_mut().zip(specs) {
+            for (index, arm) in arms.iter_mut().enumerate() {
                 if let Some(arm) = arm {
-                    arm.opened(spec, known, limits.until(end), interrupt)?;
+                    opened(index, arm, known)?;
                 }
             }
         }
-        Ok(Self { arms: arms.into_iter().flatten().collect(), order, together, limits, end, interrupt })
+        let (arms, opening) = (arms.into_iter().flatten().collect(), begin.elapsed());
+        Ok(Self { arms, together, limits, end, late, opening, interrupt })
     }
 
     /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
@@ -215,9 +238,15 @@ impl<'a> Block<'a> {
         self.arms[arm].state.as_ref()
     }
 
-    /// The first arm that did not get ready; those after it may have had no time left.
-    pub(crate) fn first_unready(&self) -> Option<usize> {
-        self.order.iter().copied().find(|arm| self.arms[*arm].state.is_err())
+    /// Arms that were not ready when the time was up; the first one used the time up.
+    pub fn late(&self) -> &[usize] {
+        &self.late
+    }
+
+    /// True if an arm that was not ready when the time was up hangs, so that more time would not help: it had `left`, and
+    /// the processes of earlier blocks needed `before`, if there are any.
+    pub(crate) fn hangs(&self, arm: usize, left: Duration, before: Option<Duration>) -> bool {
+        self.late.first() == Some(&arm) && before.is_some_and(|before| left >= hang_time(before))
     }
 
     /// Process ids of the arms that are alive.
@@ -264,9 +293,15 @@ impl<'a> Block<'a> {
     /// # Errors
     /// If the user interrupts.
     pub fn rejudge(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
-        let arm = &mut self.arms[arm];
+        let (limit, arm) = (self.check_limit(), &mut self.arms[arm]);
         arm.put(Ask::Again);
-        arm.judged(self.limits.open, self.interrupt)
+        arm.judged(limit, self.interrupt)
+    }
+
+    /// How long a second check may take: until the time is up, or long enough that an arm that takes longer hangs.
+    fn check_limit(&self) -> Duration {
+        let left = self.limits.until(self.end).open;
+        left.max(hang_time(self.opening)).min(self.limits.open)
     }
 
     /// Checks every arm again, as [`Block::rejudge`] does, in parallel if the arms were prepared in parallel.
@@ -274,8 +309,8 @@ impl<'a> Block<'a> {
     /// # Errors
     /// If the user interrupts.
     pub fn rejudge_all(&mut self) -> Result<Vec<Option<Judged>>, Interrupted> {
-        let (limit, together) = (self.limits.open, self.together);
-        if !together {
+        let limit = self.check_limit();
+        if !self.together {
             return (0..self.arms.len()).map(|arm| self.rejudge(arm)).collect();
         }
         self.arms.iter_mut().for_each(|arm| arm.put(Ask::Again));
@@ -342,8 +377,9 @@ impl Arm {
         known: &mut Known,
         limits: Limits,
         interrupt: &AtomicBool,
+        on_wait: &mut dyn FnMut(&'static str),
     ) -> Result<(), Interrupted> {
-        match self.hear(limits.open, interrupt)? {
+        match self.hear(limits.open, interrupt, on_wait)? {
             Some(Answer::Ready(mut opened)) => {
                 let digest = (spec.launch.program.clone(), opened.digest);
                 opened.verdict = known.right.entry(digest).or_insert(opened.verdict).clone();
@@ -358,28 +394,28 @@ impl Arm {
     }
 
     /// Waits for the result of a second check; `None` if the arm has ended or ends now.
-    fn judged(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Judged>, Interrupted> {
-        match self.hear(limit, interrupt)? {
+    fn judged(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Option<Judged>, Interrupted> {
+        match self.hear(limit, interrupt, &mut |_| {})? {
             Some(Answer::Judged(judged)) => Ok(Some(*judged)),
             other => self.unexpected(other),
         }
     }
 
     /// Asks a live worker; if it is gone, records how it ended.
-    fn ask(
-        &mut self,
-        ask: &Ask,
-        limit: std::time::Duration,
-        interrupt: &AtomicBool,
-    ) -> Result<Option<Answer>, Interrupted> {
+    fn ask(&mut self, ask: &Ask, limit: Duration, interrupt: &AtomicBool) -> Result<Option<Answer>, Interrupted> {
         self.put(ask.clone());
-        self.hear(limit, interrupt)
+        self.hear(limit, interrupt, &mut |_| {})
     }
 
     /// Waits for the answer of a live worker; if it is gone, records how it ended.
-    fn hear(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Answer>, Interrupted> {
+    fn hear(
+        &mut self,
+        limit: Duration,
+        interrupt: &AtomicBool,
+        on_wait: &mut dyn FnMut(&'static str),
+    ) -> Result<Option<Answer>, Interrupted> {
         let Some(worker) = &mut self.worker else { return Ok(None) };
-        match worker.hear(limit, interrupt) {
+        match worker.hear_steps(limit, interrupt, on_wait) {
             Ok(answer) => Ok(Some(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),
             Err(Lost::Broken(error)) => {
@@ -404,5 +440,19 @@ impl Arm {
     fn end(&mut self, outcome: Outcome) {
         self.state = Err(outcome);
         self.worker = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_hang_is_no_lack_of_time() {
+        let is_enough =
+            |left_s, before_s| Duration::from_secs_f64(left_s) >= hang_time(Duration::from_secs_f64(before_s));
+        assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");
+        assert!(!is_enough(8.0, 4.0), "a start may take longer than the others");
+        assert!(!is_enough(0.5, 0.01), "nor is a busy machine a hang");
     }
 }

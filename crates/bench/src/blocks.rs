@@ -2,7 +2,7 @@
 //! take slots in turn, and each answer is checked again at the end. The blocks of an implementation become one
 //! measurement.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ellwand_core::case::Case;
 use ellwand_core::record::{Measurement, Outcome, Sample, Settling};
@@ -14,6 +14,7 @@ use crate::check::{SetupError, guarded};
 use crate::measure::{Event, Instrument, Interrupted, ready};
 use crate::plan::Cell;
 use crate::settle;
+use crate::worker::process::seconds;
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
 
 /// Measures cells over blocks of worker processes.
@@ -28,6 +29,9 @@ pub struct Blocks<'a> {
     pub limits: Limits,
     /// Seconds after which a cell takes no further process, and no further round if each implementation has a sample.
     pub budget_s: f64,
+    /// What gives a cell more time, in words for a user who chose it (`try --time 60s`). Then the time counts from the inputs
+    /// on, and what is not ready is ended. If `None`, the first processes take as long as `limits` allow.
+    pub more: Option<String>,
     /// Arrays given by the user, as named on the command line; the workers read them.
     pub given: Vec<String>,
 }
@@ -39,6 +43,12 @@ const SLOW: f64 = 1.0 / 30.0;
 /// Share of the time for the cell that the preparations and first runs of one implementation may take together. One that
 /// starts slowly, because it compiles, gets fewer processes.
 const START: f64 = 1.0 / 6.0;
+
+/// Share of the time for the cell after which its first processes must be ready: the rest is for slots and checks.
+const READY: f64 = 3.0 / 4.0;
+
+/// A time for the cell that is shorter counts as this one where it ends processes: the start of an interpreter takes seconds.
+const LEAST: Duration = Duration::from_secs(6);
 
 /// The state of one implementation across blocks.
 #[derive(Default)]
@@ -103,8 +113,16 @@ impl Blocks<'_> {
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
-        let mut on_arm = |arm: usize| on_event(Event::Checking(&cell.implementations[taking[arm]].name));
-        let mut open = Block::open(&specs, known, (self.limits, None), coin, self.instrument.interrupt, &mut on_arm)?;
+        let (started, mut last) = (Instant::now(), ("it", "starting"));
+        let until = (self.limits, self.end(begin, if block == 0 { READY } else { 1.0 }));
+        let mut on_wait = |arm: usize, step| {
+            let implementation = cell.implementations[taking[arm]].name.as_str();
+            if until.1.is_none_or(|end| Instant::now() < end) {
+                last = (implementation, step);
+            }
+            on_event(Event::Preparing { implementation, step });
+        };
+        let mut open = Block::open(&specs, known, until, coin, self.instrument.interrupt, &mut on_wait)?;
         let settings = &self.instrument.settings;
         match settings.counts {
             Some(counts) => open.count(&specs, known, counts),
@@ -117,11 +135,21 @@ impl Blocks<'_> {
         };
         let slots: Vec<_> = (0..taking.len()).map(slot).collect();
         let late = || begin.elapsed().as_secs_f64() > self.budget_s;
-        let mut take = |arm: usize| open.slot(arm, false);
+        let end = self.end(begin, 1.0);
+        let over = || end.is_some_and(|end| Instant::now() >= end);
+        let mut take = |arm: usize| if over() { Ok(None) } else { open.slot(arm, false) };
         let mut samples = self.instrument.rounds((block, self.blocks), &slots, coin, &mut take, &late, on_event)?;
+        let had = until.1.map_or(Duration::MAX, |end| end.saturating_duration_since(started));
+        let before = (block > 0).then(|| started.duration_since(begin) / block);
         for (arm, index) in taking.iter().enumerate() {
-            let judged = open.rejudge(arm)?;
             let row = &mut rows[*index];
+            let late = open.late().contains(&arm) && !open.hangs(arm, had, before);
+            if late || open.state(arm).is_ok() && samples[arm].is_empty() && over() {
+                // A row with samples of earlier blocks keeps them.
+                row.ended = (block == 0).then(|| self.not_measured(late.then_some(last)));
+                continue;
+            }
+            let judged = open.rejudge(arm)?;
             match (open.state(arm), judged) {
                 (Ok(opened), Some(judged)) => {
                     row.samples.append(&mut samples[arm]);
@@ -144,6 +172,30 @@ impl Blocks<'_> {
         }
         open.close();
         Ok(())
+    }
+
+    /// When this share of the time is over, if the user limits it.
+    fn end(&self, begin: Instant, share: f64) -> Option<Instant> {
+        self.more.as_ref()?;
+        begin.checked_add(self.hard().mul_f64(share))
+    }
+
+    fn hard(&self) -> Duration {
+        Duration::try_from_secs_f64(self.budget_s).unwrap_or(Duration::MAX / 2).max(LEAST)
+    }
+
+    /// The outcome of a row without a sample when the time was up; `last` is the implementation whose process was not ready
+    /// then, and what it was doing.
+    fn not_measured(&self, last: Option<(&str, &'static str)>) -> Outcome {
+        let (all, more) = (seconds(self.hard()), self.more.as_deref().unwrap_or_default());
+        let over = match last {
+            Some((name, step)) => {
+                let ready = seconds(self.hard().mul_f64(READY));
+                format!("after {ready} of {all} {name} was still {step}")
+            }
+            None => format!("its {all} were over before its first slot"),
+        };
+        Outcome::Unsupported { why: format!("not measured: {over}; {more}") }
     }
 
     fn is_slow(&self, opened: &Opened) -> bool {
@@ -184,6 +236,7 @@ impl Blocks<'_> {
             caches: settings.caches,
             allowed: cell.allowed,
             probes: !self.instrument.probes.is_empty(),
+            steps: true,
             ..Open::default()
         };
         Spec { launch: self.launch.clone(), open, together: false }

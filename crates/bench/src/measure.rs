@@ -37,8 +37,13 @@ pub struct Interrupted;
 /// Progress events, sent between slots and never inside one.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Preparation and check of the named implementation begin.
-    Checking(&'a str),
+    /// An implementation gets ready; sent several times a second while its process does.
+    Preparing {
+        /// Name of the implementation.
+        implementation: &'a str,
+        /// What is being done, in words that follow "while".
+        step: &'static str,
+    },
     /// Some of the planned rounds are done.
     Sampled {
         /// Rounds completed so far.
@@ -47,6 +52,9 @@ pub enum Event<'a> {
         planned: u32,
     },
 }
+
+/// The step of an implementation that gets ready in this process.
+pub(crate) const PREPARING: &str = "preparing and checking the answer";
 
 /// The instrument with its settings.
 pub struct Instrument<'a> {
@@ -125,7 +133,7 @@ impl Instrument<'_> {
         let mut runners = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
-            on_event(Event::Checking(&implementation.name));
+            on_event(Event::Preparing { implementation: &implementation.name, step: PREPARING });
             runners.push(self.start(task, &expected, implementation));
         }
         let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));

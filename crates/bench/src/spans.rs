@@ -14,7 +14,7 @@ use ellwand_profile::{FrameRow, NONE, ROOM_NAME, Row, Session, Trace, TraceLane,
 use crate::arm::{Arm, Judge};
 use crate::check::{self, Task};
 use crate::kernels;
-use crate::measure::{Event, Instrument, Interrupted};
+use crate::measure::{Event, Instrument, Interrupted, PREPARING};
 use crate::plan::Cell;
 use ellwand_core::error::DeviceError;
 
@@ -65,7 +65,7 @@ impl Instrument<'_> {
         let mut recordings = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
-            on_event(Event::Checking(&implementation.name));
+            on_event(Event::Preparing { implementation: &implementation.name, step: PREPARING });
             recordings.push(match &made {
                 Ok((case, inputs, expected)) => {
                     let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };

@@ -6,13 +6,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
 mod common;
+#[path = "workers/late.rs"]
+mod late;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{AddOne, settings};
 use ellwand_bench::block::{Block, Known, Spec};
@@ -41,6 +43,9 @@ const TESTS: &[Test] = &[
     ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
     ("the_reference_is_computed_once", the_reference_is_computed_once),
     ("what_starts_slowly_gets_fewer_processes", what_starts_slowly_gets_fewer_processes),
+    ("a_given_time_ends_what_is_not_ready", late::a_given_time_ends_what_is_not_ready),
+    ("who_uses_the_time_up_is_named", late::who_uses_the_time_up_is_named),
+    ("a_check_that_hangs_is_ended_with_the_time", late::a_check_that_hangs_is_ended_with_the_time),
 ];
 
 fn main() {
@@ -78,6 +83,7 @@ fn act(name: &str, runs: u64) -> f64 {
         "stuck" => std::thread::sleep(Duration::from_secs(1000)),
         "wrong" => return 0.5,
         "rotting" if runs > 5 => return 0.5,
+        "lingers" if runs > 3 => std::thread::sleep(Duration::from_secs(1000)),
         "panics" if late => panic!("out of luck\u{1b}[2J"),
         "aborts" if late => std::process::abort(),
         "exits" if late => {
@@ -129,9 +135,9 @@ impl Prepared for Toy {
     }
 }
 
-const TOYS: [&str; 15] = [
-    "steady", "other", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods",
-    "unsteady", "compiled", "gone", "stuck",
+const TOYS: [&str; 16] = [
+    "steady", "other", "wrong", "rotting", "lingers", "panics", "aborts", "exits", "killed", "hangs", "prints",
+    "floods", "unsteady", "compiled", "gone", "stuck",
 ];
 
 /// Time that the toy `compiled` takes to start.
@@ -189,11 +195,11 @@ fn measure(
     interrupt: &AtomicBool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<Measurement>, Interrupted> {
-    measure_within(f64::INFINITY, launch, implementations, interrupt, on_event)
+    measure_within((f64::INFINITY, None), launch, implementations, interrupt, on_event)
 }
 
 fn measure_within(
-    budget_s: f64,
+    (budget_s, more): (f64, Option<&str>),
     launch: Launch,
     implementations: &[&str],
     interrupt: &AtomicBool,
@@ -202,7 +208,8 @@ fn measure_within(
     let registry = registry();
     let instrument = Instrument::new(&registry, few(), 7, interrupt);
     let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
-    let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, given: Vec::new() };
+    let more = more.map(str::to_string);
+    let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, more, given: Vec::new() };
     blocks.measure(&cell(&registry, implementations), on_event)
 }
 
@@ -354,7 +361,7 @@ fn an_interrupt_ends_a_hanging_worker() {
 fn what_starts_slowly_gets_fewer_processes() {
     // A sixth of the time is less than one start; two more starts would fit into the whole.
     let budget_s = 5.9 * COMPILES.as_secs_f64();
-    let measured = measure_within(budget_s, this(), &["steady", "compiled"], &NEVER, &mut |_| {}).unwrap();
+    let measured = measure_within((budget_s, None), this(), &["steady", "compiled"], &NEVER, &mut |_| {}).unwrap();
     let blocks = |m: &Measurement| m.samples.iter().map(|s| s.block).collect::<BTreeSet<_>>();
     assert_eq!(blocks(&measured[0]), BTreeSet::from([0, 1, 2]), "the others keep theirs");
     assert_eq!(blocks(&measured[1]), BTreeSet::from([0]));
@@ -371,8 +378,12 @@ fn spec(implementation: &str) -> Spec {
 }
 
 fn open<'a>(specs: &[Spec], known: &mut Known) -> Block<'a> {
+    open_until(specs, known, (Limits::default(), None))
+}
+
+fn open_until<'a>(specs: &[Spec], known: &mut Known, until: (Limits, Option<Instant>)) -> Block<'a> {
     let mut coin = ChaCha8Rng::seed_from_u64(1);
-    Block::open(specs, known, (Limits::default(), None), &mut coin, &NEVER, &mut |_| {}).unwrap()
+    Block::open(specs, known, until, &mut coin, &NEVER, &mut |_, _| {}).unwrap()
 }
 
 fn each_block_has_fresh_processes() {

@@ -69,7 +69,8 @@ pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor
     for _ in 0..BLOCKS {
         // Every chain is a different case, so no knowledge carries over.
         let mut known = Known::default();
-        let mut block = Block::open(&specs, &mut known, (Limits::default(), None), &mut coin, interrupt, &mut |_| {})?;
+        let mut block =
+            Block::open(&specs, &mut known, (Limits::default(), None), &mut coin, interrupt, &mut |_, _| {})?;
         for arm in 0..specs.len() {
             block.state(arm).map_err(|outcome| ended("a chain of multiplies", outcome))?;
         }

@@ -6,14 +6,14 @@
 
 mod checker;
 mod examine;
-mod process;
+pub(crate) mod process;
 pub(crate) mod protocol;
 mod serve;
 pub(crate) mod shared;
 
 pub use checker::Checker;
 pub use process::{Launch, Limits, Lost, Worker};
-pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened, Pose};
+pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened, Pose, Step};
 pub use serve::{Host, serve};
 
 /// Name of the hidden subcommand that turns a program into a worker.

@@ -200,15 +200,31 @@ impl Worker {
     /// # Errors
     /// [`Lost`] if no valid answer comes; the worker has ended by then.
     pub fn hear(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
+        self.hear_steps(limit, interrupt, &mut |_| {})
+    }
+
+    /// The same; calls `on_wait` several times a second with what the worker is doing.
+    ///
+    /// # Errors
+    /// As [`Worker::hear`].
+    pub fn hear_steps(
+        &mut self,
+        limit: Duration,
+        interrupt: &AtomicBool,
+        on_wait: &mut dyn FnMut(&'static str),
+    ) -> Result<Answer, Lost> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.heard.drain(..=end).collect();
-                return match serde_json::from_slice(&line) {
-                    Ok(answer) => Ok(answer),
-                    Err(_) => Err(self.rubbish(&line)),
-                };
+                match serde_json::from_slice(&line) {
+                    Ok(Answer::Step { step }) => self.step = step.words(),
+                    Ok(answer) => return Ok(answer),
+                    Err(_) => return Err(self.rubbish(&line)),
+                }
+                continue;
             }
+            on_wait(self.step);
             if self.heard.len() > LONGEST_ANSWER {
                 let start = self.heard[..200].to_vec();
                 return Err(self.rubbish(&start));
@@ -412,7 +428,7 @@ fn name(signal: i32) -> String {
 }
 
 /// A time limit in seconds, with three digits.
-fn seconds(limit: Duration) -> String {
+pub(crate) fn seconds(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     let decimals = (2 - seconds.max(0.1).log10().floor() as i32).max(0) as usize;
     let text = format!("{seconds:.decimals$}");

@@ -80,6 +80,35 @@ impl Ask {
     }
 }
 
+/// What a worker does while it gets ready, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Generating the inputs, or reading them.
+    Inputs,
+    /// Preparation and first run.
+    FirstRun,
+    /// The reference of the case.
+    Reference,
+    /// The check of the answer.
+    Check,
+    /// Warm-up and the search for a slot shape.
+    WarmUp,
+}
+
+impl Step {
+    /// The step in words that follow "while".
+    pub fn words(self) -> &'static str {
+        match self {
+            Step::Inputs => "making the inputs",
+            Step::FirstRun => "preparing and running for the first time",
+            Step::Reference => "computing the reference",
+            Step::Check => "checking the answer",
+            Step::WarmUp => "warming up",
+        }
+    }
+}
+
 /// What a worker prepares, and how.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Open {
@@ -117,6 +146,9 @@ pub struct Open {
     pub inputs: Option<PathBuf>,
     /// True if probes are read.
     pub probes: bool,
+    /// True if the worker answers with each [`Step`] that it begins.
+    #[serde(default)]
+    pub steps: bool,
     /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects all of them
     /// alike; otherwise each arm would mostly stay where it started. For single-threaded implementations.
     pub pin: bool,
@@ -161,6 +193,11 @@ impl Asked {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
+    /// A step of [`Ask::Open`] begins. The answer to the question follows.
+    Step {
+        /// What the worker does from here on.
+        step: Step,
+    },
     /// The implementation answered correctly once, is warm, and its slots have a shape.
     Ready(Box<Opened>),
     /// A slot was taken. The parent fills in block, round and position.
@@ -296,6 +333,7 @@ mod tests {
     #[test]
     fn every_answer_survives_the_pipe() {
         let verdict = Verdict::agree(ellwand_core::Compared { values: 1, of: 2 }, 0.0);
+        there_and_back(&Answer::Step { step: Step::FirstRun });
         there_and_back(&Answer::Ready(Box::new(Opened {
             device: "cpu".into(),
             prepare_ns: 1,

@@ -1,5 +1,6 @@
 //! The worker's side: reads questions, prepares one implementation, takes slots and checks answers.
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
 
 use super::examine::Examiner;
-use super::protocol::{Answer, Ask, Asked, Open, Opened, Pose};
+use super::protocol::{Answer, Ask, Asked, Open, Opened, Pose, Step};
 use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
@@ -39,11 +40,11 @@ pub struct Host<'a> {
 /// If a question cannot be read or an answer cannot be written.
 pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> {
     die_with_the_parent();
-    let mut desk = Desk { answers };
+    let desk = Desk { answers: RefCell::new(answers) };
     let mut lines = questions.lines();
     let open = match next(&mut lines)? {
         Some(Ask::Open(open)) => open,
-        Some(Ask::Pose(pose)) => return examine(host, pose, &mut lines, &mut desk),
+        Some(Ask::Pose(pose)) => return examine(host, pose, &mut lines, &desk),
         Some(Ask::Close) | None => return Ok(()),
         Some(_) => return desk.end(refused("it must be opened first")),
     };
@@ -51,14 +52,22 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
     // us.
     let padding = open.padding.map(|bytes| Vec::<u8>::with_capacity(usize::try_from(bytes.min(1 << 24)).unwrap_or(0)));
     std::hint::black_box(&padding);
-    let found = match Found::new(host, &open) {
+    let opening = Cell::new(open.steps);
+    let on_step = |step| {
+        if opening.get() {
+            // If the parent is gone, the next answer fails.
+            let _ = desk.say(&Answer::Step { step });
+        }
+    };
+    let found = match Found::new(host, &open, &on_step) {
         Ok(found) => found,
         Err(outcome) => return desk.end(outcome),
     };
-    let (mut arm, opened) = match found.arm(host, &open) {
+    let (mut arm, opened) = match found.arm(host, &open, &on_step) {
         Ok(opened) => opened,
         Err(outcome) => return desk.end(outcome),
     };
+    opening.set(false);
     desk.say(&Answer::Ready(Box::new(opened)))?;
     // Preparation is not timed here, so it may use any free processor.
     let mut stay = open.core;
@@ -90,7 +99,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
 }
 
 /// Judges implementations at one case after the other.
-fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &mut Desk) -> io::Result<()> {
+fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &Desk) -> io::Result<()> {
     let mut next_case = Some(first);
     let mut registry = host.registry.clone();
     while let Some(pose) = next_case.take() {
@@ -144,17 +153,18 @@ fn refused(why: &str) -> Outcome {
 }
 
 struct Desk<'a> {
-    answers: &'a mut dyn Write,
+    answers: RefCell<&'a mut dyn Write>,
 }
 
 impl Desk<'_> {
-    fn say(&mut self, answer: &Answer) -> io::Result<()> {
+    fn say(&self, answer: &Answer) -> io::Result<()> {
         let line = serde_json::to_string(answer)? + "\n";
-        self.answers.write_all(line.as_bytes())?;
-        self.answers.flush()
+        let mut answers = self.answers.borrow_mut();
+        answers.write_all(line.as_bytes())?;
+        answers.flush()
     }
 
-    fn end(&mut self, outcome: Outcome) -> io::Result<()> {
+    fn end(&self, outcome: Outcome) -> io::Result<()> {
         self.say(&Answer::Ended { outcome })
     }
 }
@@ -169,7 +179,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(host: &Host<'a>, open: &Open) -> Result<Self, Outcome> {
+    fn new(host: &Host<'a>, open: &Open, on_step: &dyn Fn(Step)) -> Result<Self, Outcome> {
         let workload = workload(host.registry, &open.asked)?;
         let implementation = implementation(host.registry, workload.name(), &open.asked.implementation)?;
         let mut registry = host.registry.clone();
@@ -180,6 +190,7 @@ impl<'a> Found<'a> {
             None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?,
         };
         let device = Arc::clone(device);
+        on_step(Step::Inputs);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
             .map_err(failed)?
             .map_err(failed)?;
@@ -188,12 +199,13 @@ impl<'a> Found<'a> {
     }
 
     /// The prepared arm, warmed up and with a slot shape.
-    fn arm(&self, host: &Host, open: &Open) -> Result<(Arm<'_>, Opened), Outcome> {
+    fn arm<'b>(&'b self, host: &Host, open: &Open, on_step: &'b dyn Fn(Step)) -> Result<(Arm<'b>, Opened), Outcome> {
         let (workload, case, inputs) = (self.workload.as_ref(), &self.case, &self.inputs);
         let task = Task { workload, case, inputs, allowed: open.allowed };
-        let judge = Judge::knowing(open.known_right.clone(), open.reference.clone());
+        let judge = Judge::knowing(open.known_right.clone(), open.reference.clone(), on_step);
         let cold = if open.probes { host.probes } else { &[] };
         let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, cold)?;
+        on_step(Step::WarmUp);
         match open.slot {
             Some(shape) => {
                 // The first run already warms up a long iteration.

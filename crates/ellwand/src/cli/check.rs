@@ -170,7 +170,7 @@ fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
 /// After this time a note names the row under way, so that the user knows what hangs and can end it.
 const LONG: Duration = Duration::from_secs(10);
 
-fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
+pub(super) fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let (done, waits) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         // Where no thread can be started, nothing is named.

@@ -42,11 +42,13 @@ pub(super) struct Terms {
     pub(super) processes: u32,
     /// Seconds after which no further process starts.
     pub(super) limit_s: f64,
+    /// True if the first processes end then, too.
+    pub(super) hard: bool,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { processes: 1, limit_s: f64::INFINITY }
+        Self { processes: 1, limit_s: f64::INFINITY, hard: false }
     }
 }
 
@@ -103,7 +105,8 @@ impl Eta {
     fn predict(&self, load: &Load, slowness: f64) -> f64 {
         let processes = f64::from(self.terms.processes.max(1));
         let all = slowness * (self.each * load.implementations + load.pass_s * processes);
-        all.min(self.terms.limit_s.max(all / processes))
+        let least = if self.terms.hard { 0.0 } else { all / processes };
+        all.min(self.terms.limit_s.max(least))
     }
 
     /// How many times the expected time the finished cells took together, of one workload or of all.
@@ -170,11 +173,13 @@ mod tests {
     #[test]
     fn every_process_counts_and_a_limit_leaves_one_of_each_implementation() {
         let load = Load::new(0, 4, 40_000_000, 0.0);
-        let expected = |processes, limit_s| Eta::new(vec![load], 0.5).on(Terms { processes, limit_s }).left(0);
-        assert!((expected(1, f64::INFINITY) - 6.0).abs() < 1e-9);
-        assert!((expected(4, f64::INFINITY) - 18.0).abs() < 1e-9);
-        assert!((expected(4, 10.0) - 10.0).abs() < 1e-9);
-        assert!((expected(4, 1.0) - 4.5).abs() < 1e-9);
+        let expected =
+            |processes, limit_s, hard| Eta::new(vec![load], 0.5).on(Terms { processes, limit_s, hard }).left(0);
+        assert!((expected(1, f64::INFINITY, false) - 6.0).abs() < 1e-9);
+        assert!((expected(4, f64::INFINITY, false) - 18.0).abs() < 1e-9);
+        assert!((expected(4, 10.0, false) - 10.0).abs() < 1e-9);
+        assert!((expected(4, 1.0, false) - 4.5).abs() < 1e-9);
+        assert!((expected(4, 1.0, true) - 1.0).abs() < 1e-9);
     }
 
     /// `run gelu --batch 4,8`, two minutes: each batch with two sequences, three dimensions and two forms.
@@ -186,7 +191,7 @@ mod tests {
                 loads.extend([Load::new(0, 4, 8 * elements, 10.0 * elements as f64); 2]);
             }
         }
-        let eta = Eta::new(loads, 0.41).on(Terms { processes: 4, limit_s: 60.0 });
+        let eta = Eta::new(loads, 0.41).on(Terms { processes: 4, limit_s: 60.0, hard: false });
         assert!((80.0..180.0).contains(&eta.left(0)), "{}", eta.left(0));
     }
 

@@ -21,10 +21,16 @@ pub(super) struct Progress {
     labels: Vec<String>,
     /// Time between two drawings inside a cell: drawing disturbs the caches, so it is rare.
     last: Instant,
+    /// The implementation that gets ready, what it is doing, and since when.
+    step: (String, &'static str, Instant),
+    /// True if the cell has had a line about a step.
+    named: bool,
 }
 
 /// Someone who has waited this long wants to see what there is.
 const WAITING: Duration = Duration::from_secs(5);
+/// A step before the timing that takes longer is named. What a line disturbs is nothing beside it.
+const NAMED: Duration = Duration::from_secs(2);
 /// Longest time without a line where no bar is drawn.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A prediction may overflow a duration; a day is as good as for ever.
@@ -63,7 +69,8 @@ impl Progress {
         }
         bar.set_prefix("time to go unknown");
         let now = Instant::now();
-        Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now }
+        let step = (String::new(), "", now);
+        Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now, step, named: false }
     }
 
     /// Cell `index` needs nothing: it was measured before.
@@ -76,7 +83,7 @@ impl Progress {
         if let Some((before, since)) = self.now.take() {
             self.eta.done(before, since.elapsed().as_secs_f64());
         }
-        self.now = Some((index, Instant::now()));
+        (self.now, self.named) = (Some((index, Instant::now())), false);
         let left = self.eta.left(index);
         self.heartbeat(index, &format!("about {} to go", human(left)));
         self.show(left);
@@ -98,9 +105,24 @@ impl Progress {
         }
     }
 
-    /// An implementation of cell `index` is prepared and checked.
-    pub(super) fn checking(&mut self, index: usize, implementation: &str) {
-        self.heartbeat(index, &format!("checking {implementation}"));
+    /// An implementation of cell `index` gets ready; `doing` is what it does now, in words that follow "while".
+    pub(super) fn preparing(&mut self, index: usize, implementation: &str, doing: &'static str) {
+        if (self.step.0.as_str(), self.step.1) != (implementation, doing) {
+            self.step = (implementation.to_string(), doing, Instant::now());
+        }
+        let took = self.step.2.elapsed();
+        let long = took >= NAMED && (!self.named || !self.bar.is_hidden());
+        if self.last.elapsed() < if long { NAMED } else { SILENCE } {
+            return;
+        }
+        (self.named, self.last) = (true, Instant::now());
+        let took = HumanDuration(Duration::from_secs(took.as_secs()));
+        let text = format!("{} {implementation}: {doing} ({took} so far)", self.label(index));
+        if self.bar.is_hidden() {
+            super::output::note(&text);
+        } else {
+            self.bar.set_message(text);
+        }
     }
 
     /// `done` of `planned` rounds of cell `index`.
@@ -109,6 +131,7 @@ impl Progress {
             self.heartbeat(index, &format!("{done} of {planned} rounds"));
         } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
+            self.bar.set_message(self.label(index));
             let open = 1.0 - f64::from(done) / f64::from(planned.max(1));
             self.show(self.eta.left(index + 1) + open.max(0.0) * self.eta.cell(index));
         }

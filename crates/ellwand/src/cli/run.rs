@@ -21,7 +21,10 @@ use super::progress::Progress;
 use super::recording::{Recording, first_line};
 use super::stage::Stage;
 use super::standing::{self, RECORD, Results};
-use super::{ceilings, check, ci, output, plan, report, signals, spans};
+use super::{ceilings, check, ci, output, plan, report, signals, spans, time};
+
+/// The usual time of a case, in seconds.
+const CASE_S: f64 = 60.0;
 
 pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Outcome {
     let registry = &plan::preferring(registry, &args.how.chosen.cases.device);
@@ -191,15 +194,18 @@ pub(super) fn measure(
         launch: Launch::this_program(),
         blocks,
         limits: how.limit.limits(),
-        budget_s: how.time,
+        budget_s: how.time.unwrap_or(CASE_S),
+        more: how.time.map(|seconds| format!("try --time {}", time::dense(3.0 * seconds))),
         given: how.input.clone(),
     });
     // Starting a worker process takes some hundredths of a second.
     let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
     let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
-    let terms = workers
-        .as_ref()
-        .map_or_else(Terms::default, |workers| Terms { processes: workers.blocks, limit_s: workers.budget_s });
+    let terms = workers.as_ref().map_or_else(Terms::default, |workers| Terms {
+        processes: workers.blocks,
+        limit_s: workers.budget_s,
+        hard: workers.more.is_some(),
+    });
     let mut progress = Progress::of_cells(plan.cells.iter(), each, terms);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
@@ -209,7 +215,7 @@ pub(super) fn measure(
         }
         progress.cell(index, &cell.case.id());
         let mut on_event = |event: Event| match event {
-            Event::Checking(implementation) => progress.checking(index, implementation),
+            Event::Preparing { implementation, step } => progress.preparing(index, implementation, step),
             Event::Sampled { rounds, planned } => progress.rounds(index, rounds, planned),
         };
         let measured = match &workers {

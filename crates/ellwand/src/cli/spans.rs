@@ -7,6 +7,7 @@ use ellwand_bench::spans::{self, cost};
 use ellwand_bench::{Cell, Event, Instrument, Plan};
 use ellwand_profile::{Trace, replace_file};
 
+use super::check::named_if_long;
 use super::exit::Failure;
 use super::output;
 use super::progress::Progress;
@@ -24,7 +25,9 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
             continue;
         }
         progress.cell(index, &cell.case.id());
-        let Ok(recordings) = instrument.spans(&cell, cost, &mut |_: Event| {}) else {
+        // Inputs and reference are made in this process, which says nothing meanwhile.
+        let recorded = named_if_long(&cell.case.id(), || instrument.spans(&cell, cost, &mut |_: Event| {}));
+        let Ok(recordings) = recorded else {
             interrupted = true;
             break;
         };

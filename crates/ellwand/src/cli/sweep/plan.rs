@@ -166,7 +166,10 @@ mod tests {
         let ids: Vec<String> = (1..=5).map(|n| format!("double/n={n}")).collect();
         assert_eq!(read_back.plan.cases(), ids);
         let how = &read_back.plan.measure;
-        assert_eq!((how.time, how.blocks(), how.chosen.cases.seed(), how.limit.time_limit), (7.0, Some(2), 3, Some(9)));
+        assert_eq!(
+            (how.time, how.blocks(), how.chosen.cases.seed(), how.limit.time_limit),
+            (Some(7.0), Some(2), 3, Some(9))
+        );
         planned(&c, &flags.replace("--seed 3", "--seed 4")).unwrap();
         assert_ne!(read_back.hash, read(&c).unwrap().hash);
         assert!(planned(&a, "--n 1").unwrap_err().to_string().contains("exists and is another plan"));

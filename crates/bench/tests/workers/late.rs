@@ -1,0 +1,40 @@
+//! Workers that are not ready, or not done, when the time is up.
+
+use super::*;
+
+pub(crate) fn a_given_time_ends_what_is_not_ready() {
+    let mut steps = BTreeSet::new();
+    let measured = measure_within((1.0, Some("take more")), this(), &["steady", "stuck"], &NEVER, &mut |event| {
+        if let Event::Preparing { step, .. } = event {
+            steps.insert(step);
+        }
+    })
+    .unwrap();
+    let why = "not measured: after 4.5 s of 6 s stuck was still preparing and running for the first time; take more";
+    assert_eq!(measured[1].outcome, Outcome::Unsupported { why: why.into() });
+    // The order of the starts is drawn, and a busy machine may leave no time for a slot.
+    let steady = &measured[0].outcome;
+    assert!(steady.reason().is_none_or(|why| why.starts_with("not measured: ")), "{steady:?}");
+    assert!(steps.contains("preparing and running for the first time"), "{steps:?}");
+}
+
+pub(crate) fn who_uses_the_time_up_is_named() {
+    let until = (Limits::default(), Some(Instant::now() + Duration::from_secs(2)));
+    let specs = ["steady", "stuck", "other"].map(spec);
+    let block = open_until(&specs, &mut Known::default(), until);
+    assert_eq!(block.late()[0], 1, "not those that it left no time, whatever the order");
+    block.close();
+}
+
+/// The reason for which an arm has ended.
+fn reason(block: &Block, arm: usize) -> String {
+    block.state(arm).unwrap_err().reason().unwrap_or_default().to_string()
+}
+
+pub(crate) fn a_check_that_hangs_is_ended_with_the_time() {
+    let until = (Limits::default(), Some(Instant::now() + Duration::from_secs(3)));
+    let mut block = open_until(&[spec("lingers")], &mut Known::default(), until);
+    assert_eq!(block.rejudge(0), Ok(None));
+    assert!(reason(&block, 0).contains(" while checking its answer after the slots and was killed"));
+    block.close();
+}
