@@ -108,6 +108,8 @@ pub struct Block<'a> {
 struct Arm {
     worker: Option<Worker>,
     state: Result<Opened, Outcome>,
+    /// True if it did not answer because a signal had stopped its process.
+    stopped: bool,
 }
 
 impl<'a> Block<'a> {
@@ -246,7 +248,8 @@ impl<'a> Block<'a> {
     /// True if an arm that was not ready when the time was up hangs, so that more time would not help: it had `left`, and
     /// the processes of earlier blocks needed `before`, if there are any.
     pub(crate) fn hangs(&self, arm: usize, left: Duration, before: Option<Duration>) -> bool {
-        self.late.first() == Some(&arm) && before.is_some_and(|before| left >= hang_time(before))
+        self.late.first() == Some(&arm)
+            && (self.arms[arm].stopped || before.is_some_and(|before| left >= hang_time(before)))
     }
 
     /// Process ids of the arms that are alive.
@@ -355,9 +358,9 @@ pub(crate) fn stay_on(core: u32) {
 
 impl Arm {
     fn new(spawned: Option<Result<Worker, Lost>>) -> Self {
-        let failed = |error: String| Self { worker: None, state: Err(Outcome::Failed { error }) };
+        let failed = |error: String| Self { worker: None, state: Err(Outcome::Failed { error }), stopped: false };
         match spawned {
-            Some(Ok(worker)) => Self { worker: Some(worker), state: Err(Outcome::Measured) },
+            Some(Ok(worker)) => Self { worker: Some(worker), state: Err(Outcome::Measured), stopped: false },
             Some(Err(lost)) => failed(lost.to_string()),
             None => failed("it was never started".into()),
         }
@@ -419,6 +422,7 @@ impl Arm {
             Ok(answer) => Ok(Some(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),
             Err(Lost::Broken(error)) => {
+                self.stopped = worker.was_stopped();
                 self.end(Outcome::Failed { error });
                 Ok(None)
             }

@@ -144,6 +144,7 @@ pub struct Worker {
     errors: Option<ChildStderr>,
     heard: Vec<u8>,
     last_words: Vec<u8>,
+    stopped: bool,
 }
 
 impl Worker {
@@ -165,7 +166,7 @@ impl Worker {
                 let group = i32::try_from(child.id()).ok();
                 group.into_iter().for_each(guard::watch);
                 let (step, heard, last_words) = ("starting", Vec::new(), Vec::new());
-                Ok(Self { child, group, questions, step, answers, errors, heard, last_words })
+                Ok(Self { child, group, questions, step, answers, errors, heard, last_words, stopped: false })
             }
             _ => {
                 let _ = child.kill();
@@ -231,10 +232,12 @@ impl Worker {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                self.stopped = is_stopped(self.id());
                 self.kill();
                 let (step, limit, words) = (self.step, seconds(limit), self.stderr_suffix());
+                let why = if self.stopped { ", because its process had been stopped (SIGSTOP)," } else { "" };
                 return Err(Lost::Broken(format!(
-                    "it did not answer within {limit} while {step} and was killed{words}"
+                    "it did not answer within {limit} while {step}{why} and was killed{words}"
                 )));
             }
             let readable = match self.wait_readable(left.min(GLANCE)) {
@@ -258,6 +261,11 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// True if it did not answer because a signal had stopped its process.
+    pub fn was_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// What it has written to stderr since the last call.
@@ -409,6 +417,13 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// True if a signal has stopped the process.
+fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and may hold any character.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 /// True if a read would return at once.

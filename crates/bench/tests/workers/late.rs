@@ -38,3 +38,13 @@ pub(crate) fn a_check_that_hangs_is_ended_with_the_time() {
     assert!(reason(&block, 0).contains(" while checking its answer after the slots and was killed"));
     block.close();
 }
+
+pub(crate) fn a_stopped_process_is_named() {
+    let until = (Limits { open: Duration::from_secs(3), ..Limits::default() }, None);
+    let mut block = open_until(&[spec("steady")], &mut Known::default(), until);
+    let stopped = Command::new("kill").args(["-STOP", &block.processes()[0].to_string()]).status().unwrap();
+    assert!(stopped.success());
+    assert_eq!(block.rejudge(0), Ok(None));
+    assert!(reason(&block, 0).contains("its process had been stopped (SIGSTOP)"), "{}", reason(&block, 0));
+    block.close();
+}
