@@ -1,8 +1,9 @@
 //! `compare --baseline REV`: this program as it was at a git revision, built next to the work tree and kept by commit.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -16,8 +17,8 @@ use super::revision::git;
 use super::{bench, output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
-/// program is kept in `target/ellwand-baseline/COMMIT` and never built twice; what it depends on is built once for all
-/// revisions that agree on it.
+/// program is kept in `target/ellwand-baseline/COMMIT` and never built twice. All revisions are built in one place, where
+/// cargo compiles what has changed since the one before.
 pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> {
     let bench = bench::target(program);
     let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -32,17 +33,21 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         refused(format!("'{revision}' is no revision of {}", root.display()), "a commit, tag or branch")
     })?;
     let all = root.join("target").join("ellwand-baseline");
-    let (home, target) = (all.join(&commit), all.join("target"));
-    // As deep and under the same name beside its neighbours as the repository itself.
-    let source = home.join("work").join(root.file_name().unwrap_or("source".as_ref()));
-    let built = home.join(&name);
+    let target = all.join("target");
+    // Under the same name beside its neighbours as the repository itself.
+    let source = all.join("work").join(root.file_name().unwrap_or("source".as_ref()));
+    let built = all.join(&commit).join(&name);
     if built.is_file() {
         return Ok(built);
     }
     // What is built here is interrupted like a measurement, and ends with this program.
     let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let guard = Guard::start().context("sh could not be started")?;
-    let _tree = WorkTree::of(&root, &commit, &source)?;
+    let _one_at_a_time = lock(&all, interrupt)?;
+    if built.is_file() {
+        return Ok(built);
+    }
+    check_out(&root, &commit, &source)?;
     output::note(&format!("building {name} at {revision} ({commit}), once"));
     // The program's crate may lie below the root, where this command was given.
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
@@ -61,27 +66,33 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     }
     let output = output.map_err(|why| anyhow::anyhow!("{revision} cannot be built: {why}"))?;
     if !output.status.success() {
-        return Err(unbuilt(revision, &name, &String::from_utf8_lossy(&output.stderr)).into());
+        return Err(unbuilt(revision, &name, &all, &String::from_utf8_lossy(&output.stderr)).into());
     }
     let made = executable(&output.stdout, &name)
         .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
-    // In the work tree's directory first: a copy that was interrupted must not look whole, and goes with it.
-    let partial = home.join("work").join(format!("{name}.partial-{}", std::process::id()));
-    std::fs::copy(&made, &partial)
+    // Elsewhere first: a copy that was interrupted must not look whole.
+    let partial = all.join("partial");
+    std::fs::create_dir_all(all.join(&commit))
+        .and_then(|()| std::fs::copy(&made, &partial))
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
 }
 
 /// The error about what cargo did not build.
-fn unbuilt(revision: &str, name: &str, text: &str) -> InputError {
+fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(12)..].join("\n");
     if text.contains(&format!("target named `{name}`")) {
         let problem = format!("{revision} has no program '{name}', the name of this program's file:\n{last}\n");
         return InputError::new("--baseline", problem, "this program in a file that has the name of its cargo target");
     }
-    InputError::new("--baseline", format!("{revision} does not build:\n{last}\n"), "a revision that builds")
+    let expected = if text.contains(&format!("failed to read `{}", all.display())) {
+        "path dependencies inside the repository, or in a directory beside it"
+    } else {
+        "a revision that builds"
+    };
+    InputError::new("--baseline", format!("{revision} does not build:\n{last}\n"), expected)
 }
 
 /// Where cargo has put the program of that name, by its messages.
@@ -91,48 +102,53 @@ fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
     made.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back()
 }
 
-/// Links the packages beside the repository next to the work tree: its path dependencies find them there. They are as they
-/// are now, whatever the revision.
+/// Locks the place where revisions are built, until the file is dropped.
+fn lock(all: &Path, interrupt: &AtomicBool) -> Result<File, Failure> {
+    let opened = std::fs::create_dir_all(all).and_then(|()| File::create(all.join("lock")));
+    let file = opened.with_context(|| format!("{} cannot be written", all.display()))?;
+    let mut waits = false;
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if !std::mem::replace(&mut waits, true) {
+            output::note("waiting for another program that builds a revision of this repository");
+        }
+        if interrupt.load(Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(file)
+}
+
+/// Puts a commit into the work tree `source`, which stays: files that two revisions share keep their times, by which cargo
+/// knows what it need not compile again.
+fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
+    let work = source.parent().unwrap_or(root);
+    std::fs::create_dir_all(work).with_context(|| format!("{} cannot be written", work.display()))?;
+    link_neighbours(root, work);
+    let tree = |args: &[&str]| {
+        // By name, so that git never takes the repository around it, or the one of a hook, for this tree.
+        let mut git = Command::new("git");
+        git.arg("-C").arg(source).args(["--git-dir=.git", "--work-tree=."]).args(args).env_remove("GIT_INDEX_FILE");
+        git.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    if tree(&["checkout", "--quiet", "--force", "--detach", commit]) && tree(&["clean", "-ffdxq"]) {
+        return Ok(());
+    }
+    // There is none yet, or what a killed program has left is not whole.
+    let _ = std::fs::remove_dir_all(source);
+    let _ = git(root, &["worktree", "prune"]);
+    git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
+        .with_context(|| format!("the work tree of {commit} cannot be made"))?;
+    Ok(())
+}
+
+/// Links the directories beside the repository next to the work tree: its path dependencies find them there. They are as
+/// they are now, whatever the revision.
 fn link_neighbours(root: &Path, work: &Path) {
-    let packages = root.parent().and_then(|parent| parent.read_dir().ok()).into_iter().flatten().flatten();
-    let packages = packages.map(|entry| entry.path()).filter(|path| path.join("Cargo.toml").is_file());
-    for path in packages.filter(|path| path != root) {
-        // What cannot be linked is missed by cargo only if the program needs it.
-        let _ = path.file_name().map(|name| std::os::unix::fs::symlink(&path, work.join(name)));
-    }
-}
-
-/// The work tree of a commit. Dropped, it goes from the disk and from git's list: the program that it makes is kept.
-struct WorkTree<'a> {
-    root: &'a Path,
-    source: &'a Path,
-}
-
-impl<'a> WorkTree<'a> {
-    fn of(root: &'a Path, commit: &str, source: &'a Path) -> Result<Self, Failure> {
-        let tree = Self { root, source };
-        // What a killed program has left there may not be whole.
-        tree.remove();
-        let home = source.parent().unwrap_or(root);
-        std::fs::create_dir_all(home).with_context(|| format!("{} cannot be written", home.display()))?;
-        link_neighbours(root, home);
-        git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
-            .with_context(|| format!("the work tree of {commit} cannot be made"))?;
-        Ok(tree)
-    }
-
-    fn remove(&self) {
-        // With the links beside it, whose targets stay.
-        let work = self.source.parent();
-        work.map(std::fs::remove_dir_all);
-        let _ = git(self.root, &["worktree", "prune"]);
-        // A directory that holds a program stays.
-        work.and_then(Path::parent).map(std::fs::remove_dir);
-    }
-}
-
-impl Drop for WorkTree<'_> {
-    fn drop(&mut self) {
-        self.remove();
+    let beside = root.parent().and_then(|parent| parent.read_dir().ok()).into_iter().flatten().flatten();
+    for path in beside.map(|entry| entry.path()).filter(|path| path != root && path.is_dir()) {
+        // Cargo finds its hidden settings from here in any case. What cannot be linked is missed only if it is needed.
+        let name = path.file_name().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
+        let _ = name.map(|name| std::os::unix::fs::symlink(&path, work.join(name)));
     }
 }

@@ -159,10 +159,23 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
         assert!(stderr.contains(part), "{stderr}");
     }
     let trees = at("git", &["worktree", "list"]);
-    assert_eq!(String::from_utf8_lossy(&trees.stdout).lines().count(), 1, "no work tree is left");
-    let kept: Vec<_> = std::fs::read_dir(dir.path().join("target/ellwand-baseline")).unwrap().flatten().collect();
-    let sources = kept.iter().filter(|entry| entry.path().join("work").exists()).count();
-    assert_eq!((kept.len(), sources), (2, 0), "what cargo made, and the one program that was built: {kept:?}");
+    assert_eq!(String::from_utf8_lossy(&trees.stdout).lines().count(), 2, "one work tree for all revisions");
+    let kept = std::fs::read_dir(dir.path().join("target/ellwand-baseline")).unwrap().flatten();
+    let mut kept: Vec<_> = kept.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    kept.sort_by_key(|name| name.len());
+    assert_eq!((kept.len(), &kept[..3]), (4, &["lock", "work", "target"].map(String::from)[..]), "{kept:?}");
+    // What somebody has left in the work tree is not built.
+    let work = dir.path().join("target/ellwand-baseline/work").join(dir.path().file_name().unwrap());
+    for file in ["main.rs", "build.rs"] {
+        std::fs::write(work.join(file), "fn main() { more nonsense }").unwrap();
+    }
+    std::fs::remove_dir_all(dir.path().join("target/ellwand-baseline").join(&kept[3])).unwrap();
+    let ran = compare("HEAD~1", &[]);
+    assert!(ran.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}{}", ran.stdout, ran.stderr);
+    std::fs::remove_file(work.join(".git")).unwrap();
+    commit("fn main() { println!(\"a third program\") }");
+    let ran = compare("HEAD", &[]);
+    assert!(ran.stdout.contains("the baseline failed: it wrote 'a third program'"), "{}{}", ran.stdout, ran.stderr);
     let bare = tempfile::tempdir().unwrap();
     let fixed = ["compare", "--baseline", "HEAD", "--workload", "double"];
     let output = Command::new(&program).args(fixed).current_dir(bare.path()).output().unwrap();
@@ -170,10 +183,10 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no git repository"));
 }
 
-/// The baseline is a program that is this one with a `plain` of half the time. It needs a package beside the repository.
+/// The baseline is a program that is this one with a `plain` of half the time. It needs packages beside the repository.
 pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     let dir = tempfile::tempdir().unwrap();
-    let [root, beside] = ["root", "beside"].map(|name| dir.path().join(name));
+    let [root, beside, below] = ["root", "beside", "vendor/below"].map(|name| dir.path().join(name));
     let program = std::env::current_exe().unwrap();
     // This program is built as a benchmark target would be: target/PROFILE/deps/NAME-HASH.
     let (name, _) = program.file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
@@ -185,11 +198,14 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     write(beside.join("Cargo.toml"), &package("beside"));
     write(beside.join("src/lib.rs"), &format!("pub const FASTER: &str = {:?};", super::FASTER));
     let bin = format!("[lib]\npath = \"lib.rs\"\n[[bench]]\nname = \"{name}\"\npath = \"main.rs\"\nharness = false\n");
+    write(below.join("Cargo.toml"), &package("below"));
+    write(below.join("src/lib.rs"), "pub fn replace() {}");
     write(root.join("lib.rs"), "");
-    let needs = "[dependencies]\nbeside = { path = \"../beside\" }\n[workspace]\n";
+    let needs =
+        "[workspace]\n[dependencies]\nbeside = { path = \"../beside\" }\nbelow = { path = \"../vendor/below\" }\n";
     write(root.join("Cargo.toml"), &(package("toy") + &bin + needs));
     write(root.join(".gitignore"), "target\n");
-    let main = "fn main() {\n    use std::os::unix::process::CommandExt;\n    let mut real = std::process::Command::new(PROGRAM);\n    \
+    let main = "fn main() {\n    use std::os::unix::process::CommandExt;\n    below::replace();\n    let mut real = std::process::Command::new(PROGRAM);\n    \
                 let error = real.args(std::env::args_os().skip(1)).env(beside::FASTER, \"1\").exec();\n    panic!(\"{error}\");\n}\n";
     write(root.join("main.rs"), &main.replace("PROGRAM", &format!("{program:?}")));
     let git = |args: &[&str]| {
@@ -202,8 +218,8 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
         assert!(git.output().unwrap().status.success(), "git {args:?}");
     };
     git(&["init", "-q"]);
-    git(&["add", "."]);
-    git(&["commit", "-qm", "x", "--no-verify"]);
+    let commit = || [&["add", "."][..], &["commit", "-qm", "x", "--no-verify"]].map(git);
+    commit();
     for (format, part) in [
         ("table", "slower: the work tree takes 2.000x the time of HEAD"),
         ("json", "\"verdict\": \"slower\""),
@@ -219,6 +235,35 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
             assert_eq!(root.join("kept/report.md").is_file(), format != "table" || !kept.is_empty());
         }
     }
+    let libraries = || {
+        let built = std::fs::read_dir(root.join("target/ellwand-baseline/target/release/deps")).unwrap().flatten();
+        let built = built.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "rlib"));
+        let mut built: Vec<_> =
+            built.map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap())).collect();
+        built.sort();
+        built
+    };
+    let before = libraries();
+    assert_eq!(before.len(), 3, "of the package and the two beside it: {before:?}");
+    write(root.join("main.rs"), &(main.replace("PROGRAM", &format!("{program:?}")) + "// Another revision.\n"));
+    commit();
+    let compare = || {
+        super::ran(
+            super::asked(&["compare", "--baseline", "HEAD", "double:plain"]).current_dir(&root).output().unwrap(),
+        )
+    };
+    let ran = compare();
+    assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(libraries(), before, "what both revisions have is compiled once");
+    write(root.join("Cargo.toml"), &(package("toy") + &bin + needs + "far = { path = \"../../far\" }\n"));
+    commit();
+    let ran = compare();
+    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.contains("path dependencies inside the repository, or in a directory beside it"),
+        "{}",
+        ran.stderr
+    );
 }
 
 pub(crate) fn records_suggest_and_never_decide() {
