@@ -99,10 +99,8 @@ impl std::str::FromStr for Lattice {
     type Err = LatticeError;
 
     fn from_str(given: &str) -> Result<Self, LatticeError> {
-        if let Some(lattice) = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given)) {
-            return Ok(lattice);
-        }
-        Err(LatticeError::UnknownLattice { given: given.to_owned() })
+        let known = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given));
+        known.ok_or_else(|| LatticeError::UnknownLattice { given: given.to_owned() })
     }
 }
 
