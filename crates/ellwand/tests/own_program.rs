@@ -42,6 +42,10 @@ const TESTS: &[Test] = &[
     ("a_thousand_times_slower_is_measured_or_out_of_time", ends::a_thousand_times_slower_is_measured_or_out_of_time),
     ("finished_cases_are_reported_at_once", ends::finished_cases_are_reported_at_once),
     ("fixed_counts_of_a_run", ends::fixed_counts_of_a_run),
+    (
+        "what_is_not_ready_in_a_given_time_is_named_and_not_measured",
+        ends::what_is_not_ready_in_a_given_time_is_named_and_not_measured,
+    ),
     ("what_cannot_be_kept_is_printed", ends::what_cannot_be_kept_is_printed),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),

@@ -116,8 +116,10 @@ impl Progress {
             return;
         }
         (self.named, self.last) = (true, Instant::now());
-        let took = HumanDuration(Duration::from_secs(took.as_secs()));
-        let text = format!("{} {implementation}: {doing} ({took} so far)", self.label(index));
+        let mut text = format!("{} {implementation}: {doing}", self.label(index));
+        if took >= NAMED {
+            text += &format!(" ({} so far)", HumanDuration(Duration::from_secs(took.as_secs())));
+        }
         if self.bar.is_hidden() {
             super::output::note(&text);
         } else {

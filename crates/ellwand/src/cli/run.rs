@@ -195,7 +195,7 @@ pub(super) fn measure(
         blocks,
         limits: how.limit.limits(),
         budget_s: how.time.unwrap_or(CASE_S),
-        more: how.time.map(|seconds| format!("try --time {}", time::dense(3.0 * seconds))),
+        more: how.time.map(|seconds| format!("try --time {}", time::dense((3.0 * seconds).max(20.0)))),
         given: how.input.clone(),
     });
     // Starting a worker process takes some hundredths of a second.

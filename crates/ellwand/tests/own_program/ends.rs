@@ -121,6 +121,17 @@ pub(crate) fn finished_cases_are_reported_at_once() {
     assert!(broken.stderr.contains("double/n=3: no verdict (3 of 4 cases)"), "{}", broken.stderr);
 }
 
+pub(crate) fn what_is_not_ready_in_a_given_time_is_named_and_not_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let quick = ["run", "double", "-i", "stuck", "--time", "1s", "--effort", "quick", "--no-plot", "--no-ceilings"];
+    let late = tell(&[&quick[..], &["--format", "json", "-o", dir.path().to_str().unwrap(), "--overwrite"]].concat());
+    assert_eq!(late.code, Some(6), "{}{}", late.stdout, late.stderr);
+    assert!(late.stderr.contains("double stuck: preparing and running for the first time ("), "{}", late.stderr);
+    let why =
+        "not measured: after 4.5 s of 6 s stuck was still preparing and running for the first time; try --time 20s";
+    assert!(late.stdout.contains(why), "{}", late.stdout);
+}
+
 /// `--warm-up` and `--iterations` reach the workers, the record and the table.
 pub(crate) fn fixed_counts_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
