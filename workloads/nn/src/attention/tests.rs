@@ -4,6 +4,7 @@
 use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
+mod exact;
 mod lengths;
 mod scores;
 

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod agreement;
+mod exact;
 mod given;
 mod half;
 mod laws;
