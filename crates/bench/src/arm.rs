@@ -63,7 +63,11 @@ impl<'a> Arm<'a> {
         let again = check::overwritten(prepared.as_mut(), &output)?;
         drop(output);
         if again {
-            (verdict, digest) = judge.judge(&task, &check::rerun(prepared.as_mut())?)?;
+            let second = judge.judge(&task, &check::rerun(prepared.as_mut())?)?;
+            // The same bits have the verdict of the first, which counts values and knows the largest difference.
+            if second.1 != digest {
+                (verdict, digest) = second;
+            }
         }
         let slot = Slot::whole(1, first_run_ns);
         let work = guarded("the workload's work", || task.workload.work_of(task.case, task.inputs)).map_err(failed)?;
