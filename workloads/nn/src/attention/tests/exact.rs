@@ -48,3 +48,16 @@ fn a_layer_adds_what_its_norm_leaves_of_small_values() {
     let [up, down] = *expected.f32("y").unwrap() else { panic!("two values") };
     assert!((up - 0.963_462_6).abs() < 1e-6 && up == -down, "{up} {down}");
 }
+
+#[test]
+fn generated_arrays_have_different_values() {
+    let registry = registry();
+    for workload in registry.workloads() {
+        let case = case(&registry, workload.name(), [2, 5, 8, 2, 0], "none");
+        let inputs = workload.inputs(&case, 1).unwrap();
+        for port in workload.ports(&case).inputs {
+            let values = inputs.f32(port.name).unwrap();
+            assert!(values.windows(2).any(|pair| pair[0] != pair[1]), "{} {}", workload.name(), port.name);
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! Answers of small cases, computed by hand: what the reference shares with the implementations (the axes of a case) is
 //! right.
 
+use ellwand_core::Fit;
+
 use super::*;
 
 /// What the reference answers for a row x.
@@ -38,5 +40,23 @@ fn each_form_of_gelu_has_its_values() {
 fn each_reduction_has_its_values() {
     for (reduction, want) in [("none", &[1.0, 9.0][..]), ("sum", &[10.0]), ("mean", &[5.0])] {
         close(&answer(Op::MseLoss, &[1.0, 2.0], &[("target", vec![0.0, -1.0])], &[("reduction", reduction)]), want);
+    }
+}
+
+#[test]
+fn a_norm_without_parameters_leaves_the_normalised_row() {
+    let layer = Layer::new(Op::LayerNorm);
+    let given = Tensors::new().with("x", Tensor::new(&[1, 2], &[3.0_f32, 5.0][..]).unwrap());
+    let (case, inputs) = layer.adopt(&case(Op::LayerNorm, [1, 1, 2], &[]), given, Fit::Whole).unwrap();
+    // 1 / sqrt(1 + 1e-5).
+    close(layer.reference(&case, &inputs).unwrap().f32("y").unwrap(), &[-0.999_995, 0.999_995]);
+}
+
+#[test]
+fn generated_probabilities_add_up_to_one_and_differ() {
+    let case = case(Op::CrossEntropyLoss, [1, 3, 5], &[("targets", "probabilities")]);
+    let inputs = Layer::new(Op::CrossEntropyLoss).inputs(&case, 1).unwrap();
+    for row in inputs.f32("target").unwrap().chunks(5) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6 && row[0] != row[1], "{row:?}");
     }
 }
