@@ -17,7 +17,10 @@ fn hard_sets_are_for_every_instruction_set_and_the_code_heeds_it() {
     for name in ["lattice-encode", "lattice-decode", "lattice-quantize"] {
         let workload = registry.find(name).unwrap();
         let usual = case(&registry, name, &[]);
-        for set in workload.hard_sets(&usual, 3).unwrap() {
+        let sets = workload.hard_sets(&usual, 3).unwrap();
+        let different: std::collections::BTreeSet<u64> = sets.iter().map(|set| set.inputs.digest()).collect();
+        assert_eq!(different.len(), sets.len(), "{name}");
+        for set in sets {
             let named: Vec<&str> = set.also.iter().map(|case| case.text("isa").unwrap()).collect();
             let others: Vec<&str> = Isa::available()[1..].iter().map(|isa| isa.name()).collect();
             assert_eq!(named, others, "{name}: {}", set.name);
@@ -135,6 +138,26 @@ fn overload_is_read_at_the_first_scale_and_marked_after_all_retries() {
 }
 
 #[test]
+fn the_axes_of_a_case_are_those_of_its_code() {
+    let registry = registry();
+    let axes = [
+        ("lattice", "E8".into()),
+        ("q", Value::Int(3)),
+        ("levels", Value::Int(4)),
+        ("beta", Value::Float(0.75)),
+        ("centred", true.into()),
+        ("overload", "retry".into()),
+    ];
+    let codec = Codec::new(crate::workload::spec(&case(&registry, "lattice-encode", &axes)).unwrap().params).unwrap();
+    let overload = Overload::Retry { alpha: 1.0 / 3.0, cap: 16 };
+    let params = Params { lattice: Lattice::E8, q: 3, levels: 4, beta: 0.75, centred: true, overload };
+    assert_eq!(*codec.params(), params);
+    // Three retries double the scale.
+    assert_eq!([0, 3, 6].map(|t| codec.scales()[t]), [0.75, 1.5, 3.0]);
+    assert_eq!([0, 3, 6].map(|t| codec.inverse_scales()[t]), [0.75, 1.5, 3.0].map(f32::recip));
+}
+
+#[test]
 fn inputs_are_the_same_for_the_same_seed() {
     let registry = registry();
     for workload in registry.workloads() {
@@ -152,7 +175,7 @@ fn arrays_of_the_user_are_adopted_and_round_trip() {
     for overload in ["flag", "retry"] {
         let set = [("overload", overload.into()), ("beta", Value::Float(0.3)), ("q", Value::Int(3))];
         // Rows of 10 values are padded to three vectors of four.
-        let x = Tensor::new(&[6, 10], &normal(60, 0.5, 9)[..]).unwrap();
+        let x = Tensor::new(&[6, 10], &normal(60, 1.5, 9)[..]).unwrap();
         let asked = case(&registry, "lattice-encode", &set);
         let (found, inputs) = encoder.adopt(&asked, Tensors::new().with("x", x.clone()), Fit::Whole).unwrap();
         assert_eq!(found.int("batch"), Some(18));
@@ -170,6 +193,11 @@ fn arrays_of_the_user_are_adopted_and_round_trip() {
             values.push(decoder.reference(&found, &inputs).unwrap());
         }
         assert_eq!(values[0].f32("x").unwrap(), values[1].f32("x").unwrap());
+        let five = case(&registry, "lattice-decode", &[&set[..], &[("batch", Value::Int(5))]].concat());
+        let given = ["digits", "retries"].into_iter().filter_map(|name| Some((name, codes.find(name)?.clone())));
+        let given = given.fold(Tensors::new(), |given, (name, tensor)| given.with(name, tensor));
+        let (_, few) = decoder.adopt(&five, given, Fit::Case).unwrap();
+        assert_eq!(decoder.reference(&five, &few).unwrap().f32("x").unwrap(), &values[0].f32("x").unwrap()[..5 * 4]);
         let (found, inputs) = registry
             .find("lattice-quantize")
             .unwrap()
@@ -177,6 +205,11 @@ fn arrays_of_the_user_are_adopted_and_round_trip() {
             .unwrap();
         let both = registry.find("lattice-quantize").unwrap().reference(&found, &inputs).unwrap();
         assert_eq!(both.get("x").unwrap().shape(), [6, 10]);
+        let file = Tensors::new().with("codes", codes.get("codes").unwrap().clone());
+        let (found, inputs) = decoder.adopt(&asked, file, Fit::Whole).unwrap();
+        let from_file = decoder.reference(&found, &inputs).unwrap();
+        assert_eq!(from_file.f32("x").unwrap(), both.f32("x").unwrap());
+        assert!(overload != "retry" || codes.u8("retries").unwrap().iter().any(|t| *t > 0), "a file with retries");
         let decoded = values[0].f32("x").unwrap();
         for (row, trimmed) in both.f32("x").unwrap().chunks(10).enumerate() {
             assert_eq!(trimmed, &decoded[row * 12..][..10]);
