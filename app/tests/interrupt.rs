@@ -398,13 +398,14 @@ fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
 fn a_self_check_ends_with_its_budget() {
     let here = Box::default();
     let ran =
-        here.ok(&["selfcheck", "--only", "chain equal", "--decisions", "100000", "--budget", "1", "--format", "json"]);
+        here.run(&["selfcheck", "--only", "chain equal", "--decisions", "100000", "--budget", "1", "--format", "json"]);
     let certificate: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let rows = certificate["rows"].as_array().unwrap();
     // A slow machine has taken none when the time is up.
     let taken = rows[0]["decisions"].as_u64().unwrap();
     assert!(rows.len() == 1 && taken < 100_000 && certificate["planned"] == 100_000, "{}", ran.stdout);
     assert_eq!(rows[0]["cpu_s"].as_f64().is_some_and(|cpu| cpu > 0.0), taken > 0, "{}", ran.stdout);
+    assert_eq!(ran.code, Some(if taken > 0 { 0 } else { 6 }), "{}", ran.stderr);
     assert!(ran.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", ran.stderr);
     here.refused(&["selfcheck", "--budget", "0"], &["--budget"]);
 }
