@@ -11,18 +11,35 @@ use ellwand_core::ceiling::{Ceiling, CeilingCase, CeilingKind};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
-use ellwand_core::record::{Environment, Measurement};
+use ellwand_core::record::{Cache, Environment, Measurement};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 
 use crate::plan::Cell;
 
-/// Copy sizes, in eighths of the last-level cache.
-const EIGHTHS: [u64; 8] = [3, 4, 6, 8, 10, 12, 16, 24];
+/// Ratio of neighbouring copy sizes.
+const STEP: f64 = std::f64::consts::SQRT_2;
+
+/// Non-temporal stores pay for good after this many sizes in a row at which they gain more than [`AHEAD`]. Larger arrays
+/// are not tried then: touching their pages takes most of the time.
+const IN_A_ROW: usize = 3;
+const AHEAD: f64 = 0.05;
+
+/// Copy sizes in bytes, ascending: from four times the cache below the last-level cache, because a guest may have a small
+/// share of the latter, to three times the last-level cache.
+fn sizes(caches: &[Cache]) -> Vec<u64> {
+    let Some((last, below)) = caches.split_last() else { return Vec::new() };
+    let first = below.last().map_or(last.bytes / 8, |cache| (4 * cache.bytes).min(last.bytes / 8)).max(PAGE);
+    let all = std::iter::successors(Some(first as f64), |bytes| Some(bytes * STEP));
+    all.take_while(|bytes| *bytes <= 3.0 * last.bytes as f64).map(|bytes| bytes as u64 / PAGE * PAGE).collect()
+}
+
+/// Sizes are multiples of it.
+const PAGE: u64 = 4096;
 
 /// The cells to measure: copies on all CPU threads with both kinds of stores.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    let Some(last) = environment.caches.last() else { return Vec::new() };
+    let sizes = sizes(&environment.caches);
     let mut cells = Vec::new();
     for (row, past) in rows(registry) {
         let Some(workload) = registry.find(row.workload) else { continue };
@@ -30,10 +47,10 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
         let threaded = |one: &&Implementation| one.parallelism == Parallelism::Many && one.needs == DeviceKind::Cpu;
         let implementations: Vec<_> = all.filter(threaded).cloned().collect();
         if implementations.len() > 1 && implementations.iter().any(|one| one.name == past) {
-            cells.extend(EIGHTHS.map(|eighths| Cell {
+            cells.extend(sizes.iter().map(|bytes| Cell {
                 allowed: None,
                 workload: workload.clone(),
-                case: row.case(workload.as_ref(), last.bytes / 8 * eighths),
+                case: row.case(workload.as_ref(), *bytes),
                 implementations: implementations.clone(),
             }));
         }
@@ -46,8 +63,8 @@ fn rows(registry: &Registry) -> impl Iterator<Item = (&CeilingCase, &'static str
     registry.ceilings.iter().filter_map(|row| Some((row, row.past?)))
 }
 
-/// The crossing as a ceiling; `None` if no crossing lies within the sizes.
-pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Option<Ceiling> {
+/// Logarithms of the gain from non-temporal stores by size, ascending, and the implementation with these stores.
+fn gains(registry: &Registry, measurements: &[Measurement]) -> (Vec<(u64, f64)>, String) {
     // Lower quartile of the time of each kind, by size: [ordinary, non-temporal].
     let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
     let mut implementation = String::new();
@@ -61,12 +78,27 @@ pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Opti
         let slot = &mut seconds.entry(m.work.bytes_total()).or_insert([f64::INFINITY; 2])[usize::from(past)];
         *slot = slot.min(time);
     }
-    let ratios: Vec<(u64, f64)> = seconds
+    let gains = seconds
         .into_iter()
         .filter(|(_, [ordinary, past])| ordinary.is_finite() && past.is_finite())
-        .map(|(bytes, [ordinary, past])| (bytes, (ordinary / past).ln()))
-        .collect();
-    let (low, value, high) = crossing(&ratios)?;
+        .map(|(bytes, [ordinary, past])| (bytes, (ordinary / past).ln()));
+    (gains.collect(), implementation)
+}
+
+/// True if larger copies would not change the crossing.
+pub(crate) fn is_past(registry: &Registry, measurements: &[Measurement]) -> bool {
+    is_ahead(&gains(registry, measurements).0)
+}
+
+fn is_ahead(gains: &[(u64, f64)]) -> bool {
+    // One more than these: the crossing lies between two sizes.
+    gains.len() > IN_A_ROW && gains.iter().rev().take(IN_A_ROW).all(|(_, gain)| *gain > AHEAD)
+}
+
+/// The crossing as a ceiling; `None` if no crossing lies within the sizes.
+pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Option<Ceiling> {
+    let (gains, implementation) = gains(registry, measurements);
+    let (low, value, high) = crossing(&gains)?;
     Some(Ceiling {
         kind: CeilingKind::Streamed,
         implementation,
@@ -118,6 +150,25 @@ mod tests {
     #[test]
     fn one_size_that_noise_turned_over_does_not_move_it_far() {
         assert_eq!(at(&[(16, 0.02), (24, -0.3), (32, -0.2), (40, 0.2), (48, -0.01), (64, 0.4)]), Some([32, 36, 40]));
+    }
+
+    #[test]
+    fn sizes_begin_below_a_small_share_of_a_large_cache() {
+        let cache = |bytes: u64| Cache { level: String::new(), bytes, shared_by: 1 };
+        let of = |caches: &[u64]| sizes(&caches.iter().map(|mebi| cache(mebi * MIB)).collect::<Vec<_>>());
+        for (caches, first, last) in [(&[1, 32][..], 4, 90), (&[2, 480], 8, 1024), (&[32], 4, 90), (&[1, 1], 0, 2)] {
+            let found = of(caches);
+            assert_eq!([found[0] / MIB, found[found.len() - 1] / MIB], [first, last], "{caches:?}: {found:?}");
+            assert!(found.windows(2).all(|two| two[0] < two[1]) && found.iter().all(|bytes| bytes % PAGE == 0));
+        }
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn larger_copies_are_left_out_once_stores_past_the_caches_pay() {
+        let ahead = |gains: &[f64]| is_ahead(&gains.iter().map(|gain| (0, *gain)).collect::<Vec<_>>());
+        assert!(ahead(&[-0.4, 0.1, 0.2, 0.1]) && ahead(&[0.1, 0.1, 0.2, 0.1]));
+        assert!(!ahead(&[0.1, 0.2, 0.1]) && !ahead(&[-0.4, 0.1, 0.04, 0.1]) && !ahead(&[]));
     }
 
     #[test]

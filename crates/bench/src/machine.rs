@@ -173,6 +173,9 @@ pub fn measure(
     for (index, cell) in around.iter().enumerate() {
         on_cell(limits.len() + index, limits.len() + around.len(), cell);
         copies.extend(instrument.measure(cell, &mut |_: Event| {})?);
+        if crossing::is_past(instrument.registry, &copies) {
+            break;
+        }
     }
     ceilings.extend(crossing::ceiling(instrument.registry, &copies));
     measurements.extend(copies);
