@@ -1,5 +1,5 @@
-//! The size from which non-temporal stores pay on this machine: copies with and without them, at sizes around that of
-//! the last-level cache, in interleaved rounds.
+//! The size from which non-temporal stores pay on this machine: copies with and without them, at sizes from a small share
+//! of the last-level cache on, in interleaved rounds.
 //!
 //! The sizes are close together, because the threshold changes a kernel's speed by up to a factor of 1.5. Near the
 //! crossing the difference is below the noise, so the first size at which one variant is ahead decides nothing: the
