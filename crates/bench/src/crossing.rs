@@ -25,11 +25,13 @@ const STEP: f64 = std::f64::consts::SQRT_2;
 const IN_A_ROW: usize = 3;
 const AHEAD: f64 = 0.05;
 
-/// Copy sizes in bytes, ascending: from four times the cache below the last-level cache, because a guest may have a small
-/// share of the latter, to three times the last-level cache.
-fn sizes(caches: &[Cache]) -> Vec<u64> {
-    let Some((last, below)) = caches.split_last() else { return Vec::new() };
-    let first = below.last().map_or(last.bytes / 8, |cache| (4 * cache.bytes).min(last.bytes / 8)).max(PAGE);
+/// Copy sizes in bytes, ascending: from what the caches below the last level hold, because a guest may have a small share of
+/// the last level, and at most an eighth of it, to three times the last level.
+fn sizes(environment: &Environment) -> Vec<u64> {
+    let Some((last, below)) = environment.caches.split_last() else { return Vec::new() };
+    let copies = |cache: &Cache| u64::from(environment.cores / cache.shared_by.max(1)).max(1);
+    let eighth = last.bytes / 8;
+    let first = below.last().map_or(eighth, |cache| eighth.min(cache.bytes * copies(cache))).max(PAGE);
     let all = std::iter::successors(Some(first as f64), |bytes| Some(bytes * STEP));
     all.take_while(|bytes| *bytes <= 3.0 * last.bytes as f64).map(|bytes| bytes as u64 / PAGE * PAGE).collect()
 }
@@ -39,7 +41,7 @@ const PAGE: u64 = 4096;
 
 /// The cells to measure: copies on all CPU threads with both kinds of stores.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    let sizes = sizes(&environment.caches);
+    let sizes = sizes(environment);
     let mut cells = Vec::new();
     for (row, past) in rows(registry) {
         let Some(workload) = registry.find(row.workload) else { continue };
@@ -113,8 +115,8 @@ pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Opti
     })
 }
 
-/// The sizes on either side of the crossing and the crossing between them. `gains` holds the logarithm of the gain from
-/// non-temporal stores at each size, in ascending order of size.
+/// The sizes on either side of the crossing and the crossing between them; the smallest size for each if non-temporal
+/// stores gain from there on. `gains` holds the logarithm of their gain at each size, in ascending order of size.
 fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
     // Loss from ordinary stores below index `first` and non-temporal ones from there on.
     let lost = |first: usize| -> f64 {
@@ -123,7 +125,8 @@ fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
         missed + above.iter().map(|(_, gain)| (-gain).max(0.0)).sum::<f64>()
     };
     let first = (0..=gains.len()).min_by(|a, b| lost(*a).total_cmp(&lost(*b)))?;
-    let ((low, before), (high, after)) = (gains.get(first.checked_sub(1)?)?, gains.get(first)?);
+    let (high, after) = gains.get(first)?;
+    let (low, before) = first.checked_sub(1).map_or(&gains[0], |below| &gains[below]);
     let (low, high) = (*low as f64, *high as f64);
     let share = if before < after { (-before / (after - before)).clamp(0.0, 1.0) } else { 0.5 };
     Some((low, low * (high / low).powf(share), high))
@@ -145,6 +148,7 @@ mod tests {
     fn the_crossing_lies_where_the_gain_changes_its_sign() {
         assert_eq!(at(&[(16, -0.4), (32, -0.2), (64, 0.2), (128, 0.4)]), Some([32, 45, 64]));
         assert_eq!(at(&[(16, -0.4), (32, -0.1), (64, 0.3)]), Some([32, 38, 64]));
+        assert_eq!(at(&[(16, 0.1), (32, 0.2)]), Some([16, 16, 16]), "at the smallest size already");
     }
 
     #[test]
@@ -154,9 +158,12 @@ mod tests {
 
     #[test]
     fn sizes_begin_below_a_small_share_of_a_large_cache() {
-        let cache = |bytes: u64| Cache { level: String::new(), bytes, shared_by: 1 };
-        let of = |caches: &[u64]| sizes(&caches.iter().map(|mebi| cache(mebi * MIB)).collect::<Vec<_>>());
-        for (caches, first, last) in [(&[1, 32][..], 4, 90), (&[2, 480], 8, 1024), (&[32], 4, 90), (&[1, 1], 0, 2)] {
+        let cache = |mebi: u64| Cache { level: String::new(), bytes: mebi * MIB, shared_by: 1 };
+        let of = |caches: &[u64]| {
+            let caches = caches.iter().map(|mebi| cache(*mebi)).collect();
+            sizes(&Environment { cores: 2, caches, ..Environment::default() })
+        };
+        for (caches, first, last) in [(&[1, 32][..], 2, 90), (&[2, 480], 4, 1024), (&[32], 4, 90), (&[1, 1], 0, 2)] {
             let found = of(caches);
             assert_eq!([found[0] / MIB, found[found.len() - 1] / MIB], [first, last], "{caches:?}: {found:?}");
             assert!(found.windows(2).all(|two| two[0] < two[1]) && found.iter().all(|bytes| bytes % PAGE == 0));
@@ -174,7 +181,6 @@ mod tests {
     #[test]
     fn without_a_crossing_nothing_is_claimed() {
         assert_eq!(at(&[]), None);
-        assert_eq!(at(&[(16, 0.1), (32, 0.2)]), None);
         assert_eq!(at(&[(16, -0.1), (32, -0.2)]), None);
     }
 }
