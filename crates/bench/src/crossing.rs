@@ -11,12 +11,14 @@ use ellwand_core::ceiling::{Ceiling, CeilingCase, CeilingKind};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
-use ellwand_core::record::{Cache, Environment, Measurement};
+use ellwand_core::record::{Environment, Measurement};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 
 use crate::plan::Cell;
 
+/// Copy sizes are multiples of it.
+const PAGE: u64 = 4096;
 /// Ratio of neighbouring copy sizes.
 const STEP: f64 = std::f64::consts::SQRT_2;
 
@@ -29,15 +31,11 @@ const AHEAD: f64 = 0.05;
 /// the last level, and at most an eighth of it, to three times the last level.
 fn sizes(environment: &Environment) -> Vec<u64> {
     let Some((last, below)) = environment.caches.split_last() else { return Vec::new() };
-    let copies = |cache: &Cache| u64::from(environment.cores / cache.shared_by.max(1)).max(1);
     let eighth = last.bytes / 8;
-    let first = below.last().map_or(eighth, |cache| eighth.min(cache.bytes * copies(cache))).max(PAGE);
+    let first = below.last().map_or(eighth, |cache| eighth.min(environment.held(cache, true))).max(PAGE);
     let all = std::iter::successors(Some(first as f64), |bytes| Some(bytes * STEP));
     all.take_while(|bytes| *bytes <= 3.0 * last.bytes as f64).map(|bytes| bytes as u64 / PAGE * PAGE).collect()
 }
-
-/// Sizes are multiples of it.
-const PAGE: u64 = 4096;
 
 /// The cells to measure: copies on all CPU threads with both kinds of stores.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
@@ -93,7 +91,7 @@ pub(crate) fn is_past(registry: &Registry, measurements: &[Measurement]) -> bool
 }
 
 fn is_ahead(gains: &[(u64, f64)]) -> bool {
-    // One more than these: the crossing lies between two sizes.
+    // One size more: what noise does at the first three ends nothing.
     gains.len() > IN_A_ROW && gains.iter().rev().take(IN_A_ROW).all(|(_, gain)| *gain > AHEAD)
 }
 
@@ -135,6 +133,7 @@ fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ellwand_core::record::Cache;
 
     const MIB: u64 = 1 << 20;
 

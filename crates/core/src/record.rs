@@ -158,7 +158,7 @@ impl Environment {
     }
 
     /// Bytes that all caches of a level hold together (`many`), or one of them.
-    fn held(&self, cache: &Cache, many: bool) -> u64 {
+    pub fn held(&self, cache: &Cache, many: bool) -> u64 {
         let copies = if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         cache.bytes.saturating_mul(copies)
     }

@@ -140,7 +140,7 @@ impl WorkTree<'_> {
         {
             return Ok(tree);
         }
-        // There is none yet, or what a killed program has left is not whole.
+        // It is missing, or what a killed program has left is not whole.
         let _ = std::fs::remove_dir_all(source);
         let _ = std::fs::remove_dir_all(&tree.unlisted);
         let _ = git(root, &["worktree", "prune"]);
