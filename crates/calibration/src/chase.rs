@@ -1,7 +1,8 @@
 //! `pointer-chase`: each load depends on the address from the previous load, so nothing can be prefetched.
 //!
-//! One cycle through all cache lines of the footprint, in random order (Sattolo 1986). The allocator chooses the page
-//! size: for footprints beyond the reach of the TLB, its misses are part of the time.
+//! One cycle through all cache lines of the footprint, in random order (Sattolo 1986). An iteration follows it from where
+//! the iteration before ended, so that few loads an iteration still visit every line before any line again. The allocator
+//! chooses the page size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
     Axis, Case, Description, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor,
@@ -13,11 +14,18 @@ use rand::{RngExt, SeedableRng};
 /// Eight-byte words per cache line.
 const LINE: usize = 8;
 
+/// Default number of loads: microseconds in L1, a millisecond in main memory.
+const LOADS: i64 = 4096;
+
 struct Chase(Description);
 
 impl Chase {
     fn lines(case: &Case) -> usize {
         usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / (8 * LINE)
+    }
+    /// Loads of an iteration; `None` for one to each line, from the first to the last of the cycle.
+    fn loads(case: &Case) -> Option<usize> {
+        case.int("loads").and_then(|loads| usize::try_from(loads).ok()).filter(|loads| *loads > 0)
     }
 }
 
@@ -44,15 +52,20 @@ impl Workload for Chase {
         Ok(Tensors::new().with("next", next))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        // The last line is the one that leads back to the first.
         let next = inputs.get("next")?.u64()?;
         let lines = Self::lines(case);
-        let last = (0..lines).map(|line| line * LINE).find(|word| next[*word] == 0).unwrap_or(0);
-        Ok(Tensors::new().with("last", Tensor::vector(&[last as u64][..])))
+        let last = match Self::loads(case) {
+            Some(loads) => (0..loads % lines).fold(0, |word, _| next[word as usize]),
+            // The last line is the one that leads back to the first.
+            None => (0..lines).map(|line| line * LINE).find(|word| next[*word] == 0).unwrap_or(0) as u64,
+        };
+        Ok(Tensors::new().with("last", Tensor::vector(&[last][..])))
     }
     fn work(&self, case: &Case) -> Work {
-        let lines = Self::lines(case) as u64;
-        Work::items("loads", lines).bytes(lines * 8 * LINE as u64, 0).dependent(true)
+        let lines = Self::lines(case);
+        let line = 8 * LINE as u64;
+        let loads = Self::loads(case).unwrap_or(lines) as u64;
+        Work::items("loads", loads).bytes(loads * line, 0).working_set(lines as u64 * line).dependent(true)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
@@ -61,18 +74,19 @@ impl Workload for Chase {
 
 struct Ready {
     next: Tensor,
-    loads: usize,
+    lines: usize,
+    loads: Option<usize>,
+    /// The word loaded last: where the next iteration begins.
     last: u64,
 }
 
 impl Prepared for Ready {
     fn run(&mut self) {
         let Ok(next) = self.next.u64() else { return };
-        let mut at = 0;
-        for _ in 1..self.loads {
-            at = next[at] as usize;
-        }
-        self.last = at as u64;
+        let (from, loads) = self.loads.map_or((0, self.lines - 1), |loads| (self.last as usize, loads));
+        // A poisoned position is none: the iteration begins at the first line.
+        let from = if from < next.len() { from } else { 0 };
+        self.last = (0..loads).fold(from, |at, _| next[at] as usize) as u64;
     }
     fn poison(&mut self, poison: Poison) {
         self.last = poison.value();
@@ -85,12 +99,15 @@ impl Prepared for Ready {
 pub(super) fn register(registry: &mut Registry) {
     let bytes = Axis::int("bytes", "bytes of the lines on the way", 4096, 1 << 34, 64 << 20).unit("B");
     let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
+    let mut loads = Axis::int("loads", "loads of one iteration; 0: one of each line", 0, 1 << 24, LOADS);
+    loads.neutral = Some(0_i64.into());
     let about = "follows a random cycle through all cache lines of a footprint: memory latency";
-    let description = Description::new("pointer-chase", about).group("calibration").axes(vec![bytes]);
+    let description = Description::new("pointer-chase", about).group("calibration").axes(vec![bytes, loads]);
     registry.workload(Chase(description.baseline("scalar")));
     let prepared = |case: &Case, inputs: &Tensors, _: &dyn ellwand_core::Device| {
         let next = inputs.get("next")?.clone();
-        Ok(Box::new(Ready { next, loads: Chase::lines(case), last: 0 }) as Box<dyn Prepared>)
+        let (lines, loads) = (Chase::lines(case), Chase::loads(case));
+        Ok(Box::new(Ready { next, lines, loads, last: u64::MAX }) as Box<dyn Prepared>)
     };
     registry.implementation(Implementation::cpu(
         "pointer-chase",
@@ -98,4 +115,40 @@ pub(super) fn register(registry: &mut Registry) {
         "one dependent load after the other",
         prepared,
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: usize = 64;
+
+    fn ready(loads: Option<usize>) -> (Ready, u64) {
+        let params = [("bytes", (LINES * 8 * LINE) as i64), ("loads", loads.unwrap_or(0) as i64)];
+        let case = Case::new("pointer-chase", params.map(|(axis, value)| (axis.into(), value.into())).into());
+        let workload = Chase(Description::new("pointer-chase", ""));
+        let inputs = workload.inputs(&case, 1).unwrap();
+        let reference = workload.reference(&case, &inputs).unwrap();
+        let last = reference.get("last").unwrap().u64().unwrap()[0];
+        let ready = Ready { next: inputs.get("next").unwrap().clone(), lines: LINES, loads, last: 0 };
+        (ready, last)
+    }
+
+    #[test]
+    fn a_poisoned_iteration_begins_at_the_first_line_and_the_next_goes_on() {
+        for loads in [1, 7, LINES - 1, LINES, 3 * LINES + 5] {
+            let (mut ready, answer) = ready(Some(loads));
+            for poison in [Poison::Ones, Poison::Mixed] {
+                ready.poison(poison);
+                ready.run();
+                assert_eq!(ready.last, answer, "{loads} loads");
+            }
+            // After as many iterations as there are lines, any number of loads ends at the first line.
+            (1..LINES).for_each(|_| ready.run());
+            assert_eq!(ready.last, 0, "{loads} loads");
+        }
+        let (mut all, answer) = ready(None);
+        (0..2).for_each(|_| all.run());
+        assert_eq!(all.last, answer, "each from the first line to the last");
+    }
 }
