@@ -138,8 +138,8 @@ impl Budget {
         let mut judged: Vec<Judged> = Vec::new();
         judged.extend(self.time.map(|limit| time(limit, subject, samples)));
         judged.extend(self.peak_memory.map(|limit| peak_memory(limit, subject)));
-        judged.extend(self.throughput.map(|limit| throughput(limit.value, subject, samples)));
-        judged.extend(self.speedup.and_then(|limit| speedup(limit.value, subject, samples)));
+        judged.extend(self.throughput.map(|limit| throughput(limit, subject, samples)));
+        judged.extend(self.speedup.and_then(|limit| speedup(limit, subject, samples)));
         judged.extend(self.readings.iter().filter_map(|bound| reading(bound, subject)));
         judged
     }

@@ -54,94 +54,88 @@ struct Held<'a> {
     unit: &'a str,
     side: Side,
     limit: Limit,
-    /// The value that the table prints.
-    value: f64,
-    /// Natural logarithms of the values of the processes.
-    ln: Vec<f64>,
     /// What the value is of: ` an iteration`.
     of: &'a str,
-    /// How it was taken.
-    about: &'a str,
 }
 
 impl Held<'_> {
-    fn judge(&self) -> Judged {
-        let Self { what, unit, side, limit, value, ln, of, about } = self;
+    fn open(&self, why: &str) -> Judged {
+        open(self.what, self.limit, self.unit, self.side, why)
+    }
+
+    /// Judges a value that follows from the seconds of an iteration.
+    fn timed(&self, subject: &Subject, samples: &[Sample], of: impl Fn(f64) -> f64) -> Judged {
+        let Self { what, unit, side, limit, .. } = *self;
+        let basis = Basis::of(samples, subject.parallelism).of_slots();
+        let seconds = processes(samples, basis);
+        if let Some(resolution) = below_resolution(subject, &seconds) {
+            let (most, limit_of) = (of(resolution), budget(limit, unit, side));
+            let (kept, shown) = match side {
+                Side::AtMost => (most <= limit.value, most),
+                Side::AtLeast => (most >= limit.value, resolution),
+            };
+            let state = if kept { State::Kept } else { State::Open };
+            let text = format!("time below resolution ({}), {limit_of}", human(shown, "s"));
+            return Judged { what: what.into(), state, value: None, limit: limit.value, text };
+        }
+        let ln: Vec<f64> = seconds.values().map(|seconds| of(*seconds).ln()).collect();
+        self.judge(of(typical(samples, basis)), &ln, basis.about())
+    }
+
+    /// Judges the `value` that the table prints by those of the processes, whose logarithms are `ln`; `about` says how it was
+    /// taken.
+    fn judge(&self, value: f64, ln: &[f64], about: &str) -> Judged {
+        let Self { what, unit, side, limit, of } = *self;
         let Ok(interval) = mean_interval(ln, CONFIDENCE) else {
-            let why = "one process shows nothing about others; --blocks 2 or more does";
-            return open(what, *limit, unit, *side, why);
+            return self.open("one process shows nothing about others; --blocks 2 or more does");
         };
         // As in the table: the median over all slots, in an interval of the processes that holds it.
-        let (value, low, high) = (*value, interval.low().exp().min(*value), interval.high().exp().max(*value));
+        let (low, high) = (interval.low().exp().min(value), interval.high().exp().max(value));
         let [middle, least, most] = [value, low, high].map(|value| shown(value, unit));
         let interval = format!("99 % interval {least} to {most}, {} processes; {about}", ln.len());
-        let is = format!("{what} {middle}{of} ({interval}), {}", budget(*limit, unit, *side));
+        let is = format!("{what} {middle}{of} ({interval}), {}", budget(limit, unit, side));
         let (beyond_doubt, off) = match side {
             Side::AtMost => (low > limit.value, value > limit.value),
             Side::AtLeast => (high < limit.value, value < limit.value),
         };
+        let by = || beyond(value, limit.value, side);
         let (state, rest) = if beyond_doubt {
-            (State::Broken, format!(": {}", beyond(value, limit.value, *side)))
+            (State::Broken, format!(": {}", by()))
         } else if off {
             let more = (ln.len() + 3).max(6);
-            let by = beyond(value, limit.value, *side);
-            (State::Open, format!(": {by}, which so few processes do not settle; use --blocks {more} or more"))
+            (State::Open, format!(": {}, which so few processes do not settle; use --blocks {more} or more", by()))
         } else {
             (State::Kept, String::new())
         };
-        Judged { what: (*what).into(), state, value: Some(value), limit: limit.value, text: is + &rest }
+        Judged { what: what.into(), state, value: Some(value), limit: limit.value, text: is + &rest }
     }
 }
 
 /// The time of an iteration or of an item, at most the limit.
 pub(super) fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let share = if limit.per_item { subject.items.max(1) as f64 } else { 1.0 };
-    let basis = Basis::of(samples, subject.parallelism).of_slots();
-    let seconds = processes(samples, basis);
-    if let Some(resolution) = below_resolution(subject, &seconds) {
-        let state = if resolution / share <= limit.value { State::Kept } else { State::Open };
-        let budget = budget(limit, "s", Side::AtMost);
-        let text = format!("time below resolution ({}), {budget}", human(resolution / share, "s"));
-        return Judged { what: "time".into(), state, value: None, limit: limit.value, text };
-    }
-    let ln = seconds.values().map(|seconds| (seconds / share).ln()).collect();
     let of = if limit.per_item { " an item" } else { " an iteration" };
-    let value = typical(samples, basis) / share;
-    Held { what: "time", unit: "s", side: Side::AtMost, limit, value, ln, of, about: basis.about() }.judge()
+    let held = Held { what: "time", unit: "s", side: Side::AtMost, limit, of };
+    held.timed(subject, samples, |seconds| seconds / share)
 }
 
 /// Items a second, at least the limit.
-pub(super) fn throughput(least: f64, subject: &Subject, samples: &[Sample]) -> Judged {
-    let (what, unit, side) = ("throughput", "1/s", Side::AtLeast);
-    let limit = Limit { value: least, per_item: false };
+pub(super) fn throughput(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
+    let held = Held { what: "throughput", unit: "1/s", side: Side::AtLeast, limit, of: "" };
     if subject.items == 0 {
-        return open(what, limit, unit, side, "the workload counts no items");
+        return held.open("the workload counts no items");
     }
-    let items = subject.items as f64;
-    let basis = Basis::of(samples, subject.parallelism).of_slots();
-    let seconds = processes(samples, basis);
-    if let Some(resolution) = below_resolution(subject, &seconds) {
-        let state = if items / resolution >= least { State::Kept } else { State::Open };
-        let text = format!("time below resolution ({}), {}", human(resolution, "s"), budget(limit, unit, side));
-        return Judged { what: what.into(), state, value: None, limit: least, text };
-    }
-    let ln = seconds.values().map(|seconds| (items / seconds).ln()).collect();
-    let value = items / typical(samples, basis);
-    Held { what, unit, side, limit, value, ln, of: "", about: basis.about() }.judge()
+    held.timed(subject, samples, |seconds| subject.items as f64 / seconds)
 }
 
 /// The time of the baseline over that of the subject, at least the limit. `None` where no speed-up is measured: of the
 /// baseline itself, and in a comparison.
-pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Option<Judged> {
-    let (what, unit, side) = ("speed-up", "x", Side::AtLeast);
-    let limit = Limit { value: least, per_item: false };
+pub(super) fn speedup(limit: Limit, subject: &Subject, samples: &[Sample]) -> Option<Judged> {
+    let held = Held { what: "speed-up", unit: "x", side: Side::AtLeast, limit, of: "" };
     let baseline = subject.baseline.as_ref().filter(|baseline| baseline.name != subject.implementation)?;
     let base_samples = match baseline.samples {
         Ok(samples) => samples,
-        Err(why) => {
-            let why = format!("its baseline {} is {why}", baseline.name);
-            return Some(open(what, limit, unit, side, &why));
-        }
+        Err(why) => return Some(held.open(&format!("its baseline {} is {why}", baseline.name))),
     };
     let bases = [(samples, subject.parallelism), (base_samples, baseline.parallelism)];
     let [own_basis, base_basis] = bases.map(|(samples, parallelism)| Basis::of(samples, parallelism).of_slots());
@@ -150,15 +144,14 @@ pub(super) fn speedup(least: f64, subject: &Subject, samples: &[Sample]) -> Opti
     let [own_basis, base_basis] = if two_clocks { [Basis::Fastest; 2] } else { [own_basis, base_basis] };
     let (own, base) = (processes(samples, own_basis), processes(base_samples, base_basis));
     if [&own, &base].into_iter().any(|times| below_resolution(subject, times).is_some()) {
-        return Some(open(what, limit, unit, side, "a time is below timer resolution"));
+        return Some(held.open("a time is below timer resolution"));
     }
-    let ln = own.iter().filter_map(|(block, seconds)| Some((base.get(block)? / seconds).ln())).collect();
+    let ln: Vec<f64> = own.iter().filter_map(|(block, seconds)| Some((base.get(block)? / seconds).ln())).collect();
     let about = format!("over {}{}", baseline.name, if two_clocks { ", elapsed time of both" } else { "" });
-    let value = typical(base_samples, base_basis) / typical(samples, own_basis);
-    Some(Held { what, unit, side, limit, value, ln, of: "", about: &about }.judge())
+    Some(held.judge(typical(base_samples, base_basis) / typical(samples, own_basis), &ln, &about))
 }
 
-/// A reading against its bound: nothing is uncertain about it. `None` for what a comparison does not read.
+/// A reading against its bound. `None` for what a comparison does not read.
 pub(super) fn reading(bound: &Bound, subject: &Subject) -> Option<Judged> {
     let Bound { id, limit, side } = bound;
     let of = Limit { value: *limit, per_item: false };
@@ -170,39 +163,37 @@ pub(super) fn reading(bound: &Bound, subject: &Subject) -> Option<Judged> {
         return Some(Judged { what: id.clone(), state: State::Unmatched, value: None, limit: *limit, text });
     };
     let Some(value) = found.value else { return Some(open(id, of, &found.unit, *side, &found.about)) };
-    let broken = match side {
-        Side::AtMost => value > *limit,
-        Side::AtLeast => value < *limit,
-    };
-    let state = if broken { State::Broken } else { State::Kept };
-    let rest = if broken { format!(": {}", beyond(value, *limit, *side)) } else { String::new() };
-    let text = format!("{id} {}, {}{rest}", shown(value, &found.unit), budget(of, &found.unit, *side));
-    Some(Judged { what: id.clone(), state, value: Some(value), limit: *limit, text })
+    Some(exact(id, value, of, &found.unit, *side))
 }
 
-/// A size against its limit: nothing is uncertain about it.
+/// A size against its limit.
 pub(super) fn bytes(what: &str, value: f64, limit: Limit) -> Judged {
-    let state = if value > limit.value { State::Broken } else { State::Kept };
-    let by = || format!(": {}", beyond(value, limit.value, Side::AtMost));
-    let rest = if state == State::Broken { by() } else { String::new() };
-    let text = format!("{what} {}, {}{rest}", shown(value, "B"), budget(limit, "B", Side::AtMost));
+    exact(what, value, limit, "B", Side::AtMost)
+}
+
+/// A value about which nothing is uncertain.
+fn exact(what: &str, value: f64, limit: Limit, unit: &str, side: Side) -> Judged {
+    let broken = match side {
+        Side::AtMost => value > limit.value,
+        Side::AtLeast => value < limit.value,
+    };
+    let state = if broken { State::Broken } else { State::Kept };
+    let rest = if broken { format!(": {}", beyond(value, limit.value, side)) } else { String::new() };
+    let text = format!("{what} {}, {}{rest}", shown(value, unit), budget(limit, unit, side));
     Judged { what: what.into(), state, value: Some(value), limit: limit.value, text }
 }
 
 /// What each process took in seconds: the median over its slots, by the time that a comparison would judge.
 fn processes(samples: &[Sample], basis: Basis) -> BTreeMap<u32, f64> {
-    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for sample in samples {
-        // What a coarse clock calls nothing has no logarithm.
-        blocks.entry(sample.block).or_default().push(basis.seconds(sample).max(f64::MIN_POSITIVE));
-    }
-    blocks.into_iter().filter_map(|(block, seconds)| Some((block, median(&seconds)?))).collect()
+    let mut seconds = basis.by_process(samples);
+    // What a coarse clock calls nothing has no logarithm.
+    seconds.values_mut().for_each(|seconds| *seconds = seconds.max(f64::MIN_POSITIVE));
+    seconds
 }
 
 /// The median over all slots in seconds: the time that the table prints.
 fn typical(samples: &[Sample], basis: Basis) -> f64 {
-    let seconds: Vec<f64> = samples.iter().map(|sample| basis.seconds(sample)).collect();
-    median(&seconds).unwrap_or(f64::NAN)
+    basis.median(samples).unwrap_or(f64::NAN)
 }
 
 /// The timer resolution, if these times are typically below it.
