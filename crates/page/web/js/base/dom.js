@@ -76,3 +76,21 @@ export function prose(text) {
   const parts = String(text).split("`");
   return parts.length % 2 === 0 ? [text] : parts.map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
 }
+
+// Switches between the themes and calls `draw`, also when the system changes its own.
+export function themeButton(draw) {
+  const themes = ["system", "light", "dark"];
+  const toggle = button("Theme: system", () => {
+    themes.push(themes.shift());
+    if (themes[0] === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = themes[0];
+    toggle.textContent = `Theme: ${themes[0]}`;
+    draw();
+  }, { id: "theme" });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  return toggle;
+}
+
+export function footer() {
+  return h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT)."));
+}

@@ -118,3 +118,8 @@ export function when(unixNs) {
   if (!unixNs) return null;
   return new Date(unixNs / 1e6).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
 }
+
+// Text where a few tags are understood, as in Plotly and in SVG.
+export function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}

@@ -11,7 +11,6 @@ export const state = {
   filter: "",
   sort: ["self", -1],
   flame: "left",
-  theme: "auto",
 };
 
 const listeners = [];

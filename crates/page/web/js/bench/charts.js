@@ -1,8 +1,8 @@
 // Charts of one workload: distributions, scaling along an axis, speed-ups, and what binds each implementation.
 import { tokens } from "../base/color.js";
-import { percent, time } from "../base/format.js";
+import { percent, plain, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { bound, caseName, human, interval, measured, metric, plain, speedup } from "./model.js";
+import { bound, caseName, human, interval, measured, metric, speedup } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 

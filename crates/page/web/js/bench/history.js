@@ -1,11 +1,11 @@
 // The page of a trend: a value by commit with its intervals, the means between changes, and a table of the runs.
 import { dark } from "../base/color.js";
-import { append, empty, h, section } from "../base/dom.js";
-import { label, ratio, shortCases, visible } from "../base/format.js";
+import { append, empty, footer, h, section } from "../base/dom.js";
+import { label, plain, ratio, shortCases, visible } from "../base/format.js";
 import { payload } from "../data/inflate.js";
-import { Chart, drawAll, drawForPrint } from "../draw/plot.js";
-import { human, interval, plain } from "./model.js";
-import { LONGEST, link, tools } from "./tools.js";
+import { Chart } from "../draw/plot.js";
+import { human, interval } from "./model.js";
+import { LONGEST, drawSoon, link, tools } from "./tools.js";
 
 const INTERVAL = "95 % interval between processes";
 
@@ -25,10 +25,8 @@ export async function startHistory(app) {
     h("nav", { "aria-label": "Sections" }, sections.map(link))),
   h("main", {}, sections.length > 0 ? sections : empty("No run has such a measurement."),
     trend.machines > 1 && h("p", { class: "note" }, "Times of different machines are never joined, because a slower machine would look like slower code.")),
-  h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
-  addEventListener("beforeprint", drawForPrint);
-  setTimeout(() => drawAll(), 1000);
+  footer());
+  drawSoon();
 }
 
 function lineView(line, name, id, redraws) {

@@ -83,8 +83,3 @@ export function interval({ low, high }, unit) {
 export function lookup(list, id) {
   return list.find((one) => one.id === id);
 }
-
-// Texts of Plotly may hold a few tags.
-export function plain(text) {
-  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-}

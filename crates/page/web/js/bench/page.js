@@ -1,12 +1,11 @@
 // The page of a report: what was run, what it shows, and how far it can be trusted.
-import { append, empty, h, prose, section } from "../base/dom.js";
+import { append, empty, footer, h, prose, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
-import { drawAll, drawForPrint } from "../draw/plot.js";
 import { human, looks, measured, speedup } from "./model.js";
 import { workloadView } from "./section.js";
 import { spansViews } from "./spans.js";
-import { LONGEST, link, tools } from "./tools.js";
+import { LONGEST, drawSoon, link, tools } from "./tools.js";
 import { verdictsView } from "./verdicts.js";
 import { domainViews } from "./views.js";
 
@@ -19,10 +18,8 @@ export async function startRun(app) {
     findings(report), verdictsView(report, redraws), ...domainViews(report, redraws),
     ...report.workloads.map((one, i) => workloadView(report, one, report.readings?.[i], look, redraws)), ...spansViews(report), trust(report), machine(report),
   ].filter(Boolean);
-  append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
-  addEventListener("beforeprint", drawForPrint);
-  setTimeout(() => drawAll(), 1000);
+  append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), footer());
+  drawSoon();
 }
 
 function header(report, sections, redraws) {

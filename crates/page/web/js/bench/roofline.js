@@ -1,7 +1,7 @@
 // The roofline: achieved rate over operations per byte, under the ceilings that were measured on the machine.
 import { tokens } from "../base/color.js";
-import { rate, significant } from "../base/format.js";
-import { caseName, human, measured, metric, plain } from "./model.js";
+import { plain, rate, significant } from "../base/format.js";
+import { caseName, human, measured, metric } from "./model.js";
 
 const MEMORY = new Set(["read", "copy", "triad", "fill"]);
 

@@ -1,7 +1,7 @@
 // The top of each page of results: headings, links to the sections, print and theme.
-import { button, h } from "../base/dom.js";
+import { button, h, themeButton } from "../base/dom.js";
 import { label } from "../base/format.js";
-import { drawAll } from "../draw/plot.js";
+import { drawAll, drawForPrint } from "../draw/plot.js";
 
 // Headings wrap, so that only what is no name is cut.
 export const LONGEST = 300;
@@ -12,13 +12,12 @@ export function link(section) {
 }
 
 export function tools(redraws) {
-  let theme = 0;
-  const toggle = button("Theme: system", () => {
-    theme = (theme + 1) % 3;
-    if (theme === 0) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = ["", "light", "dark"][theme];
-    toggle.textContent = ["Theme: system", "Theme: light", "Theme: dark"][theme];
-    redraws.forEach((draw) => draw());
-  }, { id: "theme" });
-  return h("div", { class: "tools" }, button("Print", () => drawAll().then(() => print())), toggle);
+  const theme = themeButton(() => redraws.forEach((draw) => draw()));
+  return h("div", { class: "tools" }, button("Print", () => drawAll().then(() => print())), theme);
+}
+
+// Draws what was not seen yet: the browser's own print command finds every chart.
+export function drawSoon() {
+  addEventListener("beforeprint", drawForPrint);
+  setTimeout(() => drawAll(), 1000);
 }

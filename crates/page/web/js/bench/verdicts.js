@@ -1,10 +1,10 @@
 // Verdicts of comparisons with their intervals.
 import { button, h, section } from "../base/dom.js";
 import { tokens } from "../base/color.js";
-import { label, percent, shortCases, significant, visible } from "../base/format.js";
+import { label, percent, plain, shortCases, significant, visible } from "../base/format.js";
 import { markdown, save } from "../base/save.js";
 import { Chart } from "../draw/plot.js";
-import { human, plain } from "./model.js";
+import { human } from "./model.js";
 
 const COLOURS = { faster: "#4f94c4", slower: "#dd7a3c", "slower-beside": "#dd7a3c", same: "#2fa884" };
 const HEAD = ["Case", "Baseline", "Candidate", "Verdict", "Ratio", "Interval", "Blocks", "Note"];

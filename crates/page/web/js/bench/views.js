@@ -1,8 +1,8 @@
 // What the views in the record show: targets, curves of two readings, components of one whole, tables of readings.
 import { append, h, section } from "../base/dom.js";
-import { percent } from "../base/format.js";
+import { percent, plain } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { human, plain } from "./model.js";
+import { human } from "./model.js";
 
 export function domainViews(report, redraws) {
   const byTitle = (list = []) => [...new Set(list.map((one) => one.title))].map((title) => [title, list.filter((one) => one.title === title)]);

@@ -1,5 +1,6 @@
 // Wall time in parts that add up, as `Trace::breakdown` defines them.
 import { detailOf } from "../data/model.js";
+import { lowerBound } from "./select.js";
 import { NONE, ORDER, measured, stateOf, steps } from "./sweep.js";
 
 const WAIT = ORDER.indexOf("wait");
@@ -23,7 +24,8 @@ export function breakdown(profile, range) {
 // Adds up the steps of the range; returns the cost of the spans that began there.
 function walk({ at, state, share, next, cost }, from, to, sums) {
   let own = 0;
-  for (let i = firstStep(at, from); i < at.length && (at[i] < to || i === 0); i++) {
+  const first = Math.max(0, lowerBound(at.length, (i) => at[i] <= from) - 1);
+  for (let i = first; i < at.length && (at[i] < to || i === 0); i++) {
     const until = i + 1 < at.length ? at[i + 1] : Math.max(to, at[i]);
     const time = Math.min(to, until) - Math.max(from, at[i]);
     if (time < 0) continue;
@@ -96,15 +98,4 @@ function moveCost(sums, cost) {
     sums[ORDER.indexOf("instrumentation")] += moved;
     cost -= moved;
   }
-}
-
-function firstStep(at, time) {
-  let low = 0;
-  let high = at.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (at[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return Math.max(0, low - 1);
 }

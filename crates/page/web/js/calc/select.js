@@ -1,3 +1,15 @@
+// The first of [0, n) that does not come before what is looked for; n if all do.
+export function lowerBound(n, before) {
+  let low = 0;
+  let high = n;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (before(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 // The k-th smallest of values[from, to) (Floyd and Rivest would be faster on huge lists; Hoare's is enough here). Reorders.
 export function nth(values, from, to, k) {
   let low = from;

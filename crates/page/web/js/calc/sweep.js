@@ -1,4 +1,5 @@
 // One pass over all lanes in the order of time: what each moment is spent on, as `Trace::breakdown` defines it.
+import { lowerBound } from "./select.js";
 
 // A state that comes first wins.
 export const ORDER = ["cpu", "compile", "allocation", "launch", "instrumentation", "not-measured", "device", "transfer", "wait"];
@@ -23,16 +24,7 @@ export function measured(state, share) {
 
 // Entries are sorted by lane; those of one lane are [first, last).
 export function laneBounds(profile, lane) {
-  const find = (wanted) => {
-    let low = 0;
-    let high = profile.n;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (profile.lane[middle] < wanted) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
+  const find = (wanted) => lowerBound(profile.n, (i) => profile.lane[i] < wanted);
   return [find(lane), find(lane + 1)];
 }
 

@@ -9,14 +9,12 @@ export function nodeTimes(profile, range, lane) {
   const size = nodes.operation.length;
   const total = new Float64Array(size);
   const calls = new Float64Array(size);
-  const first = new Float64Array(size).fill(Infinity);
   for (let i = 0; i < n; i++) {
     if ((lane >= 0 && profile.lane[i] !== lane) || !touches(profile, range, i)) continue;
     // An open span lasts until the recording ends, as the timeline draws it.
     const part = Math.min(end[i], to) - Math.max(start[i], from);
     if (part > 0) total[node[i]] += part;
     if (duration[i] === duration[i]) calls[node[i]]++;
-    if (start[i] < first[node[i]]) first[node[i]] = start[i];
   }
   if (whole) {
     profile.totals.forEach((one, i) => {
@@ -25,27 +23,36 @@ export function nodeTimes(profile, range, lane) {
       calls[profile.totalNode[i]] += one.count;
     });
   }
-  return { total, calls, first };
+  return { total, calls };
 }
 
 // Frames {name, op, value, calls, children}. Aggregated calls may exceed the recorded part of their parent.
 function tree(profile, times, order) {
   const { nodes } = profile;
   const frames = nodes.operation.map((op, i) => ({
-    op, name: profile.operations[op].name, value: times.total[i], calls: times.calls[i], first: times.first[i],
-    self: 0, children: [], node: i,
+    op, name: profile.operations[op].name, value: times.total[i], calls: times.calls[i], self: 0, children: [],
   }));
-  const root = { op: -1, name: "all", value: 0, calls: 0, self: 0, children: [], node: -1 };
+  const root = emptyFrame(-1, "all");
   frames.forEach((frame, i) => {
     if (frame.value > 0) (frames[nodes.parent[i]] ?? root).children.push(frame);
   });
-  const settle = [root];
-  for (let i = 0; i < settle.length; i++) for (const child of settle[i].children) settle.push(child);
-  for (const frame of settle.reverse()) {
-    const below = frame.children.reduce((sum, child) => sum + child.value, 0);
+  return settle(root, order);
+}
+
+function emptyFrame(op, name) {
+  return { op, name, value: 0, calls: 0, self: 0, children: [] };
+}
+
+// Self times, with every frame at least as wide as those below it; children in an order if there is one.
+function settle(root, order) {
+  const frames = [root];
+  for (let i = 0; i < frames.length; i++) for (const child of frames[i].children) frames.push(child);
+  for (const frame of frames.reverse()) {
+    let below = 0;
+    for (const child of frame.children) below += child.value;
     frame.value = Math.max(frame.value, below);
     frame.self = frame.value - below;
-    frame.children.sort(order);
+    if (order) frame.children.sort(order);
   }
   return root;
 }
@@ -59,7 +66,7 @@ export function leftHeavy(profile, range, lane) {
 // Calls in the order of time; neighbours of one operation under one parent are merged.
 export function timeOrder(profile, range, lane) {
   const { n, parent, operation, start, end, duration } = profile;
-  const root = { op: -1, name: "all", value: 0, calls: 0, self: 0, children: [], node: -1 };
+  const root = emptyFrame(-1, "all");
   const frameOf = new Array(n);
   for (let i = 0; i < n; i++) {
     if ((lane >= 0 && profile.lane[i] !== lane) || !touches(profile, range, i)) continue;
@@ -67,23 +74,14 @@ export function timeOrder(profile, range, lane) {
     const above = (parent[i] >= 0 && frameOf[parent[i]]) || root;
     let frame = above.children[above.children.length - 1];
     if (!frame || frame.op !== operation[i] || (above === root && frame.lane !== profile.lane[i])) {
-      const op = operation[i];
-      frame = { op, name: profile.operations[op].name, value: 0, calls: 0, self: 0, children: [], node: -1, lane: profile.lane[i] };
+      frame = { ...emptyFrame(operation[i], profile.operations[operation[i]].name), lane: profile.lane[i] };
       above.children.push(frame);
     }
     frame.value += Math.max(0, part);
     if (duration[i] === duration[i]) frame.calls++;
     frameOf[i] = frame;
   }
-  const settle = [root];
-  for (let i = 0; i < settle.length; i++) for (const child of settle[i].children) settle.push(child);
-  for (const frame of settle.reverse()) {
-    let below = 0;
-    for (const child of frame.children) below += child.value;
-    frame.value = Math.max(frame.value, below);
-    frame.self = frame.value - below;
-  }
-  return root;
+  return settle(root);
 }
 
 // Who calls an operation, and what it calls: two trees that both start with it.
@@ -91,9 +89,7 @@ export function sandwich(profile, range, op) {
   const times = nodeTimes(profile, range, -1);
   const { nodes } = profile;
   const all = leftHeavy(profile, range, -1);
-  const name = profile.operations[op].name;
-  const start = () => ({ op, name, value: 0, calls: 0, self: 0, children: [], node: -1 });
-  const [callers, callees] = [start(), start()];
+  const [callers, callees] = [0, 1].map(() => emptyFrame(op, profile.operations[op].name));
   const below = [];
   const find = [...all.children];
   for (let frame = find.pop(); frame; frame = find.pop()) {
@@ -109,8 +105,7 @@ export function sandwich(profile, range, op) {
     for (let up = nodes.parent[i]; up >= 0; up = nodes.parent[up]) {
       let frame = at.children.find((child) => child.op === nodes.operation[up]);
       if (!frame) {
-        const above = nodes.operation[up];
-        frame = { op: above, name: profile.operations[above].name, value: 0, calls: 0, self: 0, children: [], node: -1 };
+        frame = emptyFrame(nodes.operation[up], profile.operations[nodes.operation[up]].name);
         at.children.push(frame);
       }
       frame.value += times.total[i];
@@ -135,7 +130,7 @@ function merge(into, frames) {
       for (const child of source.children) children.set(child.op, [...(children.get(child.op) ?? []), child]);
     }
     for (const [op, group] of children) {
-      const frame = { op, name: group[0].name, value: 0, calls: 0, self: 0, children: [], node: -1 };
+      const frame = emptyFrame(op, group[0].name);
       target.children.push(frame);
       work.push([frame, group]);
     }

@@ -145,7 +145,3 @@ function ambiguous(operations) {
     return places.get(name) !== place;
   }).map(({ name }) => name));
 }
-
-export function isStream(lane) {
-  return lane.kind === "stream";
-}

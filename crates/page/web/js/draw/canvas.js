@@ -1,5 +1,7 @@
 // Canvases that are sharp on every screen, and the same drawing calls as SVG for export.
 import { SVG } from "../base/dom.js";
+import { plain } from "../base/format.js";
+import { lowerBound } from "../calc/select.js";
 
 // Sizes a canvas to its box; returns a context in CSS pixels.
 export function prepare(canvas, width, height) {
@@ -114,15 +116,10 @@ export function clipTo(context, x, y, w, h) {
 export function fitted(context, text, width) {
   if (width < 14) return "";
   const most = Math.floor(width / 4);
-  let shown = text.length > most ? text.slice(0, most) : text;
+  const shown = text.length > most ? text.slice(0, most) : text;
   if (shown === text && context.measureText(text).width <= width) return text;
-  let [low, high] = [0, shown.length];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (context.measureText(shown.slice(0, middle) + "…").width <= width) low = middle;
-    else high = middle - 1;
-  }
-  return low > 0 ? shown.slice(0, low) + "…" : "";
+  const fits = lowerBound(shown.length, (i) => context.measureText(shown.slice(0, i + 1) + "…").width <= width);
+  return fits > 0 ? shown.slice(0, fits) + "…" : "";
 }
 
 function n(value) {
@@ -131,5 +128,5 @@ function n(value) {
 
 function escape(text) {
   // Characters that XML does not allow are shown as pictures before this; drop any that remain.
-  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "").replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
+  return plain(text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "")).replace(/"/g, "&quot;");
 }

@@ -1,8 +1,8 @@
 // Draws the lanes of a timeline. Spans narrower than a pixel merge into one: what is drawn depends on the pixels, not
 // on the number of spans.
-import { label } from "../base/format.js";
-import { quantity } from "../base/format.js";
+import { label, quantity } from "../base/format.js";
 import { thin } from "../calc/memory.js";
+import { lowerBound } from "../calc/select.js";
 import { clipTo, fitted } from "./canvas.js";
 import { tickLabel, ticks } from "./ticks.js";
 
@@ -40,14 +40,7 @@ export function layout(profile) {
 
 // First entry of a row that ends after `time`; rows are sorted and do not overlap.
 function firstAfter(row, end, time) {
-  let low = 0;
-  let high = row.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (end[row[middle]] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return lowerBound(row.length, (i) => end[row[i]] <= time);
 }
 
 // `look` holds view, width, height, scroll, places, paint, tokens, operation, span, range, matches.

@@ -1,7 +1,7 @@
 // Where the time went: by part of the wall, by operation, and split by what each operation did.
 import { button, choice, empty, h, replace, section } from "../base/dom.js";
 import { colours, part, PARTS, tokens } from "../base/color.js";
-import { count, percent, time } from "../base/format.js";
+import { count, percent, plain, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, range, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
@@ -90,13 +90,8 @@ const nameOf = ({ operation }, longest) => placedName(state.profile, operation, 
 
 // Equal short names would share a bar, so positions are numbers and names are their labels.
 function categories(rows) {
-  const axis = { tickmode: "array", tickvals: rows.map((_, i) => i), ticktext: rows.map((row) => escape(nameOf(row, 26))), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true };
+  const axis = { tickmode: "array", tickvals: rows.map((_, i) => i), ticktext: rows.map((row) => plain(nameOf(row, 26))), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true };
   return { axis, positions: rows.map((_, i) => i) };
-}
-
-// Plotly reads a few HTML tags in its texts.
-function escape(text) {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
 function unitOf(most) {
@@ -112,7 +107,7 @@ function drawBars(chart, rows, measure) {
   chart.set([{
     type: "bar", orientation: "h", y: positions, x: top.map((row) => row[measure] / factor), customdata: top.map((row) => row.operation),
     marker: { color: top.map((row) => paint[row.operation]), opacity: top.map((row) => (state.operation < 0 || state.operation === row.operation ? 1 : 0.3)) },
-    text: top.map((row) => format(row[measure])), textposition: "outside", cliponaxis: false, textfont: { color: tokens().muted }, hovertext: top.map((row) => `${escape(nameOf(row, 60))}<br>${format(row[measure])}`), hoverinfo: "text",
+    text: top.map((row) => format(row[measure])), textposition: "outside", cliponaxis: false, textfont: { color: tokens().muted }, hovertext: top.map((row) => `${plain(nameOf(row, 60))}<br>${format(row[measure])}`), hoverinfo: "text",
   }], { yaxis: axis, xaxis: { title: `${MEASURES[measure]}${unit ? ` (${unit})` : ""}`, rangemode: "tozero", fixedrange: true, nticks: 6 }, margin: { l: 8, r: 56, t: 8, b: 8 } });
 }
 
@@ -126,8 +121,8 @@ function drawPie(chart, rows, measure) {
   if (rest > all * 1e-6) slices.push([`${rows.length - top.length} more`, rest, part("unexplained"), -1]);
   chart.set([{
     type: "pie", hole: 0.55, sort: false, direction: "clockwise", labels: slices.map((_, i) => String(i)), values: slices.map(([, value]) => value), marker: { colors: slices.map(([, , colour]) => colour) },
-    text: slices.map(([name]) => escape(name)), texttemplate: "%{text}<br>%{percent}", customdata: slices.map(([, , , op]) => op), textposition: "outside", automargin: true,
-    hovertext: slices.map(([name, value]) => `${escape(name)}<br>${measure === "calls" ? count(value) : time(value)}`), hoverinfo: "text+percent",
+    text: slices.map(([name]) => plain(name)), texttemplate: "%{text}<br>%{percent}", customdata: slices.map(([, , , op]) => op), textposition: "outside", automargin: true,
+    hovertext: slices.map(([name, value]) => `${plain(name)}<br>${measure === "calls" ? count(value) : time(value)}`), hoverinfo: "text+percent",
     insidetextorientation: "horizontal",
   }], { margin: { l: 8, r: 8, t: 28, b: 28 }, annotations: [{ text: measure === "calls" ? count(all) : time(all), showarrow: false, font: { size: 18 } }], uniformtext: { minsize: 10, mode: "hide" } });
 }
@@ -145,7 +140,7 @@ function drawStack(chart, rows) {
   ];
   chart.set(kinds.map(([name, of, color]) => ({
     type: "bar", orientation: "h", name, y: positions, x: top.map((row) => of(row) / factor), customdata: top.map((row) => row.operation), marker: { color },
-    hovertext: top.map((row) => `${escape(nameOf(row, 60))}<br>${name}: ${time(of(row))}`), hoverinfo: "text",
+    hovertext: top.map((row) => `${plain(nameOf(row, 60))}<br>${name}: ${time(of(row))}`), hoverinfo: "text",
   })), { barmode: "stack", showlegend: true, yaxis: axis, xaxis: { title: `Own time of the host, and device work that it started (${unit})`, fixedrange: true, nticks: 6 }, margin: { l: 8, r: 16, t: 8, b: 8 } });
 }
 

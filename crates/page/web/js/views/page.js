@@ -1,5 +1,5 @@
 // The page of a profile: header, sections, keys; loads other profiles.
-import { button, h, replace } from "../base/dom.js";
+import { button, footer, h, replace, themeButton } from "../base/dom.js";
 import { counted, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
 import { derive, on, state, touch, update } from "../base/state.js";
@@ -80,7 +80,7 @@ function header() {
       button("Open…", () => picker.click(), { title: "Open a profile of Ellwand, gzipped or not; or drop it on the page" }),
       button("Compare with…", () => second.click(), { title: "Open a second profile as A; this one is B" }),
       button("Print", () => drawAll().then(() => print())),
-      themeButton()),
+      themeButton(() => touch("theme"))),
     h("nav", { "aria-label": "Sections" }, SECTIONS.map(link)));
 }
 
@@ -96,20 +96,6 @@ function jump(event, id) {
   const target = document.getElementById(id);
   target.scrollIntoView({ block: "start" });
   target.querySelector("canvas, input, button, table")?.focus({ preventScroll: true });
-}
-
-function themeButton() {
-  const names = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
-  const toggle = button(names.auto, () => {
-    const order = ["auto", "light", "dark"];
-    const theme = order[(order.indexOf(state.theme) + 1) % 3];
-    if (theme === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-    toggle.textContent = names[theme];
-    update({ theme });
-  }, { id: "theme" });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => touch("theme"));
-  return toggle;
 }
 
 async function load(file, compare) {
@@ -169,10 +155,6 @@ function rangeBar() {
       button("Clear", () => update({ range: null }), { id: "clear-range" }));
   });
   return bar;
-}
-
-function footer() {
-  return h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT)."));
 }
 
 function keys() {
