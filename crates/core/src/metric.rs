@@ -1,10 +1,13 @@
 //! Metrics: quantities derived from a sample. Each has its own name, unit and direction, so no report names a metric.
 
+use serde::Serialize;
+
 use crate::ceiling::roof;
 use crate::reading::{Better, Provenance};
 use crate::record::{Environment, Measurement, Sample};
 
 /// A quantity computed from one sample.
+#[derive(Debug, Serialize)]
 pub struct Metric {
     /// Stable key, used in records and for sorting.
     pub id: &'static str,
@@ -13,14 +16,17 @@ pub struct Metric {
     /// Unit of the computed value (`s`, `1/s`, `B/s`, `FLOP/s`, `1`).
     pub unit: &'static str,
     /// Whether a clock gave the value, or it was computed from one.
+    #[serde(skip)]
     pub provenance: Provenance,
     /// Whether lower or higher values are better.
     pub better: Better,
     /// One-line definition, printed in reports.
     pub about: &'static str,
     /// Reason printed if a measured row has no value.
+    #[serde(skip)]
     pub missing: &'static str,
     /// The computation; `None` means unavailable, not zero.
+    #[serde(skip)]
     pub of: fn(&Measurement, &Sample, &Environment) -> Option<f64>,
 }
 
@@ -100,9 +106,4 @@ pub const METRICS: &[Metric] = &[
 
 fn positive(value: f64) -> Option<f64> {
     (value > 0.0).then_some(value)
-}
-
-/// The metric with key `id`.
-pub fn find(id: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.id == id)
 }

@@ -22,8 +22,7 @@ pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
-    Machines, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup,
-    Stats, Status,
+    Machines, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
 #[cfg(feature = "plots")]
 pub use plots::draw_trend;

@@ -85,17 +85,12 @@ pub fn below_resolution(seconds: Option<f64>) -> String {
 }
 
 /// A tick label or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
-pub fn short(value: f64) -> String {
-    short_precise(value, DIGITS)
-}
-
-/// [`short`] with the given number of significant digits.
-pub(crate) fn short_precise(value: f64, digits: usize) -> String {
+pub(crate) fn short(value: f64, digits: usize) -> String {
     let (factor, prefix) = choose(RATE, value);
     let text = if value.abs() < 1e-3 && value != 0.0 {
         format!("{value:e}")
     } else {
-        trim(&significant(value / factor, digits))
+        trim(&significant(value / factor, digits)).to_string()
     };
     format!("{text}{prefix}")
 }
@@ -121,31 +116,15 @@ struct Scale {
 }
 
 fn scale_of(value: f64, unit: &str) -> Scale {
-    let (factor, suffix) = match unit {
-        "s" => {
-            let (factor, name) = choose(TIME, value);
-            (factor, name.to_string())
-        }
-        "B" => {
-            let (factor, name) = choose(SIZE, value);
-            (factor, name.to_string())
-        }
-        "B/s" | "FLOP/s" => {
-            let (factor, prefix) = choose(RATE, value);
-            (factor, format!("{prefix}{unit}"))
-        }
-        "1/s" => {
-            let (factor, prefix) = choose(RATE, value);
-            (factor, format!("{prefix}/s"))
-        }
-        "Hz" => {
-            let (factor, prefix) = choose(RATE, value);
-            // `GHz` is one word.
-            (factor, format!("{}{unit}", prefix.trim()))
-        }
-        other => (1.0, other.to_string()),
+    let (scales, rest) = match unit {
+        "s" => (TIME, ""),
+        "B" => (SIZE, ""),
+        "1/s" => (RATE, "/s"),
+        "B/s" | "FLOP/s" | "Hz" => (RATE, unit),
+        other => return Scale { factor: 1.0, suffix: other.to_string() },
     };
-    Scale { factor, suffix }
+    let (factor, prefix) = choose(scales, value);
+    Scale { factor, suffix: format!("{prefix}{rest}") }
 }
 
 /// The largest scale at which the rounded value is at least 1, or the smallest scale.
@@ -164,12 +143,9 @@ fn join(number: &str, suffix: &str) -> String {
     if suffix.is_empty() { number.to_string() } else { format!("{number} {suffix}") }
 }
 
-fn trim(text: &str) -> String {
-    if text.contains('.') && !text.contains('e') {
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
-    } else {
-        text.to_string()
-    }
+/// A number without zeros at its end.
+pub(crate) fn trim(text: &str) -> &str {
+    if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 /// Makes text from a record safe for a terminal or table: removes control characters, which could move the cursor or
@@ -239,7 +215,7 @@ mod tests {
         for (value, text) in
             [(1.0, "1"), (10.0, "10"), (1000.0, "1k"), (10_000.0, "10k"), (1.5e6, "1.5M"), (0.25, "0.25")]
         {
-            assert_eq!(short(value), text);
+            assert_eq!(short(value, DIGITS), text);
         }
         assert_eq!(clean("a\u{1b}[31mb\nc"), "a [31mb c");
     }

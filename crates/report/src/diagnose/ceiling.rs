@@ -1,7 +1,7 @@
 //! Rules about the distance to the measured peaks (Williams, Waterman, Patterson 2009).
 
 use super::limit::ABOVE;
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Limit, each, evidence};
 use crate::model::{Report, Row};
 
 const FAR: f64 = 0.3;
@@ -10,11 +10,7 @@ fn share(row: &Row) -> Option<f64> {
     row.median("roofline-fraction")
 }
 
-/// All groups except those of the calibration workloads, which define the ceilings.
-fn judged(report: &Report) -> Vec<Group<'_>> {
-    groups(report).into_iter().filter(|group| group.rows.iter().any(|row| row.roof.is_some())).collect()
-}
-
+/// The ceiling of a row; those of calibration, which define the ceilings, have none.
 fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
     let roof = row.roof.as_ref()?;
     let ceiling = &roof.ceiling;
@@ -30,7 +26,7 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
 }
 
 pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let hit = group.worst(ABOVE, |row| {
             let d = row.diagnosis.as_ref()?;
             Some(if d.limit == Limit::AboveCeiling { d.share } else { 0.0 })
@@ -42,16 +38,14 @@ pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             next_experiment: "measure the ceilings again on a quiet machine (`ellwand machine`), and check whether the work could stay in a faster cache \
                               or whether fewer bytes and operations are required than the workload states"
                 .into(),
-            confidence: Confidence::High,
             strength: hit.value,
             ..group.finding(rule, Class::Fault, hit.row, hit.cases)
         })
-    };
-    judged(report).into_iter().filter_map(one).collect()
+    })
 }
 
 pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
         // A limit that explains the time says more than the distance to another one.
         let known = |row: &&Row| row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::Unexplained);
@@ -87,6 +81,5 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             confidence: Confidence::Medium,
             ..group.finding(rule, Class::Advice, row, (1, 1))
         })
-    };
-    judged(report).into_iter().filter_map(one).collect()
+    })
 }

@@ -2,7 +2,7 @@
 
 use ellwand_core::{Reading, Work, ceiling};
 
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
+use super::{Class, DiagnosisRule, Finding, Group, each, evidence};
 use crate::model::{Report, Row};
 
 /// Another implementation is named if it holds at most this share.
@@ -16,8 +16,7 @@ fn held(row: &Row) -> Option<f64> {
 /// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
 /// reports the largest such case with the time to write and read the intermediates once.
 pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for group in groups(report) {
+    each(report, |group| {
         let mut hits: Vec<(&Row, &Row)> = Vec::new();
         let mut seen = 0;
         for row in &group.rows {
@@ -36,13 +35,11 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
                 hits.push((row, other));
             }
         }
-        if let Some((row, other)) = hits.iter().copied().max_by_key(|(row, _)| row.work.items) {
-            findings.extend(finding(report, &group, rule, row, other, (hits.len(), seen)));
-        } else {
-            findings.extend(group.silent(rule, Class::Advice, seen));
+        match hits.iter().copied().max_by_key(|(row, _)| row.work.items) {
+            Some((row, other)) => finding(report, &group, rule, row, other, (hits.len(), seen)),
+            None => group.silent(rule, Class::Advice, seen),
         }
-    }
-    findings
+    })
 }
 
 fn finding(
@@ -73,7 +70,6 @@ fn finding(
         // No implementation can beat the limit of the required computation and traffic.
         saving_upper_bound: row.median("roofline-fraction").map(|share| (1.0 - share).clamp(0.0, 1.0)),
         next_experiment: format!("use the implementation {}", other.implementation),
-        confidence: Confidence::High,
         ..group.finding(rule, Class::Advice, row, cases)
     })
 }

@@ -286,6 +286,11 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
     groups
 }
 
+/// At most one finding for each group.
+fn each<'a>(report: &'a Report, one: impl Fn(Group<'a>) -> Option<Finding>) -> Vec<Finding> {
+    groups(report).into_iter().filter_map(one).collect()
+}
+
 impl<'a> Group<'a> {
     /// The row with the largest `value`, with the number of rows with at least `threshold` and of rows that have a value.
     pub(crate) fn worst(&self, threshold: f64, value: impl Fn(&Row) -> Option<f64>) -> Option<Hit<'a>> {
@@ -306,7 +311,7 @@ impl<'a> Group<'a> {
         Some(self.finding(rule, class, self.rows.first()?, (0, eligible)))
     }
 
-    /// A finding on `row` of this group.
+    /// A finding on `row` of this group, which follows from the numbers.
     pub(crate) fn finding(&self, rule: &DiagnosisRule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
         Finding {
             rule: rule.id.to_string(),

@@ -1,6 +1,6 @@
 //! Rules about costs that do not grow with the work: calls, dispatch, launches, first-touch faults.
 
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
+use super::{Class, DiagnosisRule, Finding, each, evidence};
 use crate::model::{Report, Row};
 
 const PER_ITEM: f64 = 3.0;
@@ -14,7 +14,7 @@ fn per_item(row: &Row) -> Option<f64> {
 
 /// Compares the time per item of the smallest and the largest case that differ only in the number of items.
 pub(super) fn small_cases(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let timed: Vec<&Row> = group.rows.iter().filter(|row| per_item(row).is_some()).copied().collect();
         let hits: Vec<(&Row, &Row, f64)> = timed.iter().filter_map(|small| pair(small, &timed)).collect();
         let Some((small, large, ratio)) = hits.iter().copied().max_by(|a, b| a.2.total_cmp(&b.2)) else {
@@ -34,11 +34,9 @@ pub(super) fn small_cases(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
                 _ => "batch small inputs into one launch where you can: a launch takes the same time whatever it does, and few blocks leave most of the device idle",
             }
             .into(),
-            confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, small, (hits.len(), timed.len()))
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }
 
 /// The row to compare a small case with: the one with the most items that differs in a single parameter. Also returns
@@ -64,7 +62,7 @@ pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     // Starting and ending a slot also counts as wall time; for cold slots of one iteration it would dominate.
     let device = |row: &Row| row.median("time").filter(|_| row.device != "cpu" && row.caches.is_warm());
     let host = |row: &Row| Some((row.median("wall-time")? - device(row)?).max(0.0));
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let hit = group.worst(HOST_OVER_DEVICE, |row| Some(host(row)? / device(row)?))?;
         let (device, host) = (device(hit.row)?, host(hit.row)?);
         Some(Finding {
@@ -76,16 +74,14 @@ pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             ],
             saving_upper_bound: Some(1.0 - device / host),
             next_experiment: "replay its launches as a graph, fuse kernels, or give each launch more work; the times in the tables are the device's alone".into(),
-            confidence: Confidence::High,
             strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }
 
 pub(super) fn first_run(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let hit = group.worst(FIRST_OVER_STEADY, |row| {
             // A short first run is not worth mentioning, however much shorter later ones are.
             let long = row.first_run_s.is_some_and(|first| first >= FIRST_S);
@@ -99,10 +95,8 @@ pub(super) fn first_run(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                 evidence("ratio", hit.value, "x"),
             ],
             next_experiment: "if your program calls it once, the first run is the cost that you pay: warm up early (touch the memory, start the threads), or keep buffers and threads alive between calls".into(),
-            confidence: Confidence::High,
             strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }

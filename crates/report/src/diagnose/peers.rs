@@ -2,7 +2,7 @@
 
 use ellwand_core::Parallelism;
 
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, each, evidence};
 use crate::model::{ONLY, Report, Row};
 
 const WEAK: f64 = 2.0;
@@ -11,39 +11,37 @@ const BUSY: f64 = 0.6;
 /// A slow, simple baseline inflates speed-ups. Suggests the slowest other implementation as a fairer baseline, at the
 /// case with the largest gap.
 pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let mut findings = Vec::new();
     // Only for a baseline chosen by the user, here or for the run: warnings about the workload's default would appear in every
     // report.
     let is_option = |word: &str| word.starts_with('-') && word.trim_start_matches('-').starts_with("baseline");
     let named = |run: usize| report.runs.get(run).is_some_and(|run| run.command.split(' ').any(is_option));
     let is_chosen = |run: usize| report.options.baseline.is_some() || named(run);
-    for group in groups(report).into_iter().filter(|group| is_chosen(group.run)) {
-        let others = |row: &Row| rows_of_case(report, row, &group.section.workload).into_iter();
+    each(report, |group| {
+        if !is_chosen(group.run) {
+            return None;
+        }
+        let others = |row: &Row| {
+            let rows = rows_of_case(report, row, &group.section.workload).into_iter();
+            rows.filter(|row| row.speedup.ratio.is_some())
+        };
         let mut hits: Vec<(&Row, &Row, &Row, f64)> = Vec::new();
         let mut seen = 0;
         for base in group.rows.iter().filter(|row| row.speedup.is_baseline) {
-            let mut peers: Vec<&Row> = others(base)
-                .filter(|row| row.implementation != base.implementation && row.parallelism == Parallelism::Single)
-                .filter(|row| row.speedup.ratio.is_some())
-                .collect();
-            peers.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-            let (Some(sober), Some(fastest)) = (
-                peers.first(),
-                others(base).filter(|row| row.speedup.ratio.is_some()).max_by(|a, b| ratio(a).total_cmp(&ratio(b))),
-            ) else {
-                continue;
-            };
+            let peers = others(base)
+                .filter(|row| row.implementation != base.implementation && row.parallelism == Parallelism::Single);
+            let slowest = peers.min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+            let fastest = others(base).max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+            let Some((sober, fastest)) = slowest.zip(fastest) else { continue };
             seen += 1;
             if ratio(sober) >= WEAK && fastest.implementation != sober.implementation {
                 hits.push((base, sober, fastest, ratio(sober)));
             }
         }
         let Some((base, sober, fastest, gap)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else {
-            findings.extend(group.silent(rule, Class::Caution, seen));
-            continue;
+            return group.silent(rule, Class::Caution, seen);
         };
-        let (Some(own), Some(other)) = (sober.median("time"), fastest.median("time")) else { continue };
-        findings.push(Finding {
+        let (own, other) = (sober.median("time")?, fastest.median("time")?);
+        Some(Finding {
             title: format!(
                 "speed-ups against {} flatter; against {} they are smaller",
                 base.implementation, sober.implementation
@@ -60,13 +58,11 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
                 "state the speed-up against {} (`report --baseline {}`)",
                 sober.implementation, sober.implementation
             ),
-            confidence: Confidence::High,
             implementation: None,
             strength: gap,
             ..group.finding(rule, Class::Caution, base, (hits.len(), seen))
-        });
-    }
-    findings
+        })
+    })
 }
 
 fn ratio(row: &Row) -> f64 {
@@ -108,8 +104,7 @@ fn way(what_ran: &str) -> Vec<&str> {
 }
 
 pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for group in groups(report) {
+    each(report, |group| {
         let mut hits: Vec<(&Row, &Row, f64)> = Vec::new();
         let mut seen = 0;
         for row in group.rows.iter().filter(|row| row.parallelism == Parallelism::Many) {
@@ -129,14 +124,13 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
             }
         }
         let Some((row, single, slower)) = hits.iter().copied().max_by_key(|(row, _, _)| row.work.items) else {
-            findings.extend(group.silent(rule, Class::Advice, seen));
-            continue;
+            return group.silent(rule, Class::Advice, seen);
         };
         let upto = match group.section.place(row) {
             place if place == ONLY => String::new(),
             place => format!(" up to {place}"),
         };
-        findings.push(Finding {
+        Some(Finding {
             title: format!("threads do not pay{upto}: {} is faster on one thread", single.implementation),
             evidence: vec![
                 evidence(group.implementation, row.median("time").unwrap_or(f64::NAN), "s"),
@@ -148,16 +142,14 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
                 "use {} below the size where the threads win, or give each thread more work",
                 single.implementation
             ),
-            confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, row, (hits.len(), seen))
-        });
-    }
-    findings
+        })
+    })
 }
 
 /// Uses CPU time over wall time, the number of busy processors.
 pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let row = group.largest().filter(|row| row.parallelism == Parallelism::Many && row.held_up.is_none())?;
         let cores = f64::from(report.runs.get(group.run)?.environment.cores);
         // Other programs lengthen the median more than the time that the diagnosis explains.
@@ -178,6 +170,5 @@ pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
             confidence: Confidence::Medium,
             ..group.finding(rule, Class::Advice, row, (1, 1))
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }

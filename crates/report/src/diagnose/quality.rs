@@ -4,7 +4,7 @@ use ellwand_core::CeilingKind;
 use ellwand_core::ceiling::cost;
 use ellwand_core::view::{Outliers, View};
 
-use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, evidence, groups};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, Limit, each, evidence, groups};
 use crate::model::{Report, Row};
 use crate::units::clean;
 
@@ -15,7 +15,7 @@ const FAULTS: f64 = 0.5;
 const WORTH: f64 = 0.01;
 
 pub(super) fn below_resolution(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let hit = group.worst(1.0, |row| Some(f64::from(u8::from(row.below_resolution))))?;
         Some(Finding {
             title: "an iteration is too short to measure; no time is stated".into(),
@@ -23,12 +23,11 @@ pub(super) fn below_resolution(report: &Report, rule: &DiagnosisRule) -> Vec<Fin
             next_experiment: "let one iteration process more items".into(),
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }
 
 pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         // CPU time shows directly how much was lost. A context switch need not cost anything (a sample of several
         // milliseconds nearly always has one), so switches count only without CPU time.
         let strength = |row: &Row| match row.wall_over_cpu {
@@ -60,7 +59,6 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                 "the scheduler interrupted it again and again: elapsed times may include waiting".into()
             },
             evidence: numbers,
-            saving_upper_bound: None,
             next_experiment: if waits {
                 "find what it waits for: a timer, a lock, a file, another process; in a virtual machine also the host"
                     .into()
@@ -72,12 +70,11 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }
 
 pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
+    each(report, |group| {
         let ceilings = &report.runs.get(group.run)?.environment.ceilings;
         let share = |row: &Row| {
             let fault = cost(ceilings, CeilingKind::PageFault)?;
@@ -103,8 +100,7 @@ pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
             strength: hit.value,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })
-    };
-    groups(report).into_iter().filter_map(one).collect()
+    })
 }
 
 /// Views of kind `outliers`: a few items dominate a mean, which then says little about the others.
@@ -134,7 +130,6 @@ pub(super) fn outliers(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                 read(&view.inside)?,
             ],
             next_experiment: clean(next),
-            confidence: Confidence::High,
             strength: hit.value,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })

@@ -1,12 +1,12 @@
 //! The columns of a result table, shared by terminal and Markdown.
 
-use ellwand_core::CeilingKind;
 use ellwand_core::record::Basis;
+use ellwand_core::{CeilingKind, Metric};
 
 use super::readings;
 use crate::diagnose::Limit;
 use crate::grid::{Column, KEY, Tone};
-use crate::model::{MetricInfo, MetricValue, ONLY, Report, Row, Section};
+use crate::model::{MetricValue, ONLY, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 
 /// Order in which metric columns are dropped on a narrow terminal: rank of the median and of its spread. Metrics not
@@ -80,7 +80,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
 }
 
 /// True if a metric repeats the time in every row: the elapsed time where nothing else ran, the CPU time of one thread.
-fn repeats_time(metric: &MetricInfo, rows: &[Row]) -> bool {
+fn repeats_time(metric: &Metric, rows: &[Row]) -> bool {
     let ratio = |row: &Row| Some(row.median(metric.id)? / row.median("time")?);
     let near = |row: &Row| ratio(row).is_none_or(|ratio| (DIFFERS.recip()..DIFFERS).contains(&ratio));
     ["wall-time", "cpu-time"].contains(&metric.id)
@@ -103,7 +103,7 @@ fn nothing(row: &Row) -> String {
 }
 
 /// Heading of a metric: `vectors/s` for a throughput of vectors.
-pub(crate) fn heading(metric: &MetricInfo, section: &Section) -> String {
+pub(crate) fn heading(metric: &Metric, section: &Section) -> String {
     match (metric.unit, &section.item) {
         ("1/s", Some(item)) => format!("{item}/s"),
         ("1/s", None) => "items/s".to_string(),
@@ -111,7 +111,7 @@ pub(crate) fn heading(metric: &MetricInfo, section: &Section) -> String {
     }
 }
 
-fn metric_columns(metric: &MetricInfo, section: &Section, columns: &mut Vec<Column>, missing: &mut Vec<String>) {
+fn metric_columns(metric: &Metric, section: &Section, columns: &mut Vec<Column>, missing: &mut Vec<String>) {
     let (rank, spread) = ranks(metric.id);
     let head = heading(metric, section);
     let values: Vec<Option<&MetricValue>> = section.rows.iter().map(|row| row.metric(metric.id)).collect();
@@ -134,7 +134,7 @@ fn metric_columns(metric: &MetricInfo, section: &Section, columns: &mut Vec<Colu
     }
 }
 
-fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
+fn cell(row: &Row, value: Option<&MetricValue>, metric: &Metric) -> String {
     match value.and_then(|value| value.stats) {
         Some(stats) if metric.unit == "1/s" => human(stats.median, "1/s").trim_end_matches("/s").trim_end().to_string(),
         Some(stats) if metric.id == "roofline-fraction" => format!("{}{}", human(stats.median, "1"), binding(row)),

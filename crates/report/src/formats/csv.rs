@@ -57,7 +57,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("run_id", |_, row: &Row| report.runs[row.run].id.clone()),
         column("started_utc", |_, row| report.runs[row.run].started.clone()),
         column("machine", |_, row| report.runs[row.run].machine.clone()),
-        column("cpu", |_, row| model::machine_line(&report.runs[row.run].environment)),
+        column("cpu", |_, row| report.runs[row.run].machine_line()),
         column("workload", |section, _| section.workload.clone()),
     ];
     let parameters = columns.len();
@@ -87,7 +87,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("first_run_s", |_, row| some(row.first_run_s)),
         column("first_over_steady", |_, row| some(row.first_over_steady)),
     ]);
-    for metric in &report.metrics {
+    for metric in report.metrics {
         type Part = fn(&model::Stats) -> Option<f64>;
         let parts: [(&str, Part); 7] = [
             ("median", |s| Some(s.median)),

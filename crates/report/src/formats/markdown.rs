@@ -2,9 +2,6 @@
 
 use std::io::{self, Write};
 
-use ellwand_core::Provenance;
-use ellwand_core::metric::find;
-
 use super::{columns, comparisons, machines, parts, readings, spans, targets};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
@@ -179,7 +176,7 @@ fn about_run(run: &RunInfo, comparisons: &[&ComparisonInfo], out: &mut dyn Write
 }
 
 fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
-    let ceilings = run.ceilings();
+    let ceilings = &run.environment.ceilings;
     if ceilings.is_empty() {
         return writeln!(out, "Unavailable: not measured in this run.\n");
     }
@@ -330,7 +327,11 @@ fn agreement(section: &Section) -> Vec<String> {
             None => worst.push((row, error)),
         }
     }
-    worst.iter().map(|(row, error)| format!("{} {error:.1e} ({})", row.implementation, row.checked)).collect()
+    let line = |(row, error): &(&Row, f64)| {
+        let how = row.check.as_ref().map_or_else(String::new, |check| clean(&check.detail));
+        format!("{} {error:.1e} ({how})", row.implementation)
+    };
+    worst.iter().map(line).collect()
 }
 
 fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -370,10 +371,9 @@ fn one(number: usize, finding: &Finding, report: &Report, out: &mut dyn Write) -
 
 fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## What the columns mean\n")?;
-    for metric in &report.metrics {
+    for metric in report.metrics {
         let direction = crate::model::direction(metric.better);
-        let measured = find(metric.id).is_some_and(|known| known.provenance == Provenance::Measured);
-        let origin = if measured { "measured" } else { "derived" };
+        let origin = crate::model::origin(metric.provenance);
         writeln!(out, "- **{}**: {} ({origin}; {direction}).", metric.title, metric.about)?;
     }
     writeln!(out, "- **p10–p90**: 10th and 90th percentile; four fifths of the samples lie between them.")?;

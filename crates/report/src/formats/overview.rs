@@ -42,8 +42,7 @@ impl<'a> Line<'a> {
 
     /// The fastest row; of tied rows the first, which has the shortest time.
     fn first(&self) -> Option<&'a Row> {
-        let best = &self.case.best;
-        best.row.or(best.tied.first().copied()).map(|index| &self.section.rows[index])
+        self.section.fastest(self.case)
     }
 
     /// Why no fastest row is named.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ellwand_core::ceiling::roof;
 use ellwand_core::error::InputError;
 use ellwand_core::record::{Param, Record};
-use ellwand_core::{Better, DeviceKind, Environment, Measurement, Reading, View};
+use ellwand_core::{Better, DeviceKind, Environment, METRICS, Measurement, Reading, View};
 
 use super::{
     CaseInfo, Machines, Options, Report, Row, RunInfo, Section, Settles, Speedup, axes, best, comparison, distinct,
@@ -44,7 +44,7 @@ impl Report {
         let mut report = Self {
             report_version: REPORT_VERSION,
             runs: records.iter().map(RunInfo::new).collect(),
-            metrics: stats::info(),
+            metrics: METRICS,
             workloads: names.iter().map(section).collect(),
             comparisons: comparison::comparisons(records),
             spans: spans::tables(records),
@@ -298,7 +298,6 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         best: false,
         tied: false,
         readings: readings(m),
-        checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ellwand_core::record::{Basis, Param, Settings, Settling};
 use ellwand_core::view::{Implementations, View};
-use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, Work};
+use ellwand_core::{Better, Metric, Outcome, Provenance, Reading, Verdict, Work};
 use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -34,7 +34,7 @@ pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
 pub(crate) use speedup::bounded;
 pub use speedup::{Bound, Speedup};
-pub use stats::{MetricInfo, MetricValue, Stats};
+pub use stats::{MetricValue, Stats};
 
 /// The place of a row if no axis varies.
 pub(crate) const ONLY: &str = "the only case";
@@ -64,7 +64,7 @@ pub struct Report {
     /// The runs in the order given; rows refer to them by index.
     pub runs: Vec<RunInfo>,
     /// Descriptions of the metrics of the rows.
-    pub metrics: Vec<MetricInfo>,
+    pub metrics: &'static [Metric],
     /// Results, one section per workload.
     pub workloads: Vec<Section>,
     /// Verdicts of comparisons, in the order of the runs.
@@ -233,9 +233,6 @@ pub struct Row {
     pub tied: bool,
     /// Values of probes and of the workload, plus the largest difference from the reference.
     pub readings: Vec<Reading>,
-    /// Detail of the check before timing.
-    #[serde(skip)]
-    pub checked: String,
     /// Warnings for this row.
     pub warnings: Vec<String>,
 }
@@ -421,14 +418,6 @@ pub(crate) fn origin(provenance: Provenance) -> &'static str {
         Provenance::Estimated => "estimated",
         Provenance::Unavailable => "unavailable",
     }
-}
-
-/// CPU model and number of cores.
-pub(crate) fn machine_line(environment: &Environment) -> String {
-    let cpu = if environment.cpu.is_empty() { environment.architecture.clone() } else { environment.cpu.clone() };
-    let cpu = crate::units::clean(&cpu);
-    let plural = if environment.cores == 1 { "core" } else { "cores" };
-    format!("{cpu} · {} {plural}", environment.cores)
 }
 
 /// The timing settings on one line.

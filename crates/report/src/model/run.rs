@@ -1,10 +1,8 @@
 //! The runs of a report: command, machine and settings.
 
+use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Record, Revision, Settings};
-use ellwand_core::{Environment, ceiling::Ceiling};
 use serde::Serialize;
-
-use super::machine_line;
 
 /// One run, from the first line of its record.
 #[derive(Debug, Clone, Serialize)]
@@ -71,12 +69,10 @@ impl RunInfo {
 
     /// CPU model and number of cores.
     pub fn machine_line(&self) -> String {
-        machine_line(&self.environment)
-    }
-
-    /// The measured limits of the machine.
-    pub fn ceilings(&self) -> &[Ceiling] {
-        &self.environment.ceilings
+        let Environment { cpu, architecture, cores, .. } = &self.environment;
+        let cpu = crate::units::clean(if cpu.is_empty() { architecture } else { cpu });
+        let plural = if *cores == 1 { "core" } else { "cores" };
+        format!("{cpu} · {cores} {plural}")
     }
 }
 

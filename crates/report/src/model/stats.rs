@@ -1,25 +1,10 @@
 //! Metrics of a row: a summary of the samples, or the reason why it is unavailable.
 
 use ellwand_core::stats::{Summary, summary};
-use ellwand_core::{Better, Environment, METRICS, Measurement, Metric, Provenance};
+use ellwand_core::{Environment, METRICS, Measurement, Metric, Provenance};
 use serde::Serialize;
 
 use crate::units::below_resolution;
-
-/// Description of a metric.
-#[derive(Debug, Clone, Serialize, PartialEq)]
-pub struct MetricInfo {
-    /// Key in JSON and CSV; never changes.
-    pub id: &'static str,
-    /// Heading of its column in tables.
-    pub title: &'static str,
-    /// Unit of the values (`s`, `1/s`, ..).
-    pub unit: &'static str,
-    /// Whether lower or higher values are better.
-    pub better: Better,
-    /// Definition in one line.
-    pub about: &'static str,
-}
 
 /// Summary of the samples of a row, in the unit of the metric.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
@@ -89,11 +74,6 @@ pub struct MetricValue {
     /// The reason, if unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-}
-
-pub(super) fn info() -> Vec<MetricInfo> {
-    let one = |m: &Metric| MetricInfo { id: m.id, title: m.title, unit: m.unit, better: m.better, about: m.about };
-    METRICS.iter().map(one).collect()
 }
 
 /// All metrics of a measurement, in table order. A rate is an amount over the time, and so are its quantiles: the median

@@ -1,6 +1,6 @@
 //! Axes of a panel: maps values to positions and places the ticks.
 
-use crate::units::{DIGITS, precise, short_precise};
+use crate::units::{DIGITS, precise, short, trim};
 
 /// Most digits of a label, which hide the rounding errors of multiples of the step.
 const MOST_DIGITS: usize = 13;
@@ -67,7 +67,8 @@ impl Axis {
     fn binary_ticks(&self, wanted: usize) -> Vec<Tick> {
         let (first, last) = (self.low.log2().ceil() as i32, self.high.log2().floor() as i32);
         let step = ((last - first + 1) as usize).div_ceil(wanted.max(1));
-        (first..=last).step_by(step).map(|power| tick(2_f64.powi(power), "B")).collect()
+        let tick = |value| Tick { value, label: Some(label(value, "B", DIGITS)) };
+        (first..=last).step_by(step).map(|power| tick(2_f64.powi(power))).collect()
     }
 
     fn log_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
@@ -113,10 +114,6 @@ impl Axis {
     }
 }
 
-fn tick(value: f64, unit: &str) -> Tick {
-    Tick { value, label: Some(label(value, unit, DIGITS)) }
-}
-
 /// The labels of ticks at the given values, with as many digits as neighbours need to differ.
 pub(super) fn tick_texts(values: &[f64], unit: &str) -> Vec<String> {
     let labels = |digits| values.iter().map(|value| label(*value, unit, digits)).collect::<Vec<_>>();
@@ -129,20 +126,12 @@ fn label(value: f64, unit: &str, digits: usize) -> String {
     let text = match unit {
         "s" | "1" | "B" | "B/s" | "FLOP/s" => precise(value, unit, digits),
         "1/s" => precise(value, unit, digits).trim_end_matches("/s").trim_end().to_string(),
-        "x" => return format!("{}x", short_precise(value, digits)),
-        _ => return short_precise(value, digits),
+        "x" => return format!("{}x", short(value, digits)),
+        _ => return short(value, digits),
     };
     match text.split_once(' ') {
         Some((number, suffix)) => format!("{} {suffix}", trim(number)),
         None => trim(&text).to_string(),
-    }
-}
-
-fn trim(number: &str) -> &str {
-    if number.contains('.') && !number.contains('e') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        number
     }
 }
 
