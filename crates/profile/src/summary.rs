@@ -139,8 +139,8 @@ impl Trace {
         Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), last_spans: self.last_spans(), rows }
     }
 
-    /// True if a site is the recorder's.
-    pub(crate) fn is_own(&self, site: u32) -> bool {
+    /// True if a site is that of the spans in which the recorder makes room for spans.
+    pub fn is_own(&self, site: u32) -> bool {
         let site = (site as usize).checked_sub(1).and_then(|at| self.sites.get(at));
         site.is_some_and(|site| site.kind == Kind::Instrumentation && site.name == ROOM_NAME)
     }

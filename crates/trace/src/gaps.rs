@@ -1,6 +1,6 @@
 //! What a profile lacks, in sentences, and how many calls it knows.
 
-use ellwand_profile::{Kind, LaneKind, NONE, Trace, TraceLane};
+use ellwand_profile::{LaneKind, NONE, Trace, TraceLane};
 
 use crate::read::counted;
 
@@ -31,7 +31,7 @@ impl Gaps {
         let threads = trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
         let outermost = threads
             .flat_map(|lane| &lane.spans)
-            .filter(|span| whole && span.parent == NONE && !is_own(trace, span.site))
+            .filter(|span| whole && span.parent == NONE && !trace.is_own(span.site))
             .count() as u64;
         Self {
             aggregated,
@@ -98,16 +98,10 @@ fn held(lane: &TraceLane) -> u64 {
     lane.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
 }
 
-/// True if a site is that of the spans in which the recorder makes room.
-fn is_own(trace: &Trace, site: u32) -> bool {
-    let site = (site as usize).checked_sub(1).and_then(|at| trace.sites.get(at));
-    site.is_some_and(|site| site.kind == Kind::Instrumentation && site.name == "(room for spans)")
-}
-
 /// Calls of a profile, and how many of them are entries: `200000 calls (11264 kept as spans)`. Without the recorder's own.
 pub fn calls(trace: &Trace) -> String {
     let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
-    let kept = spans.filter(|span| !is_own(trace, span.site)).count() as u64;
+    let kept = spans.filter(|span| !trace.is_own(span.site)).count() as u64;
     let all = trace.lanes.iter().fold(kept, |sum, lane| sum.saturating_add(held(lane)));
     let calls = counted(all, "call", "calls");
     if all == kept { calls } else { format!("{calls} ({kept} kept as spans)") }
@@ -116,7 +110,7 @@ pub fn calls(trace: &Trace) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ellwand_profile::{SiteInfo, Span, Total};
+    use ellwand_profile::{Kind, SiteInfo, Span, Total};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use ellwand::internals::profile_page;
-use ellwand::profile::{Cost, Kind, LaneKind, RESIDENT, ROOM_NAME, Row, Span, Trace, TraceLane, Value};
+use ellwand::profile::{Cost, Kind, LaneKind, RESIDENT, Row, Span, Trace, TraceLane, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -45,10 +45,6 @@ impl Profile {
             }
         }
         sums
-    }
-
-    fn is_of_user(&self, span: &Span) -> bool {
-        self.trace.site(span).is_some_and(|site| site.name != ROOM_NAME)
     }
 }
 
@@ -95,7 +91,7 @@ impl Profile {
         let threads = self.trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
         let mut spans: Vec<(&TraceLane, &Span)> =
             threads.flat_map(|lane| lane.spans.iter().map(move |span| (lane, span))).collect();
-        spans.retain(|(_, span)| !span.is_open() && self.is_of_user(span));
+        spans.retain(|(_, span)| !span.is_open() && !self.trace.is_own(span.site));
         spans.sort_by_key(|(_, span)| span.start);
         spans.into_iter().map(|(lane, span)| self.span(py, lane, span, &device)).collect()
     }

@@ -121,14 +121,12 @@ impl Events {
         }
     }
 
-    /// Adds what an array of events holds: `null` occurs where programs close a list that ends in a comma.
-    pub(crate) fn one(&mut self, event: Option<Event>) {
-        event.into_iter().for_each(|event| self.add(event));
-    }
-
-    /// Reads an array of events.
-    pub(crate) fn list(&mut self) -> Each<Option<Event>, impl FnMut(Option<Event>)> {
-        Each::new("an array of trace events", |event| self.one(event))
+    /// Reads an array of events; `null` occurs where programs close a list that ends in a comma.
+    pub(crate) fn list(&mut self) -> Each<Option<Event>, impl FnMut(Option<Event>) -> Result<(), String>> {
+        Each::new("an array of trace events", |event: Option<Event>| {
+            event.into_iter().for_each(|event| self.add(event));
+            Ok(())
+        })
     }
 
     fn add(&mut self, mut event: Event) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ellwand_profile::{Span, TraceLane};
+use ellwand_profile::{SiteInfo, Span};
 
 use super::inputs::Inputs;
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
@@ -10,9 +10,9 @@ use crate::chrome::is_thread;
 
 pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
-    for (_, name, spans) in facts.sites().filter(|(.., spans)| spans.len() >= 5) {
-        let Some(first) = spans.iter().map(|(_, span)| *span).min_by_key(|span| span.start) else { continue };
-        let all: Vec<f64> = spans.iter().map(|(_, span)| facts.trace.duration_ns(span)).collect();
+    for (SiteInfo { name, .. }, spans) in facts.sites().filter(|(_, spans)| spans.len() >= 5) {
+        let Some(first) = spans.iter().map(|(.., span)| *span).min_by_key(|span| span.start) else { continue };
+        let all: Vec<f64> = spans.iter().map(|(.., span)| facts.trace.duration_ns(span)).collect();
         let (Some(median), first_ns) = (ellwand_stats::median(&all), facts.trace.duration_ns(first)) else { continue };
         let share = (first_ns - median) / facts.wall_ns();
         if first_ns < 10.0 * median || share < 0.01 {
@@ -68,7 +68,7 @@ impl Group<'_> {
 pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     let inputs = Inputs::of(facts.trace);
-    for (_, name, spans) in facts.numbered_sites().filter(|(.., spans)| spans.len() >= 20) {
+    for (SiteInfo { name, .. }, spans) in facts.sites().filter(|(_, spans)| spans.len() >= 20) {
         let first = spans.iter().map(|(.., span)| span.start).min();
         let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
         for (lane, index, span) in spans.into_iter().filter(|(.., span)| Some(span.start) != first) {
@@ -124,15 +124,15 @@ struct Share<'a> {
 
 pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
-    for (_, name, spans) in facts.sites() {
-        let mut lanes: BTreeMap<*const TraceLane, Share> = BTreeMap::new();
-        for (lane, span) in spans.into_iter().filter(|(lane, _)| is_thread(lane) && !lane.is_of_many_threads()) {
-            let own = lanes.entry(std::ptr::from_ref(lane)).or_insert_with(|| Share {
-                busy_ns: 0.0,
-                thread: &lane.name,
-                spans: Vec::new(),
-                alive: extent(&lane.spans),
-            });
+    for (SiteInfo { name, .. }, spans) in facts.sites() {
+        let mut lanes: BTreeMap<usize, Share> = BTreeMap::new();
+        for (number, _, span) in spans {
+            let lane = &facts.trace.lanes[number];
+            if !is_thread(lane) || lane.is_of_many_threads() {
+                continue;
+            }
+            let new = || Share { busy_ns: 0.0, thread: &lane.name, spans: Vec::new(), alive: extent(&lane.spans) };
+            let own = lanes.entry(number).or_insert_with(new);
             own.busy_ns += facts.trace.duration_ns(span);
             own.spans.push(span);
         }

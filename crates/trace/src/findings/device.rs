@@ -8,13 +8,8 @@ const COPIES: [Kind; 3] = [Kind::HostToDevice, Kind::DeviceToHost, Kind::DeviceT
 
 /// Median duration of all spans of a kind.
 fn median(facts: &Facts, kind: Kind) -> Option<f64> {
-    let site = |site: u32| facts.trace.sites.get((site as usize).wrapping_sub(1));
-    let all: Vec<f64> = facts
-        .sites()
-        .filter(|(number, ..)| site(*number).is_some_and(|site| site.kind == kind))
-        .flat_map(|(.., spans)| spans.into_iter().map(|(_, span)| facts.trace.duration_ns(span)))
-        .collect();
-    ellwand_stats::median(&all)
+    let spans = facts.spans_of(|site| site.kind == kind);
+    ellwand_stats::median(&spans.into_iter().map(|span| facts.trace.duration_ns(span)).collect::<Vec<f64>>())
 }
 
 fn parts(facts: &Facts, parts: &[Part]) -> Vec<Trigger> {

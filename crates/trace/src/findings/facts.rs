@@ -1,8 +1,8 @@
 //! What the rules look at: a trace and what is computed from it once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use ellwand_profile::{Breakdown, Kind, Part, Row, Span, Summary, Trace, TraceLane};
+use ellwand_profile::{Breakdown, Kind, Part, Row, SiteInfo, Span, Summary, Trace};
 
 use super::ProfileFinding;
 
@@ -40,16 +40,16 @@ pub struct Facts<'a> {
     pub ceilings: Option<Ceilings>,
     /// Spans by site that ended, as (lane, index), in order of their lanes and starts. Only the outermost calls of a
     /// function that calls itself: their times have those of the inner ones in them.
-    by_site: HashMap<u32, Vec<(u32, u32)>>,
+    by_site: BTreeMap<u32, Vec<(usize, usize)>>,
 }
 
 impl<'a> Facts<'a> {
     pub(super) fn of(trace: &'a Trace, ceilings: Option<Ceilings>) -> Self {
-        let mut by_site: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
+        let mut by_site: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
         for (lane, at) in trace.lanes.iter().enumerate() {
             for (index, (span, outermost)) in at.spans.iter().zip(at.outermost()).enumerate() {
                 if outermost && !span.is_open() {
-                    by_site.entry(span.site).or_default().push((lane as u32, index as u32));
+                    by_site.entry(span.site).or_default().push((lane, index));
                 }
             }
         }
@@ -81,27 +81,18 @@ impl<'a> Facts<'a> {
         (ns.min(self.busy_ns(spans)) / self.wall_ns()).min(1.0)
     }
 
-    /// Sites with their outermost spans, in order of the sites.
-    pub(super) fn sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(&'a TraceLane, &'a Span)>)> {
-        self.numbered_sites().map(|(site, name, spans)| {
-            let of = |(lane, _, span): (u32, u32, &'a Span)| Some((self.trace.lanes.get(lane as usize)?, span));
-            (site, name, spans.into_iter().filter_map(of).collect())
+    /// Sites with their outermost spans, each with the numbers of its lane and in it, in order of the sites.
+    pub(super) fn sites(&self) -> impl Iterator<Item = (&'a SiteInfo, Vec<(usize, usize, &'a Span)>)> {
+        let span = |(lane, index): &(usize, usize)| (*lane, *index, &self.trace.lanes[*lane].spans[*index]);
+        self.by_site.iter().filter_map(move |(site, spans)| {
+            let info = self.trace.sites.get((*site as usize).checked_sub(1)?)?;
+            Some((info, spans.iter().map(span).collect()))
         })
     }
 
-    /// Sites with their outermost spans, each with the number of its lane and in it, in order of the sites.
-    pub(super) fn numbered_sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(u32, u32, &'a Span)>)> {
-        let mut sites: Vec<u32> = self.by_site.keys().copied().collect();
-        sites.sort_unstable();
-        sites.into_iter().filter_map(|site| {
-            let info = self.trace.sites.get((site as usize).checked_sub(1)?)?;
-            let spans = self.by_site.get(&site)?.iter();
-            let of = |(lane, index): &(u32, u32)| {
-                let span = self.trace.lanes.get(*lane as usize)?.spans.get(*index as usize)?;
-                Some((*lane, *index, span))
-            };
-            Some((site, info.name.as_str(), spans.filter_map(of).collect()))
-        })
+    /// The outermost spans of all sites that `is` accepts.
+    pub(super) fn spans_of(&self, is: impl Fn(&SiteInfo) -> bool) -> Vec<&'a Span> {
+        self.sites().filter(|(site, _)| is(site)).flat_map(|(_, spans)| spans).map(|(.., span)| span).collect()
     }
 
     /// Rows of operations of these kinds, by descending self time.
@@ -112,12 +103,7 @@ impl<'a> Facts<'a> {
     /// Adds the operations of these kinds and their longest spans as places.
     pub(super) fn located(&self, mut finding: ProfileFinding, kinds: &[Kind]) -> ProfileFinding {
         finding.operations = self.of_kind(kinds).take(5).map(|row| row.name().to_string()).collect();
-        let is = |site: u32| {
-            self.trace.sites.get((site as usize).wrapping_sub(1)).is_some_and(|site| kinds.contains(&site.kind))
-        };
-        let spans: Vec<&Span> =
-            self.sites().filter(|(site, ..)| is(*site)).flat_map(|(.., spans)| spans).map(|(_, span)| span).collect();
-        finding.ranges = self.ranges(spans);
+        finding.ranges = self.ranges(self.spans_of(|site| kinds.contains(&site.kind)));
         finding
     }
 

@@ -51,8 +51,8 @@ impl Inputs {
     }
 
     /// The size of a span, by the numbers of its lane and in it.
-    pub(super) fn size(&self, lane: u32, index: u32) -> u32 {
-        self.numbers.get(lane as usize).and_then(|lane| lane.get(index as usize)).copied().unwrap_or(UNKNOWN)
+    pub(super) fn size(&self, lane: usize, index: usize) -> u32 {
+        self.numbers[lane][index]
     }
 
     /// What was declared, such as `n = 1024`; empty if nothing was.

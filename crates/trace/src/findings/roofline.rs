@@ -12,8 +12,7 @@ fn busy_ns(facts: &Facts, row: &Row) -> f64 {
     if row.aggregated > 0 {
         return row.total_ns;
     }
-    let spans = facts.sites().filter(|(_, name, _)| *name == row.name()).flat_map(|(.., spans)| spans);
-    facts.busy_ns(spans.map(|(_, span)| span))
+    facts.busy_ns(facts.spans_of(|site| site.name == row.name()))
 }
 
 /// Rates of an operation and the shares of the limits that they are: bytes and floating-point operations.
@@ -70,8 +69,7 @@ fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<ProfileFinding> {
         // At the limit only less work saves time; running it faster saves at most the distance to the limit.
         finding.saving_upper_bound = Some(((1.0 - share).max(0.0) * ns / facts.wall_ns()).min(1.0));
         finding.operations = vec![row.name().to_string()];
-        let spans = facts.sites().filter(|(_, name, _)| *name == row.name()).flat_map(|(.., spans)| spans);
-        finding.ranges = facts.ranges(spans.map(|(_, span)| span).collect());
+        finding.ranges = facts.ranges(facts.spans_of(|site| site.name == row.name()));
         found.push(finding);
     }
     found

@@ -77,12 +77,9 @@ impl<'de> Visitor<'de> for Top<'_> {
         f.write_str("a profile: an object, or an array of trace events")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, events: A) -> Result<(), A::Error> {
         self.0.is_array = true;
-        while let Some(event) = events.next_element()? {
-            self.0.chrome.one(event);
-        }
-        Ok(())
+        self.0.chrome.list().visit_seq(events)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {

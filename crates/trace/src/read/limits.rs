@@ -1,10 +1,10 @@
 //! Bounds on what a file can make this program store.
 
-use std::fmt;
 use std::io::{self, Read};
-use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+
+use super::Each;
 
 /// Spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace are counted as lost.
 pub const MOST_SPANS: usize = 1 << 25;
@@ -87,40 +87,26 @@ impl<R: Read> Read for Limited<R> {
 }
 
 /// A list that fails beyond [`MOST_SPANS`] values instead of filling the memory.
+#[derive(Default)]
 pub(crate) struct Column<T>(pub(crate) Vec<T>);
-
-impl<T> Default for Column<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Column<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Values<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Values<T> {
-            type Value = Column<T>;
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("an array of numbers")
+        let mut column = Vec::new();
+        let take = |value| {
+            if column.len() >= MOST_SPANS {
+                return Err(format!("more than {MOST_SPANS} values, the most that are read"));
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
-                let mut column = Vec::new();
-                while let Some(value) = values.next_element()? {
-                    if column.len() >= MOST_SPANS {
-                        return Err(A::Error::custom(format_args!(
-                            "more than {MOST_SPANS} values, the most that are read"
-                        )));
-                    }
-                    column.push(value);
-                }
-                Ok(Column(column))
-            }
-        }
-        deserializer.deserialize_seq(Values(PhantomData))
+            column.push(value);
+            Ok(())
+        };
+        Each::new("an array of numbers", take).deserialize(deserializer)?;
+        Ok(Self(column))
     }
 }
 
 /// A number, or NaN for `null`.
+#[derive(Default, Clone, Copy)]
 pub(crate) struct Number(pub(crate) f64);
 
 impl<'de> Deserialize<'de> for Number {

@@ -178,11 +178,12 @@ impl Ticks {
 }
 
 impl Ours {
-    pub(crate) fn all_details(&mut self) -> Each<DetailRow, impl FnMut(DetailRow)> {
+    pub(crate) fn all_details(&mut self) -> Each<DetailRow, impl FnMut(DetailRow) -> Result<(), String>> {
         Each::new("an array of details", |row: DetailRow| {
             if self.details.len() < MOST_DETAILS {
                 self.details.push(row.detail());
             }
+            Ok(())
         })
     }
 
@@ -288,37 +289,36 @@ impl Ours {
         // Index of each entry on its lane.
         let mut local: Vec<u32> = Vec::with_capacity(entries.lane.0.len());
         let mut last = 0;
-        for index in 0..entries.lane.0.len() {
-            let one = entries.row(index).ok_or_else(|| Problem::content("entries", "columns of different length"))?;
-            let place = |column: &str| format!("entries.{column}[{index}]");
-            let lane = usize::try_from(one.lane).ok().and_then(|lane| trace.lanes.get_mut(lane));
-            let Some(lane) = lane else {
-                let what = format!("it is {}; expected the index of one of the lanes", one.lane);
-                return Err(Problem::content(place("lane"), what));
-            };
-            if usize::try_from(one.operation).map_or(true, |operation| operation >= sites) {
-                let what = format!("it is {}; expected the index of one of the {sites} operations", one.operation);
-                return Err(Problem::content(place("operation"), what));
+        for (index, number) in entries.lane.0.iter().enumerate() {
+            let operation = entries.operation.0[index];
+            let (start_ns, duration_ns) = (entries.start_ns.0[index].0, entries.duration_ns.0[index].0);
+            let wrong = |column: &str, what: String| Problem::content(format!("entries.{column}[{index}]"), what);
+            let lane = usize::try_from(*number).ok().and_then(|lane| trace.lanes.get_mut(lane));
+            let unknown = || wrong("lane", format!("it is {number}; expected the index of one of the lanes"));
+            let lane = lane.ok_or_else(unknown)?;
+            if usize::try_from(operation).map_or(true, |operation| operation >= sites) {
+                let what = format!("it is {operation}; expected the index of one of the {sites} operations");
+                return Err(wrong("operation", what));
             }
-            let parent = match usize::try_from(one.parent) {
+            let parent = match usize::try_from(entries.parent.0[index]) {
                 Err(_) => NONE,
-                Ok(parent) if parent < index && entries.lane.0.get(parent) == Some(&one.lane) => {
+                Ok(parent) if parent < index && entries.lane.0[parent] == *number => {
                     local.get(parent).copied().unwrap_or(NONE)
                 }
                 Ok(parent) => {
                     let what = format!("it is {parent}; expected -1 or the index of an earlier entry on the same lane");
-                    return Err(Problem::content(place("parent"), what));
+                    return Err(wrong("parent", what));
                 }
             };
-            if !one.start_ns.is_finite() || one.duration_ns < 0.0 {
-                let what = format!("start {} and duration {}; expected finite times", one.start_ns, one.duration_ns);
-                return Err(Problem::content(place("start_ns"), what));
+            if !start_ns.is_finite() || duration_ns < 0.0 {
+                let what = format!("start {start_ns} and duration {duration_ns}; expected finite times");
+                return Err(wrong("start_ns", what));
             }
-            let start = ticks.at(one.start_ns);
-            let length = (one.duration_ns / ticks.ns_per_tick).round() as u64;
-            let end = if one.duration_ns.is_finite() { start.saturating_add(length) } else { 0 };
+            let start = ticks.at(start_ns);
+            let length = (duration_ns / ticks.ns_per_tick).round() as u64;
+            let end = if duration_ns.is_finite() { start.saturating_add(length) } else { 0 };
             last = last.max(start).max(end);
-            let wanted = usize::try_from(one.detail).ok();
+            let wanted = usize::try_from(entries.detail.0[index]).ok();
             // A detail belongs to one span; the file may share it, the model does not.
             let detail = wanted.and_then(|at| details.get_mut(at)).and_then(Option::take);
             lane.dropped_details = lane.dropped_details.saturating_add(u64::from(wanted.is_some() && detail.is_none()));
@@ -327,7 +327,7 @@ impl Ours {
                 lane.details.len() as u32
             });
             local.push(lane.spans.len() as u32);
-            lane.spans.push(Span { start, end, site: one.operation as u32 + 1, parent, corr: one.link, ext });
+            lane.spans.push(Span { start, end, site: operation as u32 + 1, parent, corr: entries.link.0[index], ext });
         }
         Ok(last)
     }
@@ -382,16 +382,6 @@ impl Ours {
     }
 }
 
-struct Entry {
-    operation: i32,
-    lane: i32,
-    parent: i32,
-    start_ns: f64,
-    duration_ns: f64,
-    link: u32,
-    detail: i32,
-}
-
 impl Entries {
     /// Every column has as many values. `link` and `detail` may be missing.
     fn check(&mut self) -> Result<(), Problem> {
@@ -417,17 +407,5 @@ impl Entries {
                 Err(Problem::content(format!("entries.{name}"), what))
             }
         }
-    }
-
-    fn row(&self, index: usize) -> Option<Entry> {
-        Some(Entry {
-            operation: *self.operation.0.get(index)?,
-            lane: *self.lane.0.get(index)?,
-            parent: *self.parent.0.get(index)?,
-            start_ns: self.start_ns.0.get(index)?.0,
-            duration_ns: self.duration_ns.0.get(index)?.0,
-            link: *self.link.0.get(index)?,
-            detail: *self.detail.0.get(index)?,
-        })
     }
 }
