@@ -13,7 +13,7 @@ pub(crate) fn instrument(item: &Item, options: &Options, prefix: &str) -> Option
     };
     let name = options.name.clone().unwrap_or_else(|| format!("{:?}", format!("{prefix}{}", item.name())));
     let path = &options.path;
-    let kind = options.kind;
+    let kind = &options.kind;
     let mut inside = TokenStream::new();
     if item.is_async() {
         let mut future = returns(item);

@@ -2,27 +2,15 @@
 
 use proc_macro::{TokenStream, TokenTree};
 
-/// Names of kinds and their variants.
-const KINDS: [(&str, &str); 12] = [
-    ("cpu", "Cpu"),
-    ("wait", "Wait"),
-    ("launch", "Launch"),
-    ("sync", "Sync"),
-    ("kernel", "Kernel"),
-    ("host-to-device", "HostToDevice"),
-    ("device-to-host", "DeviceToHost"),
-    ("device-to-device", "DeviceToDevice"),
-    ("allocation", "Allocation"),
-    ("compile", "Compile"),
-    ("instrumentation", "Instrumentation"),
-    ("in-flight", "InFlight"),
-];
+/// Names of kinds; their variants have the same words.
+const KINDS: &str = "cpu, wait, launch, sync, kernel, host-to-device, device-to-host, device-to-device, allocation, \
+                     compile, instrumentation, in-flight";
 
 pub(crate) struct Options {
     /// The literal, with its quotes.
     pub(crate) name: Option<String>,
     /// Variant of `Kind`.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: String,
     pub(crate) skip: bool,
     /// Path of the crate.
     pub(crate) path: String,
@@ -30,7 +18,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(tokens: TokenStream) -> Result<Self, String> {
-        let mut options = Self { name: None, kind: "Cpu", skip: false, path: "::ellwand_profile".into() };
+        let mut options = Self { name: None, kind: "Cpu".into(), skip: false, path: "::ellwand_profile".into() };
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
         for member in tokens.split(is_comma).filter(|member| !member.is_empty()) {
@@ -55,10 +43,9 @@ impl Options {
     }
 }
 
-fn kind(word: &str) -> Result<&'static str, String> {
-    let known = KINDS.iter().find(|(name, _)| *name == word).map(|(_, variant)| *variant);
-    known.ok_or_else(|| {
-        let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-        format!("#[profile]: kind `{word}` is unknown; expected one of {}", names.join(", "))
-    })
+fn kind(word: &str) -> Result<String, String> {
+    if !KINDS.split(", ").any(|name| name == word) {
+        return Err(format!("#[profile]: kind `{word}` is unknown; expected one of {KINDS}"));
+    }
+    Ok(word.split('-').map(|part| format!("{}{}", part[..1].to_uppercase(), &part[1..])).collect())
 }

@@ -268,28 +268,19 @@ impl Lanes {
 
     /// The first lane of the stream that is idle at `start`.
     fn free_lane(&mut self, stream: &str, start: u64) -> &mut TraceLane {
-        let is_of = |lane: &TraceLane, number: usize| lane.name == lane_name(stream, number);
         let mut number = 1;
         loop {
-            match self.known.iter().position(|lane| is_of(lane, number)) {
-                Some(at) if self.known[at].spans.last().is_none_or(|last| last.end <= start) => {
-                    return &mut self.known[at];
-                }
-                Some(_) => number += 1,
-                None => {
-                    self.known.push(TraceLane {
-                        name: lane_name(stream, number),
-                        kind: LaneKind::Stream { device: self.device.clone() },
-                        ..TraceLane::default()
-                    });
-                    let last = self.known.len() - 1;
-                    return &mut self.known[last];
-                }
+            let name = if number == 1 { stream.to_string() } else { format!("{stream} ({number})") };
+            let known = self.known.iter().position(|lane| lane.name == name);
+            let at = known.unwrap_or_else(|| {
+                let kind = LaneKind::Stream { device: self.device.clone() };
+                self.known.push(TraceLane { name, kind, ..TraceLane::default() });
+                self.known.len() - 1
+            });
+            if self.known[at].spans.last().is_none_or(|last| last.end <= start) {
+                return &mut self.known[at];
             }
+            number += 1;
         }
     }
-}
-
-fn lane_name(stream: &str, number: usize) -> String {
-    if number == 1 { stream.to_string() } else { format!("{stream} ({number})") }
 }

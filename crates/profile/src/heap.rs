@@ -42,17 +42,12 @@ impl Samples {
 
     /// Keeps the larger of each two samples, so that the peak stays.
     fn thin(&mut self, now: u64) {
-        let mut kept = 0;
-        for at in (0..self.points.len()).step_by(2) {
-            let pair = self.points.get(at..(at + 2).min(self.points.len())).unwrap_or_default();
-            if let Some(largest) = pair.iter().copied().max_by_key(|point| point.1) {
-                if let Some(place) = self.points.get_mut(kept) {
-                    *place = largest;
-                }
-                kept += 1;
-            }
+        let pairs = self.points.len() / 2;
+        for at in 0..pairs {
+            let (a, b) = (self.points[2 * at], self.points[2 * at + 1]);
+            self.points[at] = if a.1 > b.1 { a } else { b };
         }
-        self.points.truncate(kept);
+        self.points.truncate(pairs);
         let first = self.points.first().map_or(now, |point| point.0);
         self.spacing = now.saturating_sub(first) / ROOM as u64;
     }

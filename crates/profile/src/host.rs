@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::chunk::FreeSlot;
 use crate::clock::ticks;
 use crate::guard::Guard;
-use crate::local::{begin, owner, with_hot};
+use crate::local::{begin, on_lane, owner, with_hot};
 use crate::names;
 use crate::owned::Owned;
 use crate::position::{Hot, Path};
@@ -55,11 +55,7 @@ impl Place {
             with_hot(|hot| hot.set_current(self.current));
             return;
         }
-        owner(|owner, hot| {
-            if let Some(owned) = owner.lane(self.epoch) {
-                owned.resume(hot, self);
-            }
-        });
+        on_lane(self.epoch, |owned, hot| owned.resume(hot, self));
     }
 }
 
@@ -134,13 +130,13 @@ pub fn close(recording: u32, site: &'static Site) -> Closing {
 #[cold]
 pub fn close_any(recording: u32, site: &'static Site) -> bool {
     let now = ticks();
-    owner(|owner, hot| owner.lane(recording).is_some_and(|owned| owned.close(hot, site.id(), now))).unwrap_or(false)
+    on_lane(recording, |owned, hot| owned.close(hot, site.id(), now)).unwrap_or(false)
 }
 
 /// Runs `body` on the innermost open span of `site` that [`open`] began.
 pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
-    let guard = owner(|owner, hot| {
-        let (slot, index) = owner.lane(recording)?.open_of(hot, site.id())?;
+    let guard = on_lane(recording, |owned, hot| {
+        let (slot, index) = owned.open_of(hot, site.id())?;
         let key = |number: u32| u64::from(recording) << 32 | u64::from(number);
         Some(Guard::of_slot(slot, key(index), key(slot.parent())))
     });

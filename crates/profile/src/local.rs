@@ -10,7 +10,7 @@ use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
 use crate::node::{Node, Recent};
-use crate::owned::{Begun, Ending, Owned, link_of};
+use crate::owned::{Begun, Owned, Target, link_of};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
@@ -60,8 +60,8 @@ impl Owner {
 
     /// Moves the state of the hot path to its lane.
     fn store(&mut self) {
-        if let Some(owned) = self.active.take().and_then(|active| self.owned.get(active)) {
-            HOT.with(|hot| owned.position.saved.set(hot));
+        if let Some(active) = self.active.take() {
+            HOT.with(|hot| self.owned[active].position.saved.set(hot));
         }
         HOT.with(|hot| hot.set(&Hot::new()));
         RECENT.with(Recent::clear);
@@ -71,10 +71,8 @@ impl Owner {
     fn load(&mut self, index: usize) {
         if self.active != Some(index) {
             self.store();
-            if let Some(owned) = self.owned.get(index) {
-                HOT.with(|hot| hot.set(&owned.position.saved));
-                self.active = Some(index);
-            }
+            HOT.with(|hot| hot.set(&self.owned[index].position.saved));
+            self.active = Some(index);
         }
     }
 
@@ -94,33 +92,21 @@ impl Owner {
     pub(crate) fn resolve(&mut self, generation: u32) {
         self.store();
         HOT.with(|hot| hot.look(generation, Path::Off));
-        for at in (0..self.owned.len()).rev() {
-            if self.owned.get(at).is_some_and(|owned| owned.recording.is_read()) {
-                self.owned.swap_remove(at).release();
-            }
-        }
+        self.owned.extract_if(.., |owned| owned.recording.is_read()).for_each(Owned::release);
         let Some(recording) = self.target().filter(|recording| recording.is_enabled()) else { return };
-        let known = self.owned.iter().position(|owned| owned.recording.epoch == recording.epoch);
-        let index = known.or_else(|| {
+        let epoch = recording.epoch;
+        let known = self.owned.iter().position(|owned| owned.recording.epoch == epoch);
+        let index = known.unwrap_or(self.owned.len());
+        if known.is_none() {
             let thread = std::thread::current();
-            match recording.join(self.name.as_deref().or(thread.name())) {
-                Some((lane, position)) => {
-                    self.owned.push(Owned::new(lane, position, recording));
-                    Some(self.owned.len() - 1)
-                }
-                None => {
-                    recording.lose();
-                    None
-                }
-            }
-        });
-        if let Some(index) = index {
-            self.load(index);
-            if let Some(owned) = self.owned.get(index) {
-                HOT.with(|hot| hot.look(generation, owned.path()));
-                self.resolved = (generation, owned.recording.epoch);
-            }
+            let Some((lane, position)) = recording.join(self.name.as_deref().or(thread.name())) else {
+                return recording.lose();
+            };
+            self.owned.push(Owned::new(lane, position, recording));
         }
+        self.load(index);
+        HOT.with(|hot| hot.look(generation, self.owned[index].path()));
+        self.resolved = (generation, epoch);
     }
 
     /// The active lane, if spans are recorded.
@@ -231,49 +217,46 @@ fn end_in_node(node: &'static Node, epoch: u32, start: u64) {
     if ns_per_tick > 0.0 {
         node.end(|| ticks().saturating_sub(start), ns_per_tick);
     } else {
-        end_slow(epoch, Ending::Node { node, start }, ticks());
+        end_slow(epoch, Target::Node { node, start }, ticks());
     }
 }
 
 #[cold]
 fn end_in_slot(slot: &'static Slot, key: u64, parent: u64, now: u64) {
-    end_slow((key >> 32) as u32, Ending::Slot { slot, index: key as u32, parent: parent as u32 }, now);
+    end_slow((key >> 32) as u32, Target::Slot { slot, index: key as u32, parent: parent as u32 }, now);
 }
 
 #[inline(never)]
 fn end_listed(key: u64) {
-    end_slow((key >> 32) as u32, Ending::Listed(key as u32), ticks());
+    let now = ticks();
+    on_lane((key >> 32) as u32, |owned, hot| owned.end_listed(hot, key as u32, now));
 }
 
-/// Ends a span out of order, of a recording that is not active, or one from the table. If the thread's data is
-/// destroyed or the recording has finished, the span stays open and its trace counts it.
-fn end_slow(epoch: u32, ending: Ending, now: u64) {
-    owner(|owner, hot| {
-        if let Some(owned) = owner.lane(epoch) {
-            owned.end(hot, ending, now);
-        }
-    });
+/// Ends a span out of order or of a recording that is not active. If the thread's data is destroyed or the recording has
+/// finished, the span stays open and its trace counts it.
+fn end_slow(epoch: u32, target: Target, now: u64) {
+    on_lane(epoch, |owned, hot| owned.end(hot, target, now));
 }
 
-/// Runs `body` on the lane of a span.
-fn on_lane<R>(guard: &Guard, body: impl FnOnce(&mut Owned) -> R) -> Option<R> {
-    owner(|owner, _| owner.lane(guard.epoch()).map(body)).flatten()
+/// Runs `body` on the lane of this thread in a recording.
+pub(crate) fn on_lane<R>(epoch: u32, body: impl FnOnce(&mut Owned, &Hot) -> R) -> Option<R> {
+    owner(|owner, hot| owner.lane(epoch).map(|owned| body(owned, hot))).flatten()
 }
 
 /// Adds to the counters of a span.
 #[inline(never)]
 pub(crate) fn count(guard: &Guard, counters: Counters) {
-    on_lane(guard, |owned| owned.count(guard, counters));
+    on_lane(guard.epoch(), |owned, _| owned.count(guard, counters));
 }
 
 /// Adds an argument to a span.
 pub(crate) fn add_argument(guard: &Guard, name: &'static str, value: Value) {
-    on_lane(guard, |owned| owned.argue(guard, name, value));
+    on_lane(guard.epoch(), |owned, _| owned.argue(guard, name, value));
 }
 
 /// Records which span caused this one, if it is the outermost of its thread.
 pub(crate) fn set_cause(guard: &Guard, link: u32) {
-    on_lane(guard, |owned| owned.set_cause(guard, link));
+    on_lane(guard.epoch(), |owned, _| owned.set_cause(guard, link));
 }
 
 /// The link of a span, issued by `issue` if it has none yet; 0 if the span is not kept.
@@ -284,7 +267,7 @@ pub(crate) fn link(guard: &Guard, issue: impl FnOnce() -> u32) -> u32 {
     {
         return link_of(slot, issue);
     }
-    on_lane(guard, |owned| owned.link(guard, issue)).unwrap_or(0)
+    on_lane(guard.epoch(), |owned, _| owned.link(guard, issue)).unwrap_or(0)
 }
 
 /// The link of the innermost open span of this thread, issued by `issue` if it has none yet; 0 without a span.

@@ -90,15 +90,12 @@ fn page_size() -> Option<u64> {
     static SIZE: OnceLock<Option<u64>> = OnceLock::new();
     *once(&SIZE, || {
         let vector = std::fs::read("/proc/self/auxv").ok()?;
-        let words: Vec<usize> = vector
-            .chunks_exact(size_of::<usize>())
-            .filter_map(|bytes| Some(usize::from_ne_bytes(bytes.try_into().ok()?)))
-            .collect();
-        words
-            .chunks_exact(2)
-            .find(|pair| pair.first() == Some(&6))
-            .and_then(|pair| pair.get(1))
-            .map(|size| *size as u64)
+        let words = vector.chunks_exact(size_of::<usize>());
+        let mut words = words.filter_map(|bytes| Some(usize::from_ne_bytes(bytes.try_into().ok()?)));
+        while words.next()? != 6 {
+            words.next();
+        }
+        Some(words.next()? as u64)
     })
 }
 

@@ -20,26 +20,11 @@ const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 /// Site of names that found no room.
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
-type Known = HashMap<String, &'static Site>;
-static NAMES: OnceLock<Mutex<Known>> = OnceLock::new();
-
-/// Sites of operations of devices.
-static OF_KIND: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLock::new();
-
-/// The site of an operation that has no source location, by name and kind.
-pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
-    let mut sites = locked(once(&OF_KIND, Mutex::default));
-    let key = (shortened(name).into_owned(), kind);
-    if sites.len() >= MOST && !sites.contains_key(&key) {
-        return &OTHERS;
-    }
-    sites.entry(key).or_insert_with_key(|(name, kind)| {
-        Box::leak(Box::new(Site::new(String::leak(name.clone()), "", 0).kind(*kind)))
-    })
-}
+/// Sites by name and kind: operations of devices may have names of spans.
+static NAMES: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLock::new();
 
 thread_local! {
-    static OWN: RefCell<Known> = RefCell::default();
+    static OWN: RefCell<HashMap<String, &'static Site>> = RefCell::default();
 }
 
 /// `text` cut to [`LONGEST`] bytes, with a mark.
@@ -61,31 +46,34 @@ pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Si
 
 /// The site of `name` for a host that remembers it.
 pub(crate) fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
-    registered(&shortened(name), || (label(file), line)).unwrap_or(&OTHERS)
+    registered(&shortened(name), Kind::Cpu, || (label(file), line)).unwrap_or(&OTHERS)
+}
+
+/// The site of an operation of a device, which has no source location.
+pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
+    registered(&shortened(name), kind, || ("", 0)).unwrap_or(&OTHERS)
 }
 
 #[cold]
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
     apart(|| {
-        let Some(site) = registered(name, || (place.file(), place.line())) else { return &OTHERS };
+        let Some(site) = registered(name, Kind::Cpu, || (place.file(), place.line())) else { return &OTHERS };
         let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
         site
     })
 }
 
 /// The site of `name`, made on its first use; `None` if there are too many.
-fn registered(name: &str, place: impl FnOnce() -> (&'static str, u32)) -> Option<&'static Site> {
+fn registered(name: &str, kind: Kind, place: impl FnOnce() -> (&'static str, u32)) -> Option<&'static Site> {
     let mut names = locked(once(&NAMES, Mutex::default));
-    if let Some(site) = names.get(name) {
-        return Some(*site);
-    }
-    if names.len() >= MOST {
+    let (count, key) = (names.len(), (name.to_string(), kind));
+    if count >= MOST && !names.contains_key(&key) {
         return None;
     }
-    let (file, line) = place();
-    let site: &'static Site = Box::leak(Box::new(Site::new(String::leak(name.to_string()), file, line)));
-    names.insert(name.to_string(), site);
-    Some(site)
+    Some(names.entry(key).or_insert_with_key(|(name, kind)| {
+        let (file, line) = place();
+        Box::leak(Box::new(Site::new(String::leak(name.clone()), file, line).kind(*kind)))
+    }))
 }
 
 /// A text that is kept for the rest of the program, once.

@@ -27,7 +27,7 @@ static ROOM: Site = Site::new(ROOM_NAME, file!(), line!()).kind(Kind::Instrument
 
 /// Where a span is written.
 #[derive(Debug, Clone, Copy)]
-enum Target {
+pub(crate) enum Target {
     Skipped,
     Slot { slot: &'static Slot, index: u32, parent: u32 },
     Ring { slot: &'static RingSlot, number: u32, parent: u32 },
@@ -53,14 +53,6 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) const OFF: Self = Self { number: 0, way: Way::Off };
-}
-
-/// A span that ends by the rules of [`Owned::end`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Ending {
-    Slot { slot: &'static Slot, index: u32, parent: u32 },
-    Node { node: &'static Node, start: u64 },
-    Listed(u32),
 }
 
 /// What this thread has in one recording.
@@ -236,20 +228,18 @@ impl Owned {
         begun.map(|(slot, number, parent)| Target::Ring { slot, number, parent })
     }
 
+    /// Ends a span in the table.
+    pub(crate) fn end_listed(&mut self, hot: &Hot, number: u32, now: u64) {
+        let Some(at) = self.open.iter().rposition(|open| open.number == number) else { return };
+        let open = self.open.remove(at);
+        if let Some(baseline) = open.baseline {
+            self.finish_measuring(open.target, baseline);
+        }
+        self.end(hot, open.target, now);
+    }
+
     /// Ends a span by any rule.
-    pub(crate) fn end(&mut self, hot: &Hot, ending: Ending, now: u64) {
-        let target = match ending {
-            Ending::Slot { slot, index, parent } => Target::Slot { slot, index, parent },
-            Ending::Node { node, start } => Target::Node { node, start },
-            Ending::Listed(number) => {
-                let Some(at) = self.open.iter().rposition(|open| open.number == number) else { return };
-                let open = self.open.remove(at);
-                if let Some(baseline) = open.baseline {
-                    self.finish_measuring(open.target, baseline);
-                }
-                open.target
-            }
-        };
+    pub(crate) fn end(&mut self, hot: &Hot, target: Target, now: u64) {
         match target {
             Target::Skipped => hot.skipping.set(false),
             Target::Slot { slot, index, parent } => {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use crate::breakdown::Part;
 use crate::clock::Calibration;
@@ -28,6 +29,9 @@ struct Walk<'a> {
     stack: Vec<(u64, Active)>,
     now: u64,
     limits: (u64, u64),
+    /// The next change, and the part of the time before it.
+    pending: Option<(u64, Option<Active>, bool)>,
+    current: Option<Part>,
 }
 
 impl<'a> Walk<'a> {
@@ -36,7 +40,11 @@ impl<'a> Walk<'a> {
         let parts = trace.sites.iter().map(|site| Part::of(site.kind, stream)).collect();
         let computing = if stream { Vec::new() } else { computing(lane, trace) };
         let limits = (trace.start, trace.end.max(trace.start));
-        Self { lane, parts, computing, next: 0, stack: Vec::new(), now: limits.0, limits }
+        let stack = Vec::new();
+        let mut walk =
+            Self { lane, parts, computing, next: 0, stack, now: limits.0, limits, pending: None, current: None };
+        walk.pending = walk.change();
+        walk
     }
 
     /// The next change: its time, what the lane does from then on, and whether a span begins. Times do not decrease,
@@ -167,36 +175,34 @@ impl Sweep {
     fn kept(&mut self, trace: &Trace) {
         let (start, end) = (trace.start, trace.end.max(trace.start));
         let mut walks: Vec<Walk> = trace.lanes.iter().map(|lane| Walk::new(trace, lane)).collect();
-        let mut pending: Vec<Option<(u64, Option<Active>, bool)>> = walks.iter_mut().map(Walk::change).collect();
-        let mut current: Vec<Option<Part>> = vec![None; walks.len()];
-        let mut queue: BinaryHeap<Reverse<(u64, usize)>> =
-            pending.iter().enumerate().filter_map(|(lane, change)| Some(Reverse((change.as_ref()?.0, lane)))).collect();
+        let changes =
+            walks.iter().enumerate().filter_map(|(lane, walk)| Some(Reverse((walk.pending.as_ref()?.0, lane))));
+        let mut queue: BinaryHeap<Reverse<(u64, usize)>> = changes.collect();
         let cost_ticks = cost_ticks(trace);
         let mut now = start;
         while let Some(mut top) = queue.peek_mut() {
             let Reverse((time, lane)) = *top;
-            let Some((_, active, begins)) = pending[lane] else { break };
+            let walk = &mut walks[lane];
+            let Some((_, active, begins)) = walk.pending else { break };
             if time > now {
                 self.spend(time - now);
                 now = time;
             }
-            if let Some(part) = current[lane].take() {
+            if let Some(part) = walk.current.take() {
                 self.active[part as usize].retain(|(other, _)| *other != lane);
             }
             if let Some((active, part)) = active.and_then(|active| Some((active, active.part?))) {
                 self.active[part as usize].push((lane, active));
-                current[lane] = Some(part);
+                walk.current = Some(part);
             }
-            if begins && trace.lanes[lane].kind == LaneKind::Thread {
+            if begins && walk.lane.kind == LaneKind::Thread {
                 let threads: usize = self.active.iter().map(Vec::len).sum();
                 self.own_cost += cost_ticks / threads.max(1) as f64;
             }
-            pending[lane] = walks[lane].change();
-            match &pending[lane] {
-                Some((time, ..)) => *top = Reverse((*time, lane)),
-                None => {
-                    std::collections::binary_heap::PeekMut::pop(top);
-                }
+            walk.pending = walk.change();
+            match walk.pending {
+                Some((time, ..)) => *top = Reverse((time, lane)),
+                None => drop(PeekMut::pop(top)),
             }
         }
         self.spend(end - now);
@@ -209,23 +215,15 @@ impl Sweep {
             self.parts[Part::Unexplained as usize] += ticks;
             return;
         };
-        let mut rest = ticks;
-        if part == Part::Cpu {
-            let share = self.active[part as usize].iter().fold(0.0_f32, |most, (_, one)| most.max(one.computing));
-            let computing = if share >= 1.0 { ticks } else { ((ticks as f64 * f64::from(share)) as u64).min(ticks) };
-            self.give(Part::Cpu, Part::Cpu, computing);
-            rest = ticks - computing;
-            if rest == 0 {
-                return;
-            }
-            let next = Part::BY_PRIORITY[1..].iter().find(|part| !self.active[**part as usize].is_empty());
-            match next {
-                Some(next) => self.give(*next, *next, rest),
-                None => self.give(Part::Wait, Part::Cpu, rest),
-            }
-            return;
+        if part != Part::Cpu {
+            return self.give(part, part, ticks);
         }
-        self.give(part, part, std::mem::take(&mut rest));
+        let share = self.active[part as usize].iter().fold(0.0_f32, |most, (_, one)| most.max(one.computing));
+        let computing = if share >= 1.0 { ticks } else { ((ticks as f64 * f64::from(share)) as u64).min(ticks) };
+        self.give(Part::Cpu, Part::Cpu, computing);
+        let next = Part::BY_PRIORITY[1..].iter().find(|part| !self.active[**part as usize].is_empty());
+        let (part, of) = next.map_or((Part::Wait, Part::Cpu), |next| (*next, *next));
+        self.give(part, of, ticks - computing);
     }
 
     /// Adds ticks to a part, and to the operations of the lanes that are in `of` now.
