@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ellwand_core::tensor::Element;
 use ellwand_core::{Better, DeviceError, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
@@ -70,6 +71,18 @@ impl Job {
         let buffer = Arc::new(buffer);
         self.held.push(buffer.clone());
         Arg::At(buffer.address())
+    }
+
+    /// Copies values to device memory that lives as long as the job.
+    pub fn upload<T: Element>(&mut self, values: &[T]) -> Result<Arg, GpuError> {
+        let buffer = Buffer::of_values(&self.gpu, values)?;
+        Ok(self.hold(buffer))
+    }
+
+    /// As [`Job::upload`], with `slack` more bytes behind the given ones.
+    pub fn upload_bytes(&mut self, bytes: &[u8], slack: usize) -> Result<Arg, GpuError> {
+        let buffer = Buffer::of(&self.gpu, bytes, slack)?;
+        Ok(self.hold(buffer))
     }
 
     /// Allocates scratch memory of `bytes` bytes that lives as long as the job.

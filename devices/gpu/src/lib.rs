@@ -311,6 +311,11 @@ pub fn on_wgpu(row: Implementation) -> Implementation {
     Implementation { needs: DeviceKind::Wgpu, ..row }
 }
 
+/// Marks an implementation as requiring a CUDA device.
+pub fn on_cuda(row: Implementation) -> Implementation {
+    Implementation { needs: DeviceKind::Cuda, ..row }
+}
+
 /// Registers device discovery and GPU calibration. Calibration workloads must be registered first.
 pub fn register(registry: &mut Registry) {
     // Search on request only. Without a driver, asking the loader for each library name takes 2 ms, as long as the rest

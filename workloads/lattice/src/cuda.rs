@@ -1,18 +1,13 @@
 //! The quantizer and the dot product on codes as CUDA kernels (`lattice.cu`); their codes match the CPU's bit by bit.
 
-use std::sync::{Mutex, PoisonError};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use ellwand_core::{
-    Case, Device, DeviceError, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors,
-};
-
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, files, gpu, whole};
+use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, files, gpu, on_cuda, whole};
 
 use super::Method;
 use super::params::{Codec, Lattice, Overload};
 use super::workload_code::Task;
-use super::workload_dot::{self, prepare_error};
-use super::workload_run;
+use super::{workload_dot, workload_run};
 
 /// The kernels, without fused operations where the CPU rounds twice.
 pub(crate) static SOURCE: Source =
@@ -39,7 +34,7 @@ struct Code {
 }
 
 impl Code {
-    fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, task: Option<Task>) -> Result<Self, PrepareError> {
+    fn new(job: &mut Job, codec: &Codec, task: Option<Task>) -> Result<Self, PrepareError> {
         let shifts = codec.q().is_power_of_two();
         let encoding = matches!(task, Some(Task::Encode | Task::Quantize));
         // Encoding subtracts points; with a table, it extracts digits by shifts.
@@ -53,7 +48,7 @@ impl Code {
             (true, false, _) => "divisions",
         };
         let suffix = format!("{}_{way}", codec.lattice().name().to_lowercase());
-        let table = if points.is_empty() { Arg::At(0) } else { job.hold(Buffer::of(gpu, &points, 0)?) };
+        let table = if points.is_empty() { Arg::At(0) } else { job.upload_bytes(&points, 0)? };
         let numbers =
             [whole(points.len() / 4), whole(codec.levels()), Arg::U32(codec.level_bits()), Arg::U32(codec.q())];
         let args = std::iter::once(table).chain(numbers).collect();
@@ -105,9 +100,9 @@ fn packing_bytes(codec: &Codec) -> usize {
 }
 
 /// Shift and scales in the order in which the WGSL kernels read them.
-pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
+pub(super) fn constants(job: &mut Job, codec: &Codec, scales: &[f32]) -> Result<Arg, GpuError> {
     let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
-    Ok(Buffer::of_values::<f32>(gpu, &values)?)
+    job.upload::<f32>(&values)
 }
 
 /// Bytes for the codes of `n` vectors on the device: whole warps write whole words.
@@ -117,7 +112,6 @@ pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
 
 /// The launches of one run, part by part.
 struct Launches<'a> {
-    gpu: &'a Gpu,
     codec: &'a Codec,
     code: &'a Code,
     /// Vectors of a part.
@@ -138,15 +132,15 @@ impl Launches<'_> {
     }
 
     fn decode(&self, job: &mut Job, host: &workload_run::Job) -> Result<Vec<Given>, PrepareError> {
-        let Launches { gpu, codec, code, n, .. } = *self;
+        let Launches { codec, code, n, .. } = *self;
         let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
         let (packed, retries) = host.codes();
         let copies = [packed.to_vec(), retries.to_vec()];
         let slack = packed_bytes(codec, n) - packed.len();
-        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
-        let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { NOTHING };
+        let packed = job.upload_bytes(packed, slack)?;
+        let retries = if codec.has_retries() { job.upload_bytes(retries, 0)? } else { NOTHING };
         let given = [packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != NOTHING).collect();
-        let scales = job.hold(Buffer::of_values::<f32>(gpu, codec.scales())?);
+        let scales = job.upload::<f32>(codec.scales())?;
         let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
         let bad = job.output("bad", Dtype::U64, &[1], 0)?;
         // Zero means that every index is valid.
@@ -163,22 +157,22 @@ impl Launches<'_> {
     }
 
     fn encode(&self, job: &mut Job, host: &workload_run::Job, task: Task) -> Result<Vec<Given>, PrepareError> {
-        let Launches { gpu, codec, code, n, .. } = *self;
+        let Launches { codec, code, n, .. } = *self;
         let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
         let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(codec, n))?;
         let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(NOTHING) };
         let overload = flags(codec.has_overload(), "overload")?;
         let retries = flags(codec.has_retries(), "retries")?;
-        let x = job.hold(Buffer::of_values::<f32>(gpu, host.vectors())?);
+        let x = job.upload::<f32>(host.vectors())?;
         let given = vec![(x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect())];
-        let inverses = job.hold(Buffer::of_values::<f32>(gpu, codec.inverse_scales())?);
+        let inverses = job.upload::<f32>(codec.inverse_scales())?;
         let cap = match codec.params().overload {
             Overload::Retry { cap, .. } => u32::from(cap),
             _ => 0,
         };
         // The decoded values are known together with the codes: one launch writes both.
         let (name, decoded) = if task == Task::Quantize {
-            let scales = job.hold(Buffer::of_values::<f32>(gpu, codec.scales())?);
+            let scales = job.upload::<f32>(codec.scales())?;
             ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
         } else {
             ("encode", None)
@@ -211,25 +205,13 @@ pub(super) fn prepare(
     let (codec, n) = host.code();
     let codec = codec.clone();
     let mut job = Job::new(gpu);
-    let code = Code::new(&mut job, gpu, &codec, Some(task))?;
-    let launches = Launches { gpu, codec: &codec, code: &code, part, n };
+    let code = Code::new(&mut job, &codec, Some(task))?;
+    let launches = Launches { codec: &codec, code: &code, part, n };
     let given = match task {
         Task::Decode => launches.decode(&mut job, &host)?,
         Task::Encode | Task::Quantize => launches.encode(&mut job, &host, task)?,
     };
-    let (host, vectors) = (Mutex::new(host), n as u64);
-    job.finish(move |computed| {
-        if let Some(bad) = computed.find("bad") {
-            let first = bad.u64()?[0];
-            // Kernels lower it to a vector; untouched, it holds the pattern of the poison.
-            if first < vectors {
-                return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
-            }
-        }
-        let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
-        host.take(&computed)?;
-        host.outputs()
-    });
+    job.finish(host.back(u64::MAX));
     if carrying {
         let given: Vec<(Arg, &[u8])> = given.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
         job = job.carrying(&given)?;
@@ -258,24 +240,23 @@ fn query_bytes(codec: &Codec, query: &[i32], blocks: usize) -> Option<Vec<u8>> {
 fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let (rows, blocks, codec) = workload_dot::shape(case)?;
-    let query = workload_dot::integers(&codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
-    let query: Vec<i32> = query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect();
+    let query = workload_dot::narrow_query(&codec, inputs, blocks)?;
     let mut job = Job::new(gpu);
     let packed = inputs.u8("rows")?;
     // The kernel reads whole words.
-    let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(8) - packed.len())?);
+    let packed = job.upload_bytes(packed, packed.len().next_multiple_of(8) - packed.len())?;
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let unit = Arg::F64(workload_dot::unit(&codec));
-    let code = Code::new(&mut job, gpu, &codec, None)?;
+    let code = Code::new(&mut job, &codec, None)?;
     if let Some(bytes) = query_bytes(&codec, &query, blocks) {
-        let query = job.hold(Buffer::of(gpu, &bytes, 0)?);
+        let query = job.upload_bytes(&bytes, 0)?;
         let chunks = whole(blocks * codec.vector_bits() / 128);
         let q = Arg::U32(codec.q());
         let args = vec![packed, query, code.args[0], scores, whole(rows), chunks, unit, q, whole(codec.levels())];
         let line = grid(&job, rows.div_ceil(ROWS) * WARP, 4).shared(256 * 128);
         job.launch(&SOURCE, &format!("dot_{}_bytes", codec.lattice().name().to_lowercase()), line, args)?;
     } else {
-        let query = job.hold(Buffer::of_values::<i32>(gpu, &query)?);
+        let query = job.upload::<i32>(&query)?;
         let mut args = vec![packed, query, scores, whole(rows), whole(blocks), unit];
         args.extend(&code.args);
         let line = grid(&job, rows * WARP, code.each()).shared(code.table);
@@ -295,7 +276,7 @@ pub(super) fn register(registry: &mut Registry) {
                 prepare(task, carrying, PART, case, inputs, device)
             };
             let row = Implementation::cpu(task.name(), name, about, prepared);
-            registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+            registry.implementation(on_cuda(row));
         }
     }
     let row = Implementation::cpu(
@@ -304,5 +285,5 @@ pub(super) fn register(registry: &mut Registry) {
         "a row a warp or four, points by table in shared memory, exact integers",
         prepare_dot,
     );
-    registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+    registry.implementation(on_cuda(row));
 }

@@ -1,17 +1,14 @@
 //! The quantizer and the dot product on codes in WGSL (`lattice.wgsl`, with one file per lattice); the codes match the
 //! CPU's bit by bit. Sums of products are exact integers too; only their factor is a rounded f32.
 
-use std::sync::{Mutex, PoisonError};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use ellwand_core::{Case, Device, DeviceError, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
-
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
+use ellwand_gpu::{Arg, Grid, Job, Source, gpu};
 
 use super::cuda::{constants, packed_bytes};
 use super::params::{Codec, Lattice, Overload};
 use super::workload_code::Task;
-use super::workload_dot::{self, prepare_error};
-use super::{Method, workload_run};
+use super::{Method, workload_dot, workload_run};
 
 static Z2: Source = Source {
     name: "lattice.wgsl with z2.wgsl",
@@ -90,16 +87,14 @@ fn code(codec: &Codec, n: usize, has: u32, blocks: usize) -> Vec<Arg> {
     ]
 }
 
-/// A dummy array for an unused binding.
-fn nothing(job: &mut Job, gpu: &Gpu) -> Result<Arg, PrepareError> {
-    Ok(job.hold(Buffer::new(gpu, 4)?))
-}
+/// Bytes of a dummy array for an unused binding.
+const NOTHING: usize = 4;
 
 /// The points of a level, or a dummy if the kernel computes them; and the corresponding flag.
-fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<(Arg, u32), PrepareError> {
+fn table(job: &mut Job, codec: &Codec) -> Result<(Arg, u32), PrepareError> {
     match codec.level_table() {
-        Some(points) => Ok((job.hold(Buffer::of_values::<f32>(gpu, points)?), TABLE)),
-        None => Ok((nothing(job, gpu)?, 0)),
+        Some(points) => Ok((job.upload::<f32>(points)?, TABLE)),
+        None => Ok((job.scratch(NOTHING)?, 0)),
     }
 }
 
@@ -129,61 +124,45 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     let (packed, retries) = if task == Task::Decode {
         let (packed, retries) = host.codes();
         let slack = packed_bytes(&codec, n) - packed.len();
-        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
-        let retries =
-            if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing(&mut job, gpu)? };
+        let packed = job.upload_bytes(packed, slack)?;
+        let retries = if codec.has_retries() { job.upload_bytes(retries, 0)? } else { job.scratch(NOTHING)? };
         (packed, retries)
     } else {
         let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
-        let mut marks = |wanted, name| match wanted {
-            true => Ok(job.output(name, Dtype::U8, &[n], 0)?),
-            false => nothing(&mut job, gpu),
-        };
+        let mut marks = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { job.scratch(NOTHING) };
         let overload = marks(codec.has_overload(), "overload")?;
         let retries = marks(codec.has_retries(), "retries")?;
-        let x = job.hold(Buffer::of_values::<f32>(gpu, host.vectors())?);
-        let constants = job.hold(constants(gpu, &codec, codec.inverse_scales())?);
+        let x = job.upload::<f32>(host.vectors())?;
+        let constants = constants(&mut job, &codec, codec.inverse_scales())?;
         let mut args = code(&codec, n, has, 0);
         args.extend([x, packed, overload, retries, constants]);
         job.launch(source(&codec), "encode", grid, args)?;
         (packed, retries)
     };
     if task != Task::Encode {
-        let (table, has_table) = table(&mut job, gpu, &codec)?;
-        let constants = job.hold(constants(gpu, &codec, codec.scales())?);
+        let (table, has_table) = table(&mut job, &codec)?;
+        let constants = constants(&mut job, &codec, codec.scales())?;
         let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
         let bad = job.output("bad", Dtype::U64, &[1], 0)?;
         let mut args = code(&codec, n, has | has_table, 0);
         args.extend([packed, retries, constants, table, x, bad]);
         job.launch(source(&codec), "decode", grid, args)?;
     }
-    let host = Mutex::new(host);
-    job.finish(move |computed| {
-        if let Some(bad) = computed.find("bad") {
-            // The kernel lowers the lower half to a vector; untouched, it holds the pattern of the poison.
-            let first = bad.u64()?[0] as u32;
-            if (first as usize) < n {
-                return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
-            }
-        }
-        let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
-        host.take(&computed)?;
-        host.outputs()
-    });
+    // Kernels lower the lower half of `bad`.
+    job.finish(host.back(u64::from(u32::MAX)));
     Ok(job.boxed())
 }
 
 fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let (rows, blocks, codec) = workload_dot::shape(case)?;
-    let query = workload_dot::integers(&codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
-    let query: Vec<i32> = query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect();
+    let query = workload_dot::narrow_query(&codec, inputs, blocks)?;
     let mut job = Job::new(gpu);
     let packed = inputs.u8("rows")?;
     check_bits(packed.len() * 8)?;
-    let packed = job.hold(Buffer::of(gpu, packed, 0)?);
-    let query = job.hold(Buffer::of_values::<i32>(gpu, &query)?);
-    let (table, has) = table(&mut job, gpu, &codec)?;
+    let packed = job.upload_bytes(packed, 0)?;
+    let query = job.upload::<i32>(&query)?;
+    let (table, has) = table(&mut job, &codec)?;
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let mut args = code(&codec, rows, has, blocks);
     args.extend([packed, query, table, scores]);

@@ -153,7 +153,7 @@ struct Job {
 
 /// The integers represented by the packed codes of `n` vectors (doubled for E8): at scale 1 the decoded values are the
 /// lattice points, which are integers or half-integers.
-pub(super) fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
+fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
     let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
     let scale = codec.lattice().scale() as f32;
     let mut x = vec![0.0; n * codec.dimension()];
@@ -161,12 +161,18 @@ pub(super) fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64
     Ok(x.iter().map(|&x| (x * scale) as i64).collect())
 }
 
+/// The integers of a query, as kernels on a GPU take them.
+pub(super) fn narrow_query(codec: &Codec, inputs: &Tensors, blocks: usize) -> Result<Vec<i32>, PrepareError> {
+    let query = integers(codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
+    Ok(query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect())
+}
+
 /// Factor that converts integer products to values.
 pub(super) fn unit(codec: &Codec) -> f64 {
     (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }
 
-pub(super) fn prepare_error(error: LatticeError) -> PrepareError {
+fn prepare_error(error: LatticeError) -> PrepareError {
     match error {
         LatticeError::Unsupported(why) => PrepareError::Unsupported(why),
         other => PrepareError::Failed(other.to_string()),

@@ -1,5 +1,7 @@
 //! Prepared implementations of the coding workloads: buffers, padding, poison, outputs.
 
+use std::sync::{Mutex, PoisonError};
+
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
@@ -143,7 +145,7 @@ impl Job {
     }
 
     /// Stores results computed elsewhere, for [`Job::outputs`].
-    pub(super) fn take(&mut self, computed: &Tensors) -> Result<(), InputError> {
+    fn take(&mut self, computed: &Tensors) -> Result<(), InputError> {
         for (name, to) in
             [("packed", &mut self.packed), ("overload", &mut self.overload), ("retries", &mut self.retries)]
         {
@@ -155,6 +157,23 @@ impl Job {
             self.decoded.copy_from_slice(x.f32()?);
         }
         Ok(())
+    }
+
+    /// What makes the outputs of arrays that a GPU computed; `mask` keeps the bits of `bad` that kernels lower to the
+    /// first vector without a valid index. Untouched, it holds the pattern of the poison.
+    pub(super) fn back(self, mask: u64) -> impl Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync + 'static {
+        let host = Mutex::new(self);
+        move |computed| {
+            let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(bad) = computed.find("bad") {
+                let first = bad.u64()?[0] & mask;
+                if first < host.layout.vectors() as u64 {
+                    return Err(DeviceError::new(format!("a level index of vector {first} is not below q^d")));
+                }
+            }
+            host.take(&computed)?;
+            host.outputs()
+        }
     }
 
     /// The values to encode, in whole vectors.

@@ -1,8 +1,8 @@
 //! GPU calibration tasks for memory and launches; `fma.rs` has multiply-adds.
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::{Arg, Buffer, Grid, Job, Source, files, gpu};
+use crate::{Arg, Grid, Job, Source, files, gpu, on_cuda};
 
 /// The CUDA kernels of this file.
 pub(super) static SOURCE: Source = Source { name: "calibration.cu", text: files!("calibration.cu"), options: &[] };
@@ -51,7 +51,7 @@ fn stream(
     let grid = Grid::line(blocks, THREADS);
     match task {
         "copy" => {
-            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
+            let x = job.upload::<u64>(inputs.get("x")?.u64()?)?;
             let y = job.output("y", Dtype::U64, &[words], 0)?;
             if looping {
                 job.launch(&SOURCE, "copy_words_looping", grid, vec![x, y, n])?;
@@ -65,10 +65,10 @@ fn stream(
             job.launch(&SOURCE, "fill_words", grid, vec![Arg::U64(pattern), y, n])?;
         }
         _ => {
-            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
-            let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
+            let x = job.upload::<u64>(inputs.get("x")?.u64()?)?;
+            let sums = job.scratch(8 * blocks)?;
             let y = job.output("y", Dtype::U64, &[1], 0)?;
-            let come = job.hold(Buffer::of_values::<u32>(gpu, &[0])?);
+            let come = job.upload::<u32>(&[0])?;
             job.launch(&SOURCE, "sum_words", grid, vec![x, sums, come, y, n])?;
         }
     }
@@ -81,7 +81,7 @@ fn row(
     about: &str,
     prepare: impl Fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> + Send + Sync + 'static,
 ) -> Implementation {
-    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(workload, "cuda", about, prepare) }
+    on_cuda(Implementation::cpu(workload, "cuda", about, prepare))
 }
 
 pub(super) fn register(registry: &mut Registry) {

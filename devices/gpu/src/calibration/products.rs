@@ -12,13 +12,14 @@
 //! lose nothing: the result equals the reference bit for bit.
 
 use ellwand_core::{
-    Axis, Case, Description, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry,
-    Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use crate::{Buffer, Grid, Job, Source, files, gpu, on_wgpu, whole};
+use crate::products::{need_bf16, need_hopper, unsupported};
+use crate::{Grid, Job, Source, files, gpu, on_cuda, on_wgpu, whole};
 
 const NAME: &str = "products";
 /// Rows and columns of a tile, and terms that a step adds to each sum.
@@ -126,10 +127,6 @@ impl Workload for Products {
     }
 }
 
-fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
-    Err(PrepareError::Unsupported(why.into()))
-}
-
 /// Prepares a launch with one block per tile.
 fn launched(
     inputs: &Tensors,
@@ -142,9 +139,9 @@ fn launched(
     let mut job = Job::new(gpu);
     let starts = inputs.get("c")?.f32()?;
     let mut args = vec![
-        job.hold(Buffer::of_values::<u16>(gpu, inputs.get("a")?.u16()?)?),
-        job.hold(Buffer::of_values::<u16>(gpu, inputs.get("b")?.u16()?)?),
-        job.hold(Buffer::of_values::<f32>(gpu, starts)?),
+        job.upload::<u16>(inputs.get("a")?.u16()?)?,
+        job.upload::<u16>(inputs.get("b")?.u16()?)?,
+        job.upload::<f32>(starts)?,
     ];
     args.push(job.output("y", Dtype::F32, &[starts.len(), ROWS, COLUMNS], 0)?);
     args.push(whole(count(case, "steps")));
@@ -153,19 +150,12 @@ fn launched(
 }
 
 fn warps(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    if let Some((major, minor)) = gpu(device)?.capability().filter(|capability| *capability < (8, 0)) {
-        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
-    }
+    need_bf16(gpu(device)?)?;
     launched(inputs, case, device, (&SOURCE, "products"), (256, 0))
 }
 
 fn warpgroups(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    let (major, minor) = gpu(device)?.capability().unwrap_or_default();
-    if (major, minor) != (9, 0) {
-        return unsupported(format!(
-            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
-        ));
-    }
+    need_hopper(gpu(device)?)?;
     // The right side, and up to 1024 bytes to align it.
     let shared = 2 * RIGHT * SLICE * COLUMNS + 1024;
     launched(inputs, case, device, (&HOPPER, "products_hopper"), (128, shared))
@@ -186,13 +176,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.workload(Products(Description::new(NAME, about).group("calibration").axes(axes).baseline("cuda")));
     type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
     // The faster of the two is the ceiling for other workloads.
-    let on_cuda: [(&str, &str, Prepare); 2] = [
+    let rows: [(&str, &str, Prepare); 2] = [
         ("cuda", "mma.sync out of registers; the axis tiles fills the device", warps),
         ("cuda-hopper", "wgmma, the right side out of shared memory; the axis tiles fills the device", warpgroups),
     ];
-    for (name, about, prepare) in on_cuda {
-        let row = Implementation::cpu(NAME, name, about, prepare);
-        registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+    for (name, about, prepare) in rows {
+        registry.implementation(on_cuda(Implementation::cpu(NAME, name, about, prepare)));
     }
     let none = |why: &'static str| move |_: &Case, _: &Tensors, _: &dyn Device| unsupported(why);
     let here = "no kernel here has a processor multiply bf16: it is widened to f32, whose peak is that of fma";

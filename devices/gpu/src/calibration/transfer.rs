@@ -5,13 +5,13 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Description, Device, DeviceError, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError,
-    Prepared, Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Description, Device, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared,
+    Reading, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use crate::{Buffer, Gpu, GpuError, Host, carried_over, gpu};
+use crate::{Buffer, Gpu, GpuError, Host, carried_over, gpu, on_cuda};
 
 const NAME: &str = "transfer";
 
@@ -175,8 +175,5 @@ pub(super) fn register(registry: &mut Registry) {
     let about = "from memory to memory by the processor: what no link can beat";
     registry.implementation(Implementation::cpu(NAME, "memory", about, memory));
     let about = "one copy of the driver's on the stream";
-    registry.implementation(Implementation {
-        needs: DeviceKind::Cuda,
-        ..Implementation::cpu(NAME, "cuda", about, prepare)
-    });
+    registry.implementation(on_cuda(Implementation::cpu(NAME, "cuda", about, prepare)));
 }

@@ -3,7 +3,7 @@
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::{Arg, Buffer, Grid, Job, Source, gpu, on_wgpu};
+use crate::{Arg, Grid, Job, Source, gpu, on_wgpu};
 
 /// The WGSL kernels of this file.
 pub(super) static SOURCE: Source = Source {
@@ -39,7 +39,7 @@ fn stream(
     let nothing = Arg::U64(0);
     match task {
         "copy" => {
-            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
+            let x = job.upload::<u64>(inputs.get("x")?.u64()?)?;
             let y = job.output("y", Dtype::U64, &[words], 0)?;
             job.launch(&SOURCE, "copy_words", grid, vec![n, nothing, x, y])?;
         }
@@ -48,8 +48,8 @@ fn stream(
             job.launch(&SOURCE, "fill_words", grid, vec![n, Arg::U64(pattern), y])?;
         }
         _ => {
-            let x = job.hold(Buffer::of_values::<u64>(gpu, inputs.get("x")?.u64()?)?);
-            let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
+            let x = job.upload::<u64>(inputs.get("x")?.u64()?)?;
+            let sums = job.scratch(8 * blocks)?;
             let y = job.output("y", Dtype::U64, &[1], 0)?;
             job.launch(&SOURCE, "sum_words", grid, vec![n, nothing, x, sums])?;
             let all = vec![Arg::U64(blocks as u64), nothing, sums, y];

@@ -5,7 +5,9 @@ mod cublas;
 mod cuda;
 mod wgpu;
 
-use crate::{Arg, GpuError, Job, whole};
+use ellwand_core::PrepareError;
+
+use crate::{Arg, Gpu, GpuError, Job, whole};
 
 pub use cuda::SOURCE as CUDA;
 pub use wgpu::{SOURCE as WGSL, Then, word};
@@ -162,4 +164,29 @@ pub fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: 
         turns * tile * tile * value
     };
     tiles.iter().copied().min_by_key(|&tile| time(tile)).unwrap_or(SMALL)
+}
+
+/// What an implementation that cannot compute a case returns.
+pub fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
+    Err(PrepareError::Unsupported(why.into()))
+}
+
+/// Refuses a GPU whose tensor cores do not take bf16.
+pub fn need_bf16(gpu: &Gpu) -> Result<(), PrepareError> {
+    match gpu.capability().filter(|capability| *capability < (8, 0)) {
+        None => Ok(()),
+        Some((major, minor)) => {
+            unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"))
+        }
+    }
+}
+
+/// Refuses a GPU without Hopper's own instructions.
+pub fn need_hopper(gpu: &Gpu) -> Result<(), PrepareError> {
+    match gpu.capability().unwrap_or_default() {
+        (9, 0) => Ok(()),
+        (major, minor) => unsupported(format!(
+            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+        )),
+    }
 }

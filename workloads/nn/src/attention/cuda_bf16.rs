@@ -1,14 +1,13 @@
 //! The core in bf16 as CUDA kernels: on the tensor cores of all architectures since Ampere (`bf16.cu`), and with
 //! Hopper's own instructions (`hopper.cu`).
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::gpu::limited;
-use super::shape::{Mask, Shape};
-use super::{Task, arrays, bf16};
-use crate::gemm::{need_bf16, need_hopper, unsupported};
-use ellwand_gpu::products::Sees;
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, files, gpu, whole};
+use super::gpu::{limited, sees};
+use super::shape::Shape;
+use super::{Task, arrays, bf16, cuda};
+use ellwand_gpu::products::{need_bf16, need_hopper, unsupported};
+use ellwand_gpu::{Arg, Gpu, Grid, Job, Source, Tiles, files, gpu, on_cuda, whole};
 use ellwand_simd::precision::{Precision, widened};
 
 /// The kernels for every architecture since Ampere.
@@ -52,17 +51,10 @@ pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, Pre
     }
     let mut job = Job::new(gpu);
     let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
-    let sees = match s.mask {
-        Mask::None => Sees::All,
-        Mask::Causal => Sees::Causal,
-        Mask::Padding => {
-            let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
-            Sees::Lengths(job.hold(Buffer::of_values::<u64>(gpu, &lengths)?))
-        }
-    };
+    let sees = sees::<cuda::Cuda>(&mut job, s.mask, lengths)?;
     let mut held = [Arg::At(0); 3];
     for (at, name) in held.iter_mut().zip(bf16::INPUTS) {
-        *at = job.hold(Buffer::of_values::<u16>(gpu, inputs.get(name)?.u16()?)?);
+        *at = job.upload::<u16>(inputs.get(name)?.u16()?)?;
     }
     let output = arrays::output(Task::Core, &s);
     let output = job.output(output.name, Dtype::U16, &output.dims, 0)?;
@@ -142,7 +134,7 @@ pub(super) fn implementation(task: Task) -> Implementation {
     let about =
         "wgmma, tiles by the copy engine, one warpgroup copies for two that take turns; bf16, heads of 64 or 128";
     let row = Implementation::cpu(task.name(), "cuda-hopper", about, hopper);
-    limited(Implementation { needs: DeviceKind::Cuda, ..row }, task)
+    limited(on_cuda(row), task)
 }
 
 #[cfg(test)]

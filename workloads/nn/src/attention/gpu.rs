@@ -2,13 +2,13 @@
 //! (`cublas.rs`). Each kind provides the products, the masked softmax and the fused core; the steps in between and the
 //! list of implementations are shared.
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
 use super::shape::{Layout, Mask, Shape};
 use super::{EPSILON, Task, arrays};
 use crate::layers::Kernels as Layers;
 use ellwand_gpu::products::{Masked, Place, Products, Sees};
-use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Job, gpu};
+use ellwand_gpu::{Arg, Gpu, GpuError, Job, gpu, on_cuda};
 use ellwand_simd::precision::Precision;
 
 /// Location of the heads of an array.
@@ -33,9 +33,9 @@ pub(super) trait Kernels: Sized + 'static {
     fn fused(steps: &mut Steps<Self>, padded: usize, places: [Place; 4]) -> Result<(), GpuError>;
 
     /// Uploads the lengths of the sequences.
-    fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
+    fn lengths(job: &mut Job, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
-        Ok(job.hold(Buffer::of_values::<u64>(gpu, &lengths)?))
+        job.upload::<u64>(&lengths)
     }
 
     /// Launches the layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
@@ -63,6 +63,15 @@ pub(super) trait Kernels: Sized + 'static {
     }
 }
 
+/// What the mask of a case lets each query see.
+pub(super) fn sees<K: Kernels>(job: &mut Job, mask: Mask, lengths: &[i64]) -> Result<Sees, GpuError> {
+    Ok(match mask {
+        Mask::None => Sees::All,
+        Mask::Causal => Sees::Causal,
+        Mask::Padding => Sees::Lengths(K::lengths(job, lengths)?),
+    })
+}
+
 /// A job under construction.
 pub(super) struct Steps<K> {
     pub(super) job: Job,
@@ -74,11 +83,7 @@ pub(super) struct Steps<K> {
 impl<K: Kernels> Steps<K> {
     fn new(gpu: &Gpu, s: Shape, lengths: &[i64]) -> Result<Self, GpuError> {
         let mut job = Job::new(gpu);
-        let sees = match s.mask {
-            Mask::None => Sees::All,
-            Mask::Causal => Sees::Causal,
-            Mask::Padding => Sees::Lengths(K::lengths(&mut job, gpu, lengths)?),
-        };
+        let sees = sees::<K>(&mut job, s.mask, lengths)?;
         Ok(Self { job, s, sees, kernels: std::marker::PhantomData })
     }
 
@@ -182,7 +187,7 @@ fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Resu
     let mut steps = Steps::<K>::new(gpu, s, lengths)?;
     let mut held = Vec::new();
     for array in arrays::inputs(task, &s) {
-        held.push((array.name, steps.job.hold(Buffer::of_values::<f32>(gpu, inputs.f32(array.name)?)?)));
+        held.push((array.name, steps.job.upload::<f32>(inputs.f32(array.name)?)?));
     }
     let input = |name: &str| held.iter().find(|(known, _)| *known == name).map_or(Arg::At(0), |(_, at)| *at);
     let output = arrays::output(task, &s);
@@ -213,8 +218,7 @@ fn row<K: Kernels>(task: Task, name: &str, about: &str, graph: bool) -> Implemen
             let job = job::<K>(task, case, inputs, gpu(device)?)?;
             Ok(if graph && Precision::of(case) == Precision::F32 { job.replayed()?.boxed() } else { job.boxed() })
         };
-    let row = Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) };
-    limited(row, task)
+    limited(on_cuda(Implementation::cpu(task.name(), name, about, prepared)), task)
 }
 
 /// Declares the range of the kernels for GPUs, which subtract a row's largest score after the scaling to base 2: its

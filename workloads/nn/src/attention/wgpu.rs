@@ -5,7 +5,7 @@ use super::Task;
 use super::gpu::{Kernels, Steps};
 use crate::layers;
 use ellwand_gpu::products::{Place, Products, Sees, Then, word};
-use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source};
+use ellwand_gpu::{Arg, GpuError, Grid, Job, Source};
 
 pub(crate) static SOURCE: Source = Source {
     name: "attention.wgsl",
@@ -74,9 +74,9 @@ impl Kernels for Wgpu {
     }
 
     /// Uploads the lengths as 32-bit integers.
-    fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
+    fn lengths(job: &mut Job, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<i32> = lengths.iter().map(|length| i32::try_from(*length).unwrap_or(i32::MAX)).collect();
-        Ok(job.hold(Buffer::of_values::<i32>(gpu, &lengths)?))
+        job.upload::<i32>(&lengths)
     }
 
     /// Residuals and the activation are fused with the preceding products.

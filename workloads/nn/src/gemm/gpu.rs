@@ -1,22 +1,21 @@
 //! `matmul` on a GPU: arrays on the device and the list of implementations. The products themselves are in
 //! `ellwand_gpu::products`, those in bf16 in `gpu_half.rs`.
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Tensors};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Tensors};
 
 use super::gpu_half;
 use super::workload::{NAME, Shape};
 use ellwand_gpu::products::{Place, Products, Then};
-use ellwand_gpu::{Buffer, Gpu, GpuError, Job, gpu};
+use ellwand_gpu::{Gpu, GpuError, Job, gpu, on_cuda, on_wgpu};
 use ellwand_simd::precision::Precision;
 
 /// The product of a case with its arrays on the device, before any launch.
 fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, Products), PrepareError> {
-    let gpu = gpu(device)?;
+    let mut job = Job::new(gpu(device)?);
     let shape = Shape::of(case)?;
     let Shape { m, n, k, transposed } = shape;
-    let mut job = Job::new(gpu);
     let mut given = |name: &str, row: usize| -> Result<Place, PrepareError> {
-        Ok(Place::one(job.hold(Buffer::of_values::<f32>(gpu, shape.input(inputs, name)?.f32()?)?), row))
+        Ok(Place::one(job.upload::<f32>(shape.input(inputs, name)?.f32()?)?, row))
     };
     let (a, b) = (given("a", k)?, given("b", shape.b()[1])?);
     let c = Place::one(job.output("c", Dtype::F32, &[m, n], 0)?, n);
@@ -76,9 +75,9 @@ pub(super) fn implementations() -> [Implementation; 4] {
         });
         if name == "wgpu" {
             let row = row.except("huge and tiny", "normal numbers: Vulkan may count subnormal ones as 0");
-            return Implementation { needs: DeviceKind::Wgpu, ..row };
+            return on_wgpu(row);
         }
-        Implementation { needs: DeviceKind::Cuda, ..row }
+        on_cuda(row)
     })
 }
 

@@ -4,8 +4,8 @@
 use ellwand_core::{Case, Dtype, PrepareError, Tensors};
 
 use super::workload::Shape;
-use ellwand_gpu::products::{SMALL, WIDE, fastest};
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Series, Source, Tiles, files, whole};
+use ellwand_gpu::products::{SMALL, WIDE, fastest, need_bf16, need_hopper, unsupported};
+use ellwand_gpu::{Arg, Gpu, Grid, Job, Series, Source, Tiles, files, whole};
 use ellwand_simd::precision::bits;
 
 /// The kernels for every architecture since Ampere.
@@ -43,30 +43,6 @@ pub(super) struct Made {
     pub(super) arrays: [Arg; 3],
 }
 
-pub(crate) fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
-    Err(PrepareError::Unsupported(why.into()))
-}
-
-/// Refuses a GPU whose tensor cores do not take bf16.
-pub(crate) fn need_bf16(gpu: &Gpu) -> Result<(), PrepareError> {
-    match gpu.capability().filter(|capability| *capability < (8, 0)) {
-        None => Ok(()),
-        Some((major, minor)) => {
-            unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"))
-        }
-    }
-}
-
-/// Refuses a GPU without Hopper's own instructions.
-pub(crate) fn need_hopper(gpu: &Gpu) -> Result<(), PrepareError> {
-    match gpu.capability().unwrap_or_default() {
-        (9, 0) => Ok(()),
-        (major, minor) => unsupported(format!(
-            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
-        )),
-    }
-}
-
 pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, PrepareError> {
     need_bf16(gpu)?;
     let shape = Shape::of(case)?;
@@ -74,7 +50,7 @@ pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, Pre
     let mut job = Job::new(gpu);
     let mut given = |name: &str| -> Result<Arg, PrepareError> {
         shape.input(inputs, name)?;
-        Ok(job.hold(Buffer::of_values::<u16>(gpu, bits(inputs, name)?)?))
+        Ok(job.upload::<u16>(bits(inputs, name)?)?)
     };
     let (a, b) = (given("a")?, given("b")?);
     let c = job.output("c", Dtype::U16, &[m, n], 0)?;

@@ -24,7 +24,7 @@ use ellwand_core::Registry;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::{pool, stores};
 
-pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16, need_bf16, need_hopper, unsupported};
+pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use plain::dot;
 pub(crate) use scratch::{Scratch, zeros};

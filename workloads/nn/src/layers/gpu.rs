@@ -6,7 +6,7 @@ use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, 
 use super::labels;
 use super::op::Op;
 use super::shape::{Allocation, Reduction, Shape};
-use ellwand_gpu::{Arg, Buffer, GpuError, Job, gpu};
+use ellwand_gpu::{Arg, GpuError, Job, gpu};
 use ellwand_simd::precision::Precision;
 
 /// Destination of row losses: an array of all losses, or one value with their scaled sum.
@@ -89,16 +89,13 @@ fn prepare<K: Kernels>(
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let shape = supported(op, case)?;
-    let gpu = gpu(device)?;
+    let mut job = Job::new(gpu(device)?);
     let array = inputs.get("x")?;
     if array.len() != shape.elements() {
         return Err(InputError::new("x", format!("its shape is {:?}", array.shape()), "the shape of the case").into());
     }
     let (extents, n, rows, d) = (array.shape().to_vec(), shape.elements(), shape.rows(), shape.dimension);
-    let mut job = Job::new(gpu);
-    let input = |job: &mut Job, name: &str| -> Result<Arg, PrepareError> {
-        Ok(job.hold(Buffer::of_values::<f32>(gpu, inputs.f32(name)?)?))
-    };
+    let input = |job: &mut Job, name: &str| -> Result<Arg, PrepareError> { Ok(job.upload::<f32>(inputs.f32(name)?)?) };
     let x = input(&mut job, "x")?;
     let second = op.second().map(|(name, _)| input(&mut job, name)).transpose()?;
     let scale = |count: usize| if shape.reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 };
@@ -120,7 +117,7 @@ fn prepare<K: Kernels>(
         }
         (Op::MseLoss, target) => {
             let loss = job.output("loss", Dtype::F32, &[], 0)?;
-            let come = job.hold(Buffer::of_values::<u64>(gpu, &[0])?);
+            let come = job.upload::<u64>(&[0])?;
             K::mse(&mut job, [x, target.unwrap_or(x), loss], come, n, scale(n))?;
         }
         (Op::LayerNorm | Op::ResidualLayerNorm, residual) => {
@@ -137,13 +134,13 @@ fn prepare<K: Kernels>(
             K::softmax(&mut job, [x, y], [rows, d])?;
         }
         (Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss, _) => {
-            let labels = job.hold(Buffer::of_values::<u64>(gpu, &all_labels(case, inputs)?)?);
+            let labels = job.upload::<u64>(&all_labels(case, inputs)?)?;
             let losses = if each {
                 Losses::Each(job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?)
             } else {
                 Losses::Sum(job.output("loss", Dtype::F32, &[], 0)?, scale(rows))
             };
-            let come = job.hold(Buffer::of_values::<u64>(gpu, &[0])?);
+            let come = job.upload::<u64>(&[0])?;
             K::cross_entropy(&mut job, [x, labels], losses, come, [rows, d])?;
         }
         (Op::BiasGelu, _) => {
