@@ -1,6 +1,7 @@
 //! The clusterless decoder.
 
-use ellwand_kde::{Bandwidth, ClusterlessDecoder, Decoding, KdeError, Method, Options, Precision, Spikes, Track};
+use ellwand::internals::core::InputError;
+use ellwand_kde::{Bandwidth, ClusterlessDecoder, Decoding, Method, Options, Precision, Spikes, Track};
 use ellwand_lattice::Isa;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -17,8 +18,8 @@ type Doubles<'py> = PyReadonlyArrayDyn<'py, f64>;
 /// The arrays of one electrode: times, and marks [n, features].
 type Electrode<'py> = (Doubles<'py>, Doubles<'py>);
 
-fn raised(py: Python<'_>) -> impl Fn(KdeError) -> PyErr {
-    move |error| errors::raise(py, error)
+fn raised(py: Python<'_>) -> impl Fn(InputError) -> PyErr {
+    move |error| errors::raise(py, InputError { help: None, ..error })
 }
 
 fn method() -> Method {

@@ -3,7 +3,6 @@
 use ellwand_core::{Case, InputError, Tensor, Tensors};
 
 use super::data::{Bandwidth, Spikes, Track};
-use super::error::KdeError;
 use super::generate::{Data, Ragged};
 use super::rows::Decoding;
 
@@ -29,21 +28,6 @@ pub(super) struct Epoch {
     features: Vec<f64>,
 }
 
-/// Converts a decoder error into an error about an array.
-pub(super) fn input_error(error: KdeError) -> InputError {
-    let text = error.to_string();
-    let (argument, rest) = text.split_once(": ").unwrap_or(("arrays", &text));
-    let (problem, expected) = rest.split_once("; expected ").unwrap_or((rest, "arrays as `list` describes them"));
-    let input = InputError::new(argument, problem, expected);
-    match error {
-        KdeError::NotFinite { .. } => input.help("drop these spikes or samples first"),
-        KdeError::Unsorted { .. } => input.help("sort the spikes of each electrode by time, features along with them"),
-        KdeError::Memory { least, .. } => InputError::setting("memory", problem, expected)
-            .help(format!("memory={:.1} or auto", least as f64 / 1e6 + 0.05)),
-        _ => input,
-    }
-}
-
 /// The elements of a numeric array, converted to f64.
 fn numbers(given: &Tensors, name: &str) -> Result<Vec<f64>, InputError> {
     Ok(given.get(name)?.data().to_f64())
@@ -64,10 +48,9 @@ fn counts(given: &Tensors, name: &str) -> Result<Vec<usize>, InputError> {
 fn offsets(given: &Tensors, name: &str, electrodes: usize, end: usize) -> Result<Vec<usize>, InputError> {
     let offsets = counts(given, name)?;
     let why = format!("one more than the {electrodes} electrodes of n_features");
-    super::error::length(name, offsets.len(), electrodes + 1, &why).map_err(input_error)?;
+    super::error::length(name, offsets.len(), electrodes + 1, &why)?;
     let bad = |at: usize| {
-        let value = offsets[at] as f64;
-        input_error(KdeError::Offsets { array: name.to_owned(), at, value, end })
+        InputError::new(name, format!("offset {at} is {}", offsets[at]), format!("ascending offsets from 0 to {end}"))
     };
     if offsets[0] != 0 {
         return Err(bad(0));
@@ -87,8 +70,7 @@ fn epoch(given: &Tensors, list: &str, n_features: &[usize]) -> Result<Epoch, Inp
     let name = format!("{list}_features_flat");
     let features = numbers(given, &name)?;
     let expected = offsets.windows(2).zip(n_features).map(|(w, f)| (w[1] - w[0]) * f).sum();
-    super::error::length(&name, features.len(), expected, "spikes times features, summed over electrodes")
-        .map_err(input_error)?;
+    super::error::length(&name, features.len(), expected, "spikes times features, summed over electrodes")?;
     Ok(Epoch { times, offsets, features })
 }
 
@@ -139,7 +121,7 @@ impl Arrays {
         let track = self.dec_track();
         let track =
             track.ok_or_else(|| InputError::new("dec_position_time", "it is missing", "where the animal was"))?;
-        track.check("dec_position_time", "dec_position").map_err(input_error)?;
+        track.check("dec_position_time", "dec_position")?;
         Ok(track)
     }
 

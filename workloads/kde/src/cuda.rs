@@ -3,9 +3,9 @@
 //! bins) or (decoding spikes x bins) is stored in memory. A run takes raw times, positions and marks. The model for a
 //! prediction is fitted on the CPU beforehand, as for every other implementation.
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::arrays::{Arrays, input_error};
+use super::arrays::Arrays;
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, UNIT, log_norm};
 use super::options::{Method, Precision};
@@ -13,7 +13,8 @@ use super::reach::{self, GROUP};
 use super::workload_run::fit;
 use super::workload_spec::{self as spec, Task};
 use super::{cuda_local, cuda_small, local};
-use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, files, gpu, whole};
+use ellwand_gpu::products::unsupported;
+use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, files, gpu, on_cuda, whole};
 use ellwand_simd::isa::Isa;
 
 pub(crate) static SOURCE: Source = Source {
@@ -100,30 +101,6 @@ impl Recording {
     }
 }
 
-/// Uploads buffers that the job then owns.
-pub(super) struct Uploads<'a> {
-    pub(super) gpu: &'a Gpu,
-    pub(super) job: Job,
-}
-
-impl Uploads<'_> {
-    pub(super) fn f32s(&mut self, values: &[f32]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_values::<f32>(self.gpu, values)?))
-    }
-    pub(super) fn f64s(&mut self, values: &[f64]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_values::<f64>(self.gpu, values)?))
-    }
-    pub(super) fn u32s(&mut self, values: &[u32]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_values::<u32>(self.gpu, values)?))
-    }
-    pub(super) fn u64s(&mut self, values: &[u64]) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::of_values::<u64>(self.gpu, values)?))
-    }
-    pub(super) fn room(&mut self, bytes: usize) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::new(self.gpu, bytes)?))
-    }
-}
-
 /// Factors that convert coordinates to units of the position kernel.
 pub(super) fn units(model: &ClusterlessDecoder) -> Vec<f64> {
     model.position_std.iter().map(|width| UNIT / width).collect()
@@ -147,16 +124,16 @@ fn each(n: usize) -> Grid {
     Grid::line(n.div_ceil(EACH as usize), EACH)
 }
 
-fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), GpuError> {
+fn add_fit(job: &mut Job, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), GpuError> {
     let (bins, dims, padded, samples) = (model.bins, model.dims, model.rarity.len(), model.track_time.len());
     let encoding = arrays.encoding();
     let electrodes = encoding.len();
     let recording = Recording::new(model, &encoding, &[]);
     let times: Vec<f64> = encoding.iter().flat_map(|spikes| spikes.times).copied().collect();
-    let occupancy = up.job.output("occupancy", Dtype::F32, &[bins], 0)?;
-    let ground = up.job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
-    let rates = up.job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
-    if cuda_small::fit(up, model, &recording, &times, [occupancy, ground, rates])? {
+    let occupancy = job.output("occupancy", Dtype::F32, &[bins], 0)?;
+    let ground = job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
+    let rates = job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
+    if cuda_small::fit(job, model, &recording, &times, [occupancy, ground, rates])? {
         return Ok(());
     }
     let all = samples + times.len();
@@ -169,24 +146,24 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
         start += n;
         firsts.push(pieces.len() as u32 / 2);
     }
-    let table = up.u64s(&recording.table)?;
-    let (times, time) = (up.f64s(&times)?, up.f64s(&model.track_time)?);
-    let (track, units) = (up.f64s(&model.track_position)?, up.f64s(&units(model))?);
-    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
-    let (count, pieces) = (pieces.len() / 2, up.u32s(&pieces)?);
-    let firsts = up.u32s(&firsts)?;
-    let places = up.room(8 * dims * all)?;
-    let (sums, kept) = (up.room(8 * count * bins)?, up.room(4 * electrodes)?);
+    let table = job.upload::<u64>(&recording.table)?;
+    let (times, time) = (job.upload::<f64>(&times)?, job.upload::<f64>(&model.track_time)?);
+    let (track, units) = (job.upload::<f64>(&model.track_position)?, job.upload::<f64>(&units(model))?);
+    let grid = job.upload::<f32>(&local::pairs(&model.grid_units, dims))?;
+    let (count, pieces) = (pieces.len() / 2, job.upload::<u32>(&pieces)?);
+    let firsts = job.upload::<u32>(&firsts)?;
+    let places = job.scratch(8 * dims * all)?;
+    let (sums, kept) = (job.scratch(8 * count * bins)?, job.scratch(4 * electrodes)?);
     let args = vec![table, times, time, track, units, places, kept, rates];
     let sizes = [all, samples, dims, electrodes].map(whole);
-    up.job.launch(&SOURCE, "kde_places", each(all + electrodes), args.into_iter().chain(sizes).collect())?;
+    job.launch(&SOURCE, "kde_places", each(all + electrodes), args.into_iter().chain(sizes).collect())?;
     let by_piece = blocks(count, bins.div_ceil(BINS))?.shared(4 * 2 * dims * BINS);
     let args = vec![places, grid, pieces, sums, whole(all), whole(bins), whole(padded), whole(dims)];
     let kernel = by_dims(dims, ["kde_sums_1", "kde_sums_2", "kde_sums_any"]);
-    up.job.launch(&SOURCE, kernel, by_piece, args)?;
+    job.launch(&SOURCE, kernel, by_piece, args)?;
     let norm = Arg::F64(log_norm(&model.position_std).exp());
     let args = vec![sums, firsts, kept, occupancy, ground, whole(electrodes), whole(bins), whole(samples), norm];
-    up.job.launch(&SOURCE, "kde_densities", Grid::line(bins.div_ceil(32), EACH), args)
+    job.launch(&SOURCE, "kde_densities", Grid::line(bins.div_ceil(32), EACH), args)
 }
 
 /// The bounding boxes of groups of encoding spikes and of tiles of bins, and the reach of a spike by electrode and
@@ -228,7 +205,7 @@ fn pieces(decodings: &[usize]) -> Vec<u32> {
     work
 }
 
-fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder, skip: bool) -> Result<(), GpuError> {
+fn add_predict(job: &mut Job, arrays: &Arrays, model: &ClusterlessDecoder, skip: bool) -> Result<(), GpuError> {
     let (bins, dims, padded) = (model.bins, model.dims, model.rarity.len());
     let tiles = bins.div_ceil(BINS);
     let spikes = arrays.decoding_spikes();
@@ -242,35 +219,40 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     };
     let constants: Vec<f32> =
         model.electrodes.iter().flat_map(|electrode| (0..padded).map(move |b| constant(electrode, b))).collect();
-    let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
-    if cuda_small::predict(up, model, &recording, time_edges, [&nearest, &constants], out)? {
+    let out = job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
+    if cuda_small::predict(job, model, &recording, time_edges, [&nearest, &constants], out)? {
         return Ok(());
     }
     let most_features = model.n_features().max().unwrap_or(1);
     let count = recording.spikes.len();
-    let table = up.u64s(&recording.table)?;
-    let (own, times, given) = (up.u32s(&recording.spikes)?, up.f64s(&recording.times)?, up.f64s(&recording.given)?);
-    let (centres, edges) = (up.f64s(&recording.centres)?, up.f64s(time_edges)?);
-    let (marks, places) = (up.f32s(&recording.marks)?, up.f32s(&recording.places)?);
-    let decoded = up.room(4 * recording.given.len())?;
-    let (shifts, spike_rows) = (up.room(4 * count)?, up.room(4 * count)?);
+    let table = job.upload::<u64>(&recording.table)?;
+    let (own, times, given) = (
+        job.upload::<u32>(&recording.spikes)?,
+        job.upload::<f64>(&recording.times)?,
+        job.upload::<f64>(&recording.given)?,
+    );
+    let (centres, edges) = (job.upload::<f64>(&recording.centres)?, job.upload::<f64>(time_edges)?);
+    let (marks, places) = (job.upload::<f32>(&recording.marks)?, job.upload::<f32>(&recording.places)?);
+    let decoded = job.scratch(4 * recording.given.len())?;
+    let (shifts, spike_rows) = (job.scratch(4 * count)?, job.scratch(4 * count)?);
     let cells = rows * bins;
-    let sums = up.room(8 * cells)?;
+    let sums = job.scratch(8 * cells)?;
     let n = Arg::U64(cells as u64);
     let args = vec![table, own, times, given, centres, edges, marks, decoded, shifts, spike_rows, sums, n];
     let args = args.into_iter().chain([whole(count), whole(rows)]).collect();
-    let spread = Grid::line(cells.div_ceil(EACH as usize).min(8 * up.job.multiprocessors() as usize), EACH);
+    let spread = Grid::line(cells.div_ceil(EACH as usize).min(8 * job.multiprocessors() as usize), EACH);
     // A warp per spike, and enough of them to clear the sums.
     let by_spike = Grid::line(count.div_ceil(EACH as usize / 32).max(spread.blocks[0] as usize), EACH);
-    up.job.launch(&SOURCE, "kde_marks", by_spike, args)?;
+    job.launch(&SOURCE, "kde_marks", by_spike, args)?;
 
     if !work.is_empty() {
-        let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
-        let (nearest, constants) = (up.f32s(&nearest)?, up.f32s(&constants)?);
+        let grid = job.upload::<f32>(&local::pairs(&model.grid_units, dims))?;
+        let (nearest, constants) = (job.upload::<f32>(&nearest)?, job.upload::<f32>(&constants)?);
         let [groups, tile_boxes, limits] = reaches(model, tiles);
-        let [groups, tile_boxes, limits] = [up.f64s(&groups)?, up.f64s(&tile_boxes)?, up.f64s(&limits)?];
+        let [groups, tile_boxes, limits] =
+            [job.upload::<f64>(&groups)?, job.upload::<f64>(&tile_boxes)?, job.upload::<f64>(&limits)?];
         let by_piece = Grid { threads: [EACH, 1, 1], ..blocks(work.len() / 3, tiles)? };
-        let work = up.u32s(&work)?;
+        let work = job.upload::<u32>(&work)?;
         // Shared memory: kernels of two groups of encoding spikes; coordinates of the bins and marks of the spikes, for
         // two groups too; shifts and rows; results of each warp, and the list.
         let widest = 2 * dims + most_features;
@@ -278,13 +260,13 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
         let args = vec![table, work, marks, places, grid, nearest, constants, decoded, shifts, spike_rows];
         let args = args.into_iter().chain([groups, tile_boxes, limits, sums]);
         let sizes = [bins, padded, tiles, dims, usize::from(skip)].map(whole);
-        up.job.launch(&SOURCE, "kde_predict", by_piece.shared(4 * floats + 2 * LISTED), args.chain(sizes).collect())?;
+        job.launch(&SOURCE, "kde_predict", by_piece.shared(4 * floats + 2 * LISTED), args.chain(sizes).collect())?;
     }
-    let ground = up.f64s(&model.ground)?;
+    let ground = job.upload::<f64>(&model.ground)?;
     let columns = bins.div_ceil(EACH as usize);
-    let down = (8 * up.job.multiprocessors() as usize).div_ceil(columns).min(rows);
+    let down = (8 * job.multiprocessors() as usize).div_ceil(columns).min(rows);
     let by_bin = Grid { threads: [EACH, 1, 1], ..blocks(columns, down)? };
-    up.job.launch(&SOURCE, "kde_likelihood", by_bin, vec![sums, ground, out, whole(rows), whole(bins)])
+    job.launch(&SOURCE, "kde_likelihood", by_bin, vec![sums, ground, out, whole(rows), whole(bins)])
 }
 
 fn prepare(
@@ -295,34 +277,33 @@ fn prepare(
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
-    let unsupported = |why: String| Err(PrepareError::Unsupported(why));
     let method = Method::Parallel(Isa::best());
     let options = spec::options(case, method)?;
     if options.block.is_some() || options.tile.is_some() || options.memory.is_some() {
-        return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto".into());
+        return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto");
     }
     if options.precision == Precision::F64 {
-        return unsupported("kernels on a GPU compute in f32; use precision=f32".into());
+        return unsupported("kernels on a GPU compute in f32; use precision=f32");
     }
     let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
-    let model = fit(&arrays, method.into()).map_err(input_error)?;
+    let model = fit(&arrays, method.into())?;
     let strange = |electrode: &super::model::Electrode| !electrode.fits_f32 && electrode.spikes() > 0;
     if let Some(number) = model.electrodes.iter().position(strange).filter(|_| task != Task::Fit) {
         return unsupported(format!("the mark kernels of electrode {number} leave the range of f32; they take f64"));
     }
     let spikes = arrays.decoding_spikes();
     if task != Task::Fit {
-        arrays.decoding(&spikes).check(&model).map_err(input_error)?;
+        arrays.decoding(&spikes).check(&model)?;
     }
-    let mut up = Uploads { gpu, job: Job::new(gpu) };
+    let mut job = Job::new(gpu);
     match task {
-        Task::Fit => add_fit(&mut up, &arrays, &model)?,
-        Task::Predict => add_predict(&mut up, &arrays, &model, options.skip)?,
-        Task::Local => cuda_local::add(&mut up, &arrays, &model)?,
-        Task::Total => return unsupported("fit and prediction are separate on GPUs: kde-fit, kde-predict".into()),
-        Task::Stream => return unsupported("decoding bin by bin is not written for GPUs".into()),
+        Task::Fit => add_fit(&mut job, &arrays, &model)?,
+        Task::Predict => add_predict(&mut job, &arrays, &model, options.skip)?,
+        Task::Local => cuda_local::add(&mut job, &arrays, &model)?,
+        Task::Total => return unsupported("fit and prediction are separate on GPUs: kde-fit, kde-predict"),
+        Task::Stream => return unsupported("decoding bin by bin is not written for GPUs"),
     }
-    Ok(if graph { up.job.replayed()?.boxed() } else { up.job.boxed() })
+    Ok(if graph { job.replayed()?.boxed() } else { job.boxed() })
 }
 
 /// The two implementations of a task: separate launches, and all launches as one graph.
@@ -335,7 +316,7 @@ pub(super) fn implementations(task: Task) -> [Implementation; 2] {
     let row = |name: &str, about: &str, graph: bool| {
         let prepared =
             move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, graph, case, inputs, device);
-        Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
+        on_cuda(Implementation::cpu(task.name(), name, about, prepared))
     };
     [row("cuda", about, false), row("cuda-graph", "the same, its launches replayed as one graph", true)]
 }

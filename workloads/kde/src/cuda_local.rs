@@ -3,10 +3,10 @@
 use ellwand_core::{Dtype, PrepareError};
 
 use super::arrays::Arrays;
-use super::cuda::{Recording, Uploads, by_dims, units};
+use super::cuda::{Recording, by_dims, units};
 use super::cuda_small;
 use super::model::{ClusterlessDecoder, log_norm};
-use ellwand_gpu::{Arg, Grid, Source, files, whole};
+use ellwand_gpu::{Arg, Grid, Job, Source, files, whole};
 
 pub(crate) static SOURCE: Source = Source {
     name: "local.cu",
@@ -39,7 +39,7 @@ fn work(edges: usize, model: &ClusterlessDecoder, decodings: &[usize]) -> Vec<u3
     work
 }
 
-pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
+pub(super) fn add(job: &mut Job, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
     let track = arrays.checked_track()?;
     let (dims, samples) = (model.dims, model.track_time.len());
     let spikes = arrays.decoding_spikes();
@@ -49,34 +49,36 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
     let decodings: Vec<usize> = spikes.iter().map(|spikes| spikes.times.len()).collect();
     let all = edges + recording.times.len();
     let queries: Vec<f64> = time_edges.iter().chain(&recording.times).copied().collect();
-    let out = up.job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
-    if cuda_small::local(up, model, &recording, (&queries, edges), (track.time, track.position), out)? {
+    let out = job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
+    if cuda_small::local(job, model, &recording, (&queries, edges), (track.time, track.position), out)? {
         return Ok(());
     }
 
-    let (table, own, times) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?, up.f64s(&queries)?);
-    let (given, centres) = (up.f64s(&recording.given)?, up.f64s(&recording.centres)?);
-    let (time, position, units) = (up.f64s(track.time)?, up.f64s(track.position)?, up.f64s(&units(model))?);
-    let here = up.room(8 * dims * all)?;
-    let decoded = up.room(4 * recording.given.len())?;
-    let rows = up.room(4 * recording.spikes.len())?;
+    let (table, own, times) =
+        (job.upload::<u64>(&recording.table)?, job.upload::<u32>(&recording.spikes)?, job.upload::<f64>(&queries)?);
+    let (given, centres) = (job.upload::<f64>(&recording.given)?, job.upload::<f64>(&recording.centres)?);
+    let (time, position, units) =
+        (job.upload::<f64>(track.time)?, job.upload::<f64>(track.position)?, job.upload::<f64>(&units(model))?);
+    let here = job.scratch(8 * dims * all)?;
+    let decoded = job.scratch(4 * recording.given.len())?;
+    let rows = job.scratch(4 * recording.spikes.len())?;
     let args = vec![table, own, times, given, centres, time, position, units, here, decoded, rows];
     let sizes = [all, edges, track.time.len(), dims].map(whole);
     let by_query = Grid::line(all.div_ceil(QUERIES), QUERIES as u32);
-    up.job.launch(&SOURCE, "local_queries", by_query, args.into_iter().chain(sizes).collect())?;
+    job.launch(&SOURCE, "local_queries", by_query, args.into_iter().chain(sizes).collect())?;
 
     let work = work(edges, model, &decodings);
     let widest = 2 * dims + model.n_features().max().unwrap_or(1);
     let by_work = Grid::line(work.len() / 4, QUERIES as u32).shared(4 * (widest * (POINTS + QUERIES) + 1));
-    let work = up.u32s(&work)?;
-    let (on_track, places) = (up.f32s(&model.track_pairs)?, up.f32s(&recording.places)?);
-    let marks = up.f32s(&recording.marks)?;
-    let (logs, ground) = (up.room(8 * all)?, up.room(8 * edges * model.electrodes.len())?);
-    let joint = up.room(8 * recording.spikes.len())?;
+    let work = job.upload::<u32>(&work)?;
+    let (on_track, places) = (job.upload::<f32>(&model.track_pairs)?, job.upload::<f32>(&recording.places)?);
+    let marks = job.upload::<f32>(&recording.marks)?;
+    let (logs, ground) = (job.scratch(8 * all)?, job.scratch(8 * edges * model.electrodes.len())?);
+    let joint = job.scratch(8 * recording.spikes.len())?;
     let args = vec![table, work, on_track, places, marks, here, decoded, logs, ground, joint];
     let stride = model.track_pairs.len() / (2 * dims);
     let sizes = [all, edges, samples, stride, dims].map(whole);
-    up.job.launch(
+    job.launch(
         &SOURCE,
         by_dims(dims, ["local_sums_1", "local_sums_2", "local_sums_any"]),
         by_work,
@@ -84,10 +86,10 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
     )?;
 
     let scales: Vec<f64> = model.electrodes.iter().map(|electrode| electrode.log_scale).collect();
-    let scales = up.f64s(&scales)?;
+    let scales = job.upload::<f64>(&scales)?;
     let numbers = [log_norm(&model.position_std), samples as f64, f64::MIN_POSITIVE.ln()].map(Arg::F64);
     let args = [table, scales, logs, ground, joint, rows, out, whole(edges), whole(model.electrodes.len())];
     let by_edge = Grid::line(edges.div_ceil(QUERIES / 32), QUERIES as u32);
-    up.job.launch(&SOURCE, "local_likelihood", by_edge, args.into_iter().chain(numbers).collect())?;
+    job.launch(&SOURCE, "local_likelihood", by_edge, args.into_iter().chain(numbers).collect())?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The decoder tasks in a single launch each (`small.cu`, `local_small.cu`), for problems so small that several
 //! launches would take longer. Blocks repeat some of each other's work, so that none waits for another.
 
-use super::cuda::{Recording, SOURCE, Uploads, blocks, units};
+use super::cuda::{Recording, SOURCE, blocks, units};
 use super::cuda_local;
 use super::local;
 use super::model::{ClusterlessDecoder, log_norm};
-use ellwand_gpu::{Arg, GpuError, Grid, whole};
+use ellwand_gpu::{Arg, GpuError, Grid, Job, whole};
 
 /// Most shared memory that a block may use here, in bytes.
 const SHARED: usize = 96 << 10;
@@ -21,12 +21,12 @@ thread_local! {
 }
 
 /// True if `work` is at most `most` per multiprocessor.
-fn little(up: &Uploads<'_>, work: usize, most: usize) -> bool {
+fn little(job: &Job, work: usize, most: usize) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
         return wanted;
     }
-    work <= most * up.job.multiprocessors() as usize
+    work <= most * job.multiprocessors() as usize
 }
 
 /// Slots for the points of a fit: each source starts at a multiple of eight, and an electrode's where the kernel
@@ -37,7 +37,7 @@ fn slots(samples: usize, spikes: usize, electrodes: usize) -> usize {
 
 /// Adds the fit with these encoding spikes and outputs (occupancy, ground process, rates); false if it is too large.
 pub(super) fn fit(
-    up: &mut Uploads<'_>,
+    job: &mut Job,
     model: &ClusterlessDecoder,
     recording: &Recording,
     times: &[f64],
@@ -46,25 +46,25 @@ pub(super) fn fit(
     let (bins, dims, samples, electrodes) = (model.bins, model.dims, model.track_time.len(), model.electrodes.len());
     let slots = slots(samples, times.len(), electrodes);
     let shared = 8 * 32 * (8 + electrodes) + 4 * (2 * dims * slots + electrodes);
-    if shared > SHARED || !little(up, samples + times.len(), POINTS) {
+    if shared > SHARED || !little(job, samples + times.len(), POINTS) {
         return Ok(false);
     }
-    let table = up.u64s(&recording.table)?;
-    let (times, time) = (up.f64s(times)?, up.f64s(&model.track_time)?);
-    let (track, units) = (up.f64s(&model.track_position)?, up.f64s(&units(model))?);
-    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
+    let table = job.upload::<u64>(&recording.table)?;
+    let (times, time) = (job.upload::<f64>(times)?, job.upload::<f64>(&model.track_time)?);
+    let (track, units) = (job.upload::<f64>(&model.track_position)?, job.upload::<f64>(&units(model))?);
+    let grid = job.upload::<f32>(&local::pairs(&model.grid_units, dims))?;
     let args = [table, times, time, track, units, grid].into_iter().chain(outputs);
     let sizes = [electrodes, samples, bins, model.rarity.len(), dims, slots].map(whole);
     let norm = Arg::F64(log_norm(&model.position_std).exp());
     let grid = Grid::line(bins.div_ceil(32), 256).shared(shared);
-    up.job.launch(&SOURCE, "kde_fit_small", grid, args.chain(sizes).chain([norm]).collect())?;
+    job.launch(&SOURCE, "kde_fit_small", grid, args.chain(sizes).chain([norm]).collect())?;
     Ok(true)
 }
 
 /// Adds the prediction; `per_bin` is (nearest, constants) `[electrodes, padded bins]`. Returns false if it is too
 /// large.
 pub(super) fn predict(
-    up: &mut Uploads<'_>,
+    job: &mut Job,
     model: &ClusterlessDecoder,
     recording: &Recording,
     edges: &[f64],
@@ -76,29 +76,32 @@ pub(super) fn predict(
     let pairs: usize = recording.spikes.iter().map(|&number| model.electrodes[number as usize].spikes()).sum();
     // Every block searches all spikes for those of its row.
     let work = (pairs * bins).max(rows * tiles * count);
-    if rows > usize::from(u16::MAX) || !little(up, work, KERNELS) {
+    if rows > usize::from(u16::MAX) || !little(job, work, KERNELS) {
         return Ok(false);
     }
-    let (table, own) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?);
-    let (times, given, centres) =
-        (up.f64s(&recording.times)?, up.f64s(&recording.given)?, up.f64s(&recording.centres)?);
-    let edges = up.f64s(edges)?;
-    let (marks, places) = (up.f32s(&recording.marks)?, up.f32s(&recording.places)?);
-    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
-    let [nearest, constants] = [up.f32s(per_bin[0])?, up.f32s(per_bin[1])?];
-    let ground = up.f64s(&model.ground)?;
+    let (table, own) = (job.upload::<u64>(&recording.table)?, job.upload::<u32>(&recording.spikes)?);
+    let (times, given, centres) = (
+        job.upload::<f64>(&recording.times)?,
+        job.upload::<f64>(&recording.given)?,
+        job.upload::<f64>(&recording.centres)?,
+    );
+    let edges = job.upload::<f64>(edges)?;
+    let (marks, places) = (job.upload::<f32>(&recording.marks)?, job.upload::<f32>(&recording.places)?);
+    let grid = job.upload::<f32>(&local::pairs(&model.grid_units, dims))?;
+    let [nearest, constants] = [job.upload::<f32>(per_bin[0])?, job.upload::<f32>(per_bin[1])?];
+    let ground = job.upload::<f64>(&model.ground)?;
     let args = [table, own, times, given, centres, edges, marks, places, grid, nearest, constants, ground, out];
     let sizes = [count, rows, bins, model.rarity.len(), dims].map(whole);
     let widest = model.n_features().max().unwrap_or(1);
     let grid = blocks(tiles, rows)?.shared(4 * (256 + 128 + 4 + widest));
-    up.job.launch(&SOURCE, "kde_predict_small", grid, args.into_iter().chain(sizes).collect())?;
+    job.launch(&SOURCE, "kde_predict_small", grid, args.into_iter().chain(sizes).collect())?;
     Ok(true)
 }
 
 /// Adds the prediction at the animal's position: `queries` are edges followed by spikes; `track` (time, position) is
 /// that of decoding. Returns false if it is too large.
 pub(super) fn local(
-    up: &mut Uploads<'_>,
+    job: &mut Job,
     model: &ClusterlessDecoder,
     recording: &Recording,
     (queries, edges): (&[f64], usize),
@@ -112,23 +115,24 @@ pub(super) fn local(
     let work = (edges * (samples + encoding().sum::<usize>()) + count * samples + pairs).max(edges * count);
     let widest = model.n_features().max().unwrap_or(1);
     let shared = 8 * (1 + electrodes + 512) + 4 * (256 + 8 + 257 * 2 * dims + 8 * widest);
-    if shared > SHARED || !little(up, work, KERNELS) {
+    if shared > SHARED || !little(job, work, KERNELS) {
         return Ok(false);
     }
-    let (table, own) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?);
-    let (queries, given) = (up.f64s(queries)?, up.f64s(&recording.given)?);
-    let centres = up.f64s(&recording.centres)?;
-    let (times, position, units) = (up.f64s(time)?, up.f64s(position)?, up.f64s(&units(model))?);
-    let (on_track, places) = (up.f32s(&model.track_pairs)?, up.f32s(&recording.places)?);
-    let marks = up.f32s(&recording.marks)?;
+    let (table, own) = (job.upload::<u64>(&recording.table)?, job.upload::<u32>(&recording.spikes)?);
+    let (queries, given) = (job.upload::<f64>(queries)?, job.upload::<f64>(&recording.given)?);
+    let centres = job.upload::<f64>(&recording.centres)?;
+    let (times, position, units) =
+        (job.upload::<f64>(time)?, job.upload::<f64>(position)?, job.upload::<f64>(&units(model))?);
+    let (on_track, places) = (job.upload::<f32>(&model.track_pairs)?, job.upload::<f32>(&recording.places)?);
+    let marks = job.upload::<f32>(&recording.marks)?;
     let scales: Vec<f64> = model.electrodes.iter().map(|electrode| electrode.log_scale).collect();
-    let scales = up.f64s(&scales)?;
+    let scales = job.upload::<f64>(&scales)?;
     let args = [table, own, queries, given, centres, times, position, units, on_track, places, marks, scales, out];
     let stride = model.track_pairs.len() / (2 * dims);
     let sizes = [edges + count, edges, samples, time.len(), stride, dims, electrodes, widest].map(whole);
     let numbers = [log_norm(&model.position_std), f64::MIN_POSITIVE.ln()].map(Arg::F64);
     let grid = Grid::line(edges, 256).shared(shared);
     let args = args.into_iter().chain(sizes).chain(numbers).collect();
-    up.job.launch(&cuda_local::SOURCE, "local_small", grid, args)?;
+    job.launch(&cuda_local::SOURCE, "local_small", grid, args)?;
     Ok(true)
 }

@@ -1,6 +1,8 @@
 //! The decoder's arguments: borrowed, typed, and checked once.
 
-use super::error::{KdeError, ascending, finite, length};
+use ellwand_core::InputError;
+
+use super::error::{ascending, at_least, finite, length};
 
 /// The animal's positions: `position` holds `dims` coordinates for each of the ascending times.
 #[derive(Debug, Clone, Copy)]
@@ -42,13 +44,9 @@ impl Default for Bandwidth {
 
 impl Track<'_> {
     /// Checks lengths, order and values.
-    pub(super) fn check(&self, time: &str, position: &str) -> Result<(), KdeError> {
-        if self.dims == 0 {
-            return Err(KdeError::TooFew { array: format!("dimensions of {position}"), got: 0, least: 1 });
-        }
-        if self.time.is_empty() {
-            return Err(KdeError::TooFew { array: time.to_owned(), got: 0, least: 1 });
-        }
+    pub(super) fn check(&self, time: &str, position: &str) -> Result<(), InputError> {
+        at_least(format!("dimensions of {position}"), self.dims, 1)?;
+        at_least(time, self.time.len(), 1)?;
         length(
             position,
             self.position.len(),
@@ -76,12 +74,10 @@ impl Track<'_> {
 
 impl Spikes<'_> {
     /// Checks lengths, order and values of electrode `electrode` of `list` (`enc` or `dec`).
-    pub(super) fn check(&self, list: &str, electrode: usize) -> Result<(), KdeError> {
+    pub(super) fn check(&self, list: &str, electrode: usize) -> Result<(), InputError> {
         let times = format!("{list}_spike_times of electrode {electrode}");
         let features = format!("{list}_features of electrode {electrode}");
-        if self.n_features == 0 {
-            return Err(KdeError::TooFew { array: format!("n_features of electrode {electrode}"), got: 0, least: 1 });
-        }
+        at_least(format!("n_features of electrode {electrode}"), self.n_features, 1)?;
         let why = format!("{} spikes of {} features", self.times.len(), self.n_features);
         length(&features, self.features.len(), self.times.len() * self.n_features, &why)?;
         ascending(&times, self.times)?;
@@ -98,21 +94,21 @@ impl Spikes<'_> {
 
 impl Bandwidth {
     /// The position widths, one per dimension.
-    pub(super) fn of_position(&self, dims: usize) -> Result<Vec<f64>, KdeError> {
+    pub(super) fn of_position(&self, dims: usize) -> Result<Vec<f64>, InputError> {
         spread("position_std", &self.position, dims, &format!("{dims} dimensions"))
     }
 
     /// The mark widths of an electrode, one per feature.
-    pub(super) fn of_waveform(&self, features: usize, electrode: usize) -> Result<Vec<f64>, KdeError> {
+    pub(super) fn of_waveform(&self, features: usize, electrode: usize) -> Result<Vec<f64>, InputError> {
         spread("waveform_std", &self.waveform, features, &format!("{features} features of electrode {electrode}"))
     }
 }
 
 /// Repeats a single width `n` times, or checks that there are `n`.
-fn spread(array: &str, widths: &[f64], n: usize, why: &str) -> Result<Vec<f64>, KdeError> {
+fn spread(array: &str, widths: &[f64], n: usize, why: &str) -> Result<Vec<f64>, InputError> {
     finite(array, widths)?;
     if let Some(at) = widths.iter().position(|&w| w <= 0.0) {
-        return Err(KdeError::Bandwidth { array: array.to_owned(), at, value: widths[at] });
+        return Err(InputError::new(array, format!("bandwidth {at} is {}", widths[at]), "a number above 0"));
     }
     match widths {
         [one] => Ok(vec![*one; n]),

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 
 use ellwand_profile::span;
 
+use ellwand_core::InputError;
+
 use super::data::{Bandwidth, Spikes, Track};
-use super::error::KdeError;
 use super::model::{
     BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
 };
@@ -24,7 +25,7 @@ pub(super) fn fit(
     bandwidth: &Bandwidth,
     position_std: Vec<f64>,
     options: &Options,
-) -> Result<ClusterlessDecoder, KdeError> {
+) -> Result<ClusterlessDecoder, InputError> {
     let dims = track.dims;
     let bins = grid.len() / dims;
     let padded = bins.next_multiple_of(BIN_PADDING);

@@ -30,7 +30,7 @@
 //! let first = &log_likelihood[..grid.len()];
 //! let best = (0..grid.len()).max_by(|&a, &b| first[a].total_cmp(&first[b]));
 //! assert!(grid[best.unwrap()] < 5.0);
-//! # Ok::<(), ellwand_kde::KdeError>(())
+//! # Ok::<(), ellwand_core::InputError>(())
 //! ```
 
 mod arrays;
@@ -76,7 +76,6 @@ use ellwand_core::Registry;
 use ellwand_gpu::Source;
 
 pub use data::{Bandwidth, Spikes, Track};
-pub use error::KdeError;
 pub use local::LocalWorkspace;
 pub use model::{ClusterlessDecoder, FLOOR, LOG_FLOOR};
 pub use options::{Method, Options, Precision};

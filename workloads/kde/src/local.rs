@@ -8,8 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use ellwand_profile::span;
 
+use ellwand_core::InputError;
+
 use super::data::Track;
-use super::error::{KdeError, length};
+use super::error::length;
 use super::model::{ClusterlessDecoder, Electrode, FAR, LOG_FLOOR, Wide, log_norm};
 use super::options::{Method, Options, Precision};
 use super::real::Real;
@@ -63,25 +65,9 @@ impl ClusterlessDecoder {
         track: Track<'_>,
         decoding: &Decoding<'_>,
         how: impl Into<Options>,
-    ) -> Result<Vec<f32>, KdeError> {
+    ) -> Result<Vec<f32>, InputError> {
         let mut out = vec![0.0; decoding.time_edges.len()];
         self.predict_local_into(track, decoding, how, &mut LocalWorkspace::default(), &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`ClusterlessDecoder::predict_local`], with kernels and result in f64, within 1e-11 of the reference.
-    ///
-    /// # Errors
-    /// As for [`ClusterlessDecoder::predict_local`], and if the model was not fitted in f64.
-    pub fn predict_local_f64(
-        &self,
-        track: Track<'_>,
-        decoding: &Decoding<'_>,
-        how: impl Into<Options>,
-    ) -> Result<Vec<f64>, KdeError> {
-        let mut out = vec![0.0; decoding.time_edges.len()];
-        let how = Options { precision: Precision::F64, ..how.into() };
-        self.local_into(track, decoding, &how, &mut LocalWorkspace::default(), &mut out)?;
         Ok(out)
     }
 
@@ -89,12 +75,12 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// As for [`ClusterlessDecoder::predict_local`].
-    pub fn predict_local_exactly(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
+    pub fn predict_local_exactly(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<Vec<f64>, InputError> {
         self.check_local(track, decoding)?;
         Ok(exact::local(self, track, decoding.time_edges, decoding.electrodes, &decoding.pairs()))
     }
 
-    fn check_local(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<(), KdeError> {
+    fn check_local(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<(), InputError> {
         decoding.check(self)?;
         track.check("dec_position_time", "dec_position")?;
         length("dimensions of dec_position", track.dims, self.dims, "the dimensions of position")
@@ -111,7 +97,7 @@ impl ClusterlessDecoder {
         how: impl Into<Options>,
         workspace: &mut LocalWorkspace,
         out: &mut [f32],
-    ) -> Result<(), KdeError> {
+    ) -> Result<(), InputError> {
         let how = Options { precision: Precision::F32, ..how.into() };
         self.local_into(track, decoding, &how, workspace, out)
     }
@@ -124,7 +110,7 @@ impl ClusterlessDecoder {
         options: &Options,
         workspace: &mut LocalWorkspace,
         out: &mut [T],
-    ) -> Result<(), KdeError> {
+    ) -> Result<(), InputError> {
         let method = options.method;
         self.check_local(track, decoding)?;
         let edges = decoding.time_edges;

@@ -1,7 +1,9 @@
 //! The fitted encoding model.
 
+use ellwand_core::InputError;
+
 use super::data::{Bandwidth, Spikes, Track};
-use super::error::{KdeError, finite, length};
+use super::error::{at_least, finite, length};
 use super::options::{Options, Precision};
 
 /// The floor of the published reference: lower densities are raised to this value.
@@ -141,18 +143,14 @@ impl ClusterlessDecoder {
         electrodes: &[Spikes<'_>],
         bandwidth: &Bandwidth,
         how: impl Into<Options>,
-    ) -> Result<Self, KdeError> {
+    ) -> Result<Self, InputError> {
         track.check("position_time", "position")?;
         let dims = track.dims;
         let bins = grid.len() / dims;
         length("grid", grid.len(), bins * dims, &format!("whole bins of {dims} dimensions"))?;
-        if bins == 0 {
-            return Err(KdeError::TooFew { array: "interior bins of grid".to_owned(), got: 0, least: 1 });
-        }
+        at_least("interior bins of grid", bins, 1)?;
         finite("grid", grid)?;
-        if electrodes.is_empty() {
-            return Err(KdeError::TooFew { array: "electrodes".to_owned(), got: 0, least: 1 });
-        }
+        at_least("electrodes", electrodes.len(), 1)?;
         let position_std = bandwidth.of_position(dims)?;
         for (number, spikes) in electrodes.iter().enumerate() {
             spikes.check("enc", number)?;

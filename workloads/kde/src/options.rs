@@ -1,6 +1,5 @@
 //! Options that affect the decoder's speed and memory, never its result.
 
-use super::error::KdeError;
 use ellwand_simd::isa::Isa;
 
 /// The implementation to use.
@@ -156,7 +155,7 @@ pub(super) fn thread_bytes(tiling: Tiling, dims: usize, options: &Options) -> u6
 impl Options {
     /// Chooses block and tile for at most `spikes` decoding spikes per electrode and `bins` bins; `fixed` bytes of the
     /// budget are already in use.
-    pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize, fixed: u64) -> Result<Tiling, KdeError> {
+    pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize, fixed: u64) -> Result<Tiling, InputError> {
         let up = |n: usize, step: usize| n.max(1).next_multiple_of(step);
         // The same number of bytes in the L2 cache for either type.
         let whole_block = up(spikes, ROW_STEP).min(BLOCK * 4 / self.precision.bytes());
@@ -177,9 +176,14 @@ impl Options {
             } else if can_block {
                 tiling.block = up(tiling.block / 2, ROW_STEP);
             } else {
-                return Err(KdeError::Memory { given: memory, least: need(tiling) });
+                let least = need(tiling);
+                let problem = format!("{memory} bytes do not hold one tile");
+                let expected = format!("at least {least} bytes for this model and these threads");
+                let help = format!("memory={:.1} or auto", least as f64 / 1e6 + 0.05);
+                return Err(InputError::setting("memory", problem, expected).help(help));
             }
         }
         Ok(tiling)
     }
 }
+use ellwand_core::InputError;

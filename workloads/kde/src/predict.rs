@@ -5,16 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ellwand_profile::span;
 
+use ellwand_core::InputError;
+
 use super::buffers::Buffers;
 use super::data::Spikes;
-use super::error::{KdeError, length};
+use super::error::length;
 use super::model::{ClusterlessDecoder, LOG_FLOOR, Wide};
-use super::options::{BIN_STEP, Method, Options, Precision, Tiling, thread_bytes};
+use super::options::{BIN_STEP, Method, Options, Precision, Tiling};
 use super::real::Real;
 use super::rows::{Decoding, Marked};
 use super::sink::Sink;
-use super::{exact, plain, tiles, wide};
-use ellwand_simd::lanes::dispatch;
+use super::tiles::Part;
+use super::{exact, plain};
+use ellwand_simd::lanes::{Kernel, dispatch};
 use ellwand_simd::pool;
 
 /// Memory that prediction needs besides model, inputs and output, reused between calls.
@@ -95,6 +98,24 @@ impl<T: Real> Tiles<T> {
     }
 }
 
+/// A number type with a fused kernel.
+trait Fused: Real {
+    /// The spikes and the buffers of this type.
+    fn of(workspace: &mut Workspace) -> (&mut Vec<Marked>, &mut Tiles<Self>);
+}
+
+impl Fused for f32 {
+    fn of(workspace: &mut Workspace) -> (&mut Vec<Marked>, &mut Tiles<f32>) {
+        (&mut workspace.marked, &mut workspace.single)
+    }
+}
+
+impl Fused for f64 {
+    fn of(workspace: &mut Workspace) -> (&mut Vec<Marked>, &mut Tiles<f64>) {
+        (&mut workspace.marked, &mut workspace.double)
+    }
+}
+
 impl Workspace {
     /// Size of the workspace in bytes.
     pub fn bytes(&self) -> u64 {
@@ -131,7 +152,7 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// If the spikes do not fit the model, or the memory budget does not hold one tile.
-    pub fn predict(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f32>, KdeError> {
+    pub fn predict(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f32>, InputError> {
         let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
         self.predict_into(decoding, options, &mut Workspace::default(), &mut out)?;
         Ok(out)
@@ -141,7 +162,7 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// As for [`ClusterlessDecoder::predict`], and if the model was not fitted in f64.
-    pub fn predict_f64(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f64>, KdeError> {
+    pub fn predict_f64(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f64>, InputError> {
         let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
         let options = Options { precision: Precision::F64, ..*options };
         self.predict_f64_into(decoding, &options, &mut Workspace::default(), &mut out)?;
@@ -152,14 +173,14 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// As for [`ClusterlessDecoder::predict`].
-    pub fn predict_exactly(&self, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
+    pub fn predict_exactly(&self, decoding: &Decoding<'_>) -> Result<Vec<f64>, InputError> {
         decoding.check(self)?;
         let rows: Vec<usize> = (0..decoding.time_edges.len()).collect();
         Ok(exact::predict(self, decoding, &rows, 1))
     }
 
     /// The reference for some rows only, `[rows, B]`, on all threads.
-    pub(super) fn rows_exactly(&self, decoding: &Decoding<'_>, rows: &[usize]) -> Result<Vec<f64>, KdeError> {
+    pub(super) fn rows_exactly(&self, decoding: &Decoding<'_>, rows: &[usize]) -> Result<Vec<f64>, InputError> {
         decoding.check(self)?;
         Ok(exact::predict(self, decoding, rows, pool::threads()))
     }
@@ -174,33 +195,14 @@ impl ClusterlessDecoder {
         options: &Options,
         workspace: &mut Workspace,
         out: &mut [f32],
-    ) -> Result<(), KdeError> {
+    ) -> Result<(), InputError> {
         if options.precision == Precision::F64 {
             return Err(other_precision("predict gives f32, the options say f64", "predict_f64, or Precision::F32"));
         }
-        if options.method == Method::Reference {
-            let exact = self.predict_exactly(decoding)?;
-            length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
-            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
-            return Ok(());
+        self.into(decoding, options, workspace, out)?;
+        if options.method != Method::Reference {
+            self.add_exactly(decoding, out);
         }
-        let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
-        let Workspace { marked, single, .. } = workspace;
-        let Decoding { electrodes, .. } = decoding;
-        match options.method {
-            Method::Simd(isa) | Method::Parallel(isa) => {
-                let (marked, sink, skip) = (&marked[..], &Sink::new(out, self.bins), options.skip);
-                single.over(&parts, |rows, bins, buffers| {
-                    dispatch(isa, tiles::Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
-                });
-            }
-            Method::Reference | Method::Scalar | Method::Gemm(_) => {
-                if let Some(buffers) = &mut single.plain {
-                    plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
-                }
-            }
-        }
-        self.add_exactly(decoding, out);
         Ok(())
     }
 
@@ -214,31 +216,46 @@ impl ClusterlessDecoder {
         options: &Options,
         workspace: &mut Workspace,
         out: &mut [f64],
-    ) -> Result<(), KdeError> {
+    ) -> Result<(), InputError> {
         if options.precision == Precision::F32 {
             return Err(other_precision("predict_f64 gives f64, the options say f32", "predict, or Precision::F64"));
         }
+        self.into(decoding, options, workspace, out)
+    }
+
+    /// Predicts in the precision of the options, which is `T`, whatever fits into it.
+    fn into<T: Fused>(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [T],
+    ) -> Result<(), InputError>
+    where
+        for<'a> Part<'a, T>: Kernel<Out = ()>,
+    {
         if options.method == Method::Reference {
             let exact = self.predict_exactly(decoding)?;
             length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
-            out.copy_from_slice(&exact);
+            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = <T as Real>::of(exact));
             return Ok(());
         }
-        let wide = self.wide()?;
+        if options.precision == Precision::F64 {
+            self.wide()?;
+        }
         let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
-        let Workspace { marked, double, .. } = workspace;
-        let electrodes = decoding.electrodes;
+        let (marked, tiles) = <T as Fused>::of(workspace);
         match options.method {
             Method::Simd(isa) | Method::Parallel(isa) => {
-                let (model, marked, sink, skip) = (self, &marked[..], &Sink::new(out, self.bins), options.skip);
-                double.over(&parts, |rows, bins, buffers| {
-                    let part = wide::Part { model, wide, marked, electrodes, rows, bins, tiling, skip, buffers, sink };
-                    dispatch(isa, part);
+                let (model, marked, spikes, skip) = (self, &marked[..], decoding.electrodes, options.skip);
+                let sink = &Sink::new(out, self.bins);
+                tiles.over(&parts, |rows, bins, buffers| {
+                    dispatch(isa, Part { model, marked, spikes, rows, bins, tiling, skip, buffers, sink });
                 });
             }
             Method::Reference | Method::Scalar | Method::Gemm(_) => {
-                if let Some(buffers) = &mut double.plain {
-                    plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+                if let Some(buffers) = &mut tiles.plain {
+                    plain::predict(self, (marked, decoding.electrodes), tiling, options, buffers, out);
                 }
             }
         }
@@ -246,7 +263,7 @@ impl ClusterlessDecoder {
     }
 
     /// The arrays for f64 kernels, if the model was fitted in f64.
-    pub(super) fn wide(&self) -> Result<&Wide, KdeError> {
+    pub(super) fn wide(&self) -> Result<&Wide, InputError> {
         let error = || other_precision("the model was fitted in f32", "one fitted with Precision::F64");
         self.wide.as_ref().ok_or_else(error)
     }
@@ -259,7 +276,7 @@ impl ClusterlessDecoder {
         options: &Options,
         workspace: &mut Workspace,
         out: &mut [T],
-    ) -> Result<(Tiling, Vec<(Range<usize>, Range<usize>)>), KdeError> {
+    ) -> Result<(Tiling, Vec<(Range<usize>, Range<usize>)>), InputError> {
         decoding.check(self)?;
         let rows = decoding.time_edges.len();
         length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
@@ -284,7 +301,7 @@ impl ClusterlessDecoder {
         decoding: &Decoding<'_>,
         options: &Options,
         workspace: &mut Workspace,
-    ) -> Result<Tiling, KdeError> {
+    ) -> Result<Tiling, InputError> {
         let (tiling, _) = self.tiling(decoding, options)?;
         workspace.marked.resize_with(self.electrodes.len(), Marked::default);
         for (marked, spikes) in workspace.marked.iter_mut().zip(decoding.electrodes) {
@@ -301,7 +318,7 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// As for [`ClusterlessDecoder::predict`].
-    pub fn workspace(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Workspace, KdeError> {
+    pub fn workspace(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Workspace, InputError> {
         decoding.check(self)?;
         let mut workspace = Workspace::default();
         if options.method != Method::Reference {
@@ -370,18 +387,9 @@ impl ClusterlessDecoder {
         parts
     }
 
-    /// Estimates the working memory of a prediction in bytes, besides model, inputs and output.
-    ///
-    /// # Errors
-    /// If the memory budget does not hold one tile.
-    pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
-        let (tiling, fixed) = self.tiling(decoding, options)?;
-        Ok(options.threads() as u64 * thread_bytes(tiling, self.dims, options) + fixed)
-    }
-
     /// The tiling of a prediction, and its memory independent of block and tile: spikes as f32 (f64 reads them as given)
     /// and counts by row.
-    fn tiling(&self, decoding: &Decoding<'_>, options: &Options) -> Result<(Tiling, u64), KdeError> {
+    pub(super) fn tiling(&self, decoding: &Decoding<'_>, options: &Options) -> Result<(Tiling, u64), InputError> {
         let wide = options.precision == Precision::F64;
         let values = |s: &Spikes<'_>| s.times.len() * if wide { 1 } else { s.n_features + 1 };
         let spikes: usize = decoding.electrodes.iter().map(values).sum();
@@ -391,8 +399,8 @@ impl ClusterlessDecoder {
     }
 }
 
-fn other_precision(problem: &str, expected: &str) -> KdeError {
-    KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() }
+fn other_precision(problem: &str, expected: &str) -> InputError {
+    InputError::new("precision", problem, expected)
 }
 
 /// A set of buffers that no thread is using.

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use ellwand_core::InputError;
+
 use super::data::Spikes;
-use super::error::{KdeError, ascending};
+use super::error::{ascending, at_least, electrodes, features};
 use super::model::{ClusterlessDecoder, Electrode};
 use super::options::Precision;
 
@@ -19,20 +21,15 @@ pub struct Decoding<'a> {
 
 impl Decoding<'_> {
     /// Checks all requirements of the model.
-    pub(super) fn check(&self, model: &ClusterlessDecoder) -> Result<(), KdeError> {
-        if self.time_edges.len() < 2 {
-            return Err(KdeError::TooFew { array: "time_edges".to_owned(), got: self.time_edges.len(), least: 2 });
-        }
+    pub(super) fn check(&self, model: &ClusterlessDecoder) -> Result<(), InputError> {
+        at_least("time_edges", self.time_edges.len(), 2)?;
         ascending("time_edges", self.time_edges)?;
         if self.electrodes.len() != model.electrodes.len() {
-            return Err(KdeError::Electrodes { got: self.electrodes.len(), expected: model.electrodes.len() });
+            return Err(electrodes(self.electrodes.len(), model.electrodes.len()));
         }
         for (number, (spikes, electrode)) in self.electrodes.iter().zip(&model.electrodes).enumerate() {
             spikes.check("dec", number)?;
-            if spikes.n_features != electrode.n_features {
-                let (got, expected) = (spikes.n_features, electrode.n_features);
-                return Err(KdeError::Features { electrode: number, got, expected });
-            }
+            features(number, spikes.n_features, electrode.n_features)?;
         }
         Ok(())
     }

@@ -7,8 +7,10 @@
 
 use std::ops::Range;
 
+use ellwand_core::InputError;
+
 use super::buffers::Buffers;
-use super::error::{KdeError, finite, length};
+use super::error::{self, finite, length};
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Method, Options, Precision};
 use super::reach::{Reach, reaches};
@@ -107,7 +109,7 @@ impl Stream {
     ///
     /// # Errors
     /// If a spike does not fit the model, or `out` does not have length B.
-    pub fn bin(&mut self, spikes: &[Arrival<'_>], out: &mut [f32]) -> Result<(), KdeError> {
+    pub fn bin(&mut self, spikes: &[Arrival<'_>], out: &mut [f32]) -> Result<(), InputError> {
         length("log_likelihood", out.len(), self.model.bins, "one a bin")?;
         let mut silent = 0;
         self.buffers.pairs = 0;
@@ -115,12 +117,9 @@ impl Stream {
         for spike in spikes {
             let electrodes = self.model.electrodes.len();
             let Some(electrode) = self.model.electrodes.get(spike.electrode) else {
-                return Err(KdeError::Electrodes { got: spike.electrode + 1, expected: electrodes });
+                return Err(error::electrodes(spike.electrode + 1, electrodes));
             };
-            if spike.mark.len() != electrode.n_features {
-                let (got, expected) = (spike.mark.len(), electrode.n_features);
-                return Err(KdeError::Features { electrode: spike.electrode, got, expected });
-            }
+            error::features(spike.electrode, spike.mark.len(), electrode.n_features)?;
             finite("mark", spike.mark)?;
             silent += usize::from(electrode.spikes() == 0);
             self.marked[spike.electrode].push(electrode, spike.mark);
@@ -147,7 +146,10 @@ impl Stream {
         {
             let sink = Sink::new(out, model.bins);
             let (rows, bins): (Range<usize>, _) = (0..1, 0..model.bins);
-            dispatch(isa, Part { model, marked, rows, bins, tiling: *tiling, skip: true, buffers, sink: &sink });
+            dispatch(
+                isa,
+                Part { model, marked, spikes: &[], rows, bins, tiling: *tiling, skip: true, buffers, sink: &sink },
+            );
         }
         for spike in spikes {
             let electrode = &model.electrodes[spike.electrode];

@@ -16,28 +16,32 @@ use std::ops::Range;
 use ellwand_profile::span;
 
 use super::buffers::{Buffers, by_features};
+use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Precision, STRIP, Tiling};
 use super::product::narrow::{multiply_rows, row_step};
 use super::reach::{reaches, union};
+use super::real::Real;
 use super::rows::Marked;
 use super::sink::Sink;
 use ellwand_simd::lanes::{Kernel, Simd, exp2_down, ln};
 
-/// All electrodes for some rows and bins.
-pub(super) struct Part<'a> {
+/// All electrodes for some rows and bins, in f32 or f64 (`wide.rs`).
+pub(super) struct Part<'a, T: Real> {
     pub(super) model: &'a ClusterlessDecoder,
     pub(super) marked: &'a [Marked],
+    /// The decoding spikes, of which f64 reads the marks.
+    pub(super) spikes: &'a [Spikes<'a>],
     pub(super) rows: Range<usize>,
     /// Starts at a multiple of the widest panel.
     pub(super) bins: Range<usize>,
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
-    pub(super) buffers: &'a mut Buffers<f32>,
-    pub(super) sink: &'a Sink<'a, f32>,
+    pub(super) buffers: &'a mut Buffers<T>,
+    pub(super) sink: &'a Sink<'a, T>,
 }
 
-impl Kernel for Part<'_> {
+impl Kernel for Part<'_, f32> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
@@ -72,7 +76,7 @@ fn constants(model: &ClusterlessDecoder, electrode: &Electrode, tile: &Range<usi
     }
 }
 
-impl Part<'_> {
+impl Part<'_, f32> {
     #[inline(always)]
     fn block<S: Simd>(
         &mut self,

@@ -5,7 +5,7 @@
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensor, Tensors};
 
-use super::arrays::{Arrays, input_error};
+use super::arrays::Arrays;
 use super::local::pairs;
 use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR, log_norm};
 use super::options::{Method, Precision};
@@ -13,7 +13,7 @@ use super::rows::{Decoding, Marked};
 use super::wgpu_local;
 use super::workload_spec::{self as spec, Task};
 use ellwand_gpu::products::{Place, Products, Then, word};
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
+use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, gpu};
 use ellwand_simd::isa::Isa;
 
 pub(crate) static SOURCE: Source = Source {
@@ -68,14 +68,8 @@ impl Args {
     }
 }
 
-fn f32s(job: &mut Job, gpu: &Gpu, values: impl Iterator<Item = f64>) -> Result<Arg, PrepareError> {
-    let values: Vec<f32> = values.map(|value| value as f32).collect();
-    Ok(job.hold(Buffer::of_values::<f32>(gpu, &values)?))
-}
-
-/// Uploads the bin coordinates.
-fn grid(job: &mut Job, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Arg, PrepareError> {
-    Ok(job.hold(Buffer::of_values::<f32>(gpu, &pairs(&model.grid_units, model.dims))?))
+fn f32s(job: &mut Job, values: impl Iterator<Item = f64>) -> Result<Arg, GpuError> {
+    job.upload::<f32>(&values.map(|value| value as f32).collect::<Vec<_>>())
 }
 
 fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -83,19 +77,19 @@ fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn
     let bins = model.bins;
     let occupancy = job.output("occupancy", Dtype::F32, &[bins], 0)?;
     let ground = job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
-    let density = job.hold(Buffer::new(gpu, 4 * bins)?);
-    let grid = grid(&mut job, gpu, model)?;
+    let density = job.scratch(4 * bins)?;
+    let grid = job.upload::<f32>(&pairs(&model.grid_units, model.dims))?;
     let norm = log_norm(&model.position_std).exp();
     let mean = |n: usize| if n == 0 { 0.0 } else { norm / n as f64 };
     let samples = super::fit::units(&arrays.position, model.dims, &model.position_std);
-    let track = job.hold(Buffer::of_values::<f32>(gpu, &pairs(&samples, model.dims))?);
+    let track = job.upload::<f32>(&pairs(&samples, model.dims))?;
     let n = arrays.position_time.len();
     let of_track = Args { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Args::of(model, None) };
     of_track.launch(&mut job, "mean_kernel", bins, &[grid, track, occupancy])?;
     for (number, electrode) in model.electrodes.iter().enumerate() {
         // Without spikes nothing is read, but the binding still needs an array.
         let pairs = if electrode.spikes() == 0 { &[0.0][..] } else { &electrode.place_pairs };
-        let places = job.hold(Buffer::of_values::<f32>(gpu, pairs)?);
+        let places = job.upload::<f32>(pairs)?;
         let args = Args { number: mean(electrode.spikes()), ..Args::of(model, Some(electrode)) };
         args.launch(&mut job, "mean_kernel", bins, &[grid, places, density])?;
         let kernel = if number == 0 { "first_ground" } else { "next_ground" };
@@ -117,7 +111,7 @@ struct Shared {
 
 /// Refuses spikes that do not fit the model, and marks that need f64.
 pub(super) fn check(decoding: &Decoding<'_>, model: &ClusterlessDecoder) -> Result<(), PrepareError> {
-    decoding.check(model).map_err(input_error)?;
+    decoding.check(model)?;
     match model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
         None => Ok(()),
         Some(number) => Err(PrepareError::Unsupported(format!(
@@ -152,21 +146,21 @@ fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box
     }
     let mut job = Job::new(gpu);
     let y = job.output("log_likelihood", Dtype::F32, &[edges, bins], 0)?;
-    let mut scratch = |values: usize| Ok::<_, PrepareError>(job.hold(Buffer::new(gpu, 4 * values)?));
+    let mut scratch = |values: usize| job.scratch(4 * values);
     let shared = Shared {
         kernels: scratch(most[0])?,
         weights: scratch(most[1])?,
         shifts: scratch(marked.iter().map(|heard| heard.rows.len()).max().unwrap_or(0).max(1))?,
         sums: scratch(most[2])?,
     };
-    let ground = f32s(&mut job, gpu, model.ground.iter().copied())?;
-    let silent = f32s(&mut job, gpu, silent.into_iter())?;
+    let ground = f32s(&mut job, model.ground.iter().copied())?;
+    let silent = f32s(&mut job, silent.into_iter())?;
     let args = Args { n: edges * bins, ..Args::of(model, None) };
     args.launch(&mut job, "begin", args.n.div_ceil(THREADS), &[ground, silent, y])?;
-    let grid = grid(&mut job, gpu, model)?;
+    let grid = job.upload::<f32>(&pairs(&model.grid_units, model.dims))?;
     for (electrode, heard) in model.electrodes.iter().zip(&marked) {
         if electrode.spikes() > 0 && !heard.rows.is_empty() {
-            add(&mut job, gpu, model, electrode, heard, &shared, [grid, y])?;
+            add(&mut job, model, electrode, heard, &shared, [grid, y])?;
         }
     }
     Ok(job.boxed())
@@ -175,7 +169,6 @@ fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box
 /// Adds the spikes of one electrode.
 fn add(
     job: &mut Job,
-    gpu: &Gpu,
     model: &ClusterlessDecoder,
     electrode: &Electrode,
     heard: &Marked,
@@ -184,13 +177,13 @@ fn add(
 ) -> Result<(), PrepareError> {
     let (n, m, bins) = (electrode.spikes(), heard.rows.len(), model.bins);
     let args = Args::of(model, Some(electrode));
-    let places = job.hold(Buffer::of_values::<f32>(gpu, &electrode.place_pairs)?);
-    let nearest = job.hold(Buffer::of_values::<f32>(gpu, &electrode.nearest)?);
+    let places = job.upload::<f32>(&electrode.place_pairs)?;
+    let nearest = job.upload::<f32>(&electrode.nearest)?;
     let all = Args { n: n * bins, ..args };
     let arrays = [grid, places, nearest, shared.kernels];
     all.launch(job, "position_kernels", all.n.div_ceil(THREADS), &arrays)?;
-    let marks = job.hold(Buffer::of_values::<f32>(gpu, &electrode.marks)?);
-    let of_heard = job.hold(Buffer::of_values::<f32>(gpu, &heard.marks)?);
+    let marks = job.upload::<f32>(&electrode.marks)?;
+    let of_heard = job.upload::<f32>(&heard.marks)?;
     let arrays = [marks, of_heard, shared.weights, shared.shifts];
     Args { n: m, ..args }.launch(job, "mark_kernels", m, &arrays)?;
     let [a, b, c] =
@@ -199,7 +192,7 @@ fn add(
     // Computed in f64, because large numbers of opposite sign cancel.
     let ln_2 = std::f64::consts::LN_2;
     let offset = |(nearest, rarity): (&f32, &f64)| ln_2 * f64::from(*nearest) + electrode.log_scale + rarity;
-    let offsets = f32s(job, gpu, electrode.nearest.iter().zip(&model.rarity).map(offset))?;
+    let offsets = f32s(job, electrode.nearest.iter().zip(&model.rarity).map(offset))?;
     // Each row with spikes and its first spike, packed in the two halves of a word; then the end.
     let mut rows: Vec<u64> = Vec::new();
     for (spike, row) in heard.rows.iter().enumerate() {
@@ -209,7 +202,7 @@ fn add(
     }
     let holding = Args { n: rows.len() * bins, ..args };
     rows.push((m as u64) << 32);
-    let rows = job.hold(Buffer::of_values::<u64>(gpu, &rows)?);
+    let rows = job.upload::<u64>(&rows)?;
     let arrays = [shared.sums, shared.shifts, offsets, rows, y];
     holding.launch(job, "add_spikes", holding.n.div_ceil(THREADS), &arrays)
 }
@@ -241,7 +234,7 @@ pub(super) fn implementation(task: Task) -> Implementation {
         let method = Method::Simd(Isa::best());
         let (track, encoding) = (arrays.track(), arrays.encoding());
         let model = ClusterlessDecoder::fit(track, &arrays.grid, &encoding, &arrays.bandwidth, method);
-        let model = model.map_err(input_error)?;
+        let model = model?;
         match task {
             Task::Fit => fit(&arrays, gpu, &model),
             Task::Local => wgpu_local::predict(&arrays, gpu, &model),

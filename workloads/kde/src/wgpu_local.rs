@@ -9,7 +9,7 @@ use super::model::{ClusterlessDecoder, LOG_FLOOR, UNIT, log_norm};
 use super::rows::Marked;
 use super::wgpu::check;
 use ellwand_gpu::products::word;
-use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source};
+use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source};
 
 pub(crate) static SOURCE: Source = Source {
     name: "local.wgsl",
@@ -42,16 +42,9 @@ struct Queries {
 
 impl Queries {
     /// Launches the sums over the points for `count` queries starting at `first`, with the marks `decoded`.
-    fn sum(
-        &self,
-        job: &mut Job,
-        gpu: &Gpu,
-        of: &Points,
-        places: [usize; 2],
-        decoded: Arg,
-    ) -> Result<Arg, PrepareError> {
+    fn sum(&self, job: &mut Job, of: &Points, places: [usize; 2], decoded: Arg) -> Result<Arg, PrepareError> {
         let [first, count] = places;
-        let sums = job.hold(Buffer::new(gpu, 8 * count)?);
+        let sums = job.scratch(8 * count)?;
         let sizes = [of.n, of.stride, self.dims, of.features, count, first, self.all, 0];
         let mut args = sizes.into_iter().map(word).collect::<Result<Vec<Arg>, _>>()?;
         args.extend([of.places, of.marks, self.at, decoded, sums]);
@@ -61,8 +54,8 @@ impl Queries {
 }
 
 /// Uploads f32 values; an empty array gets one element, because a binding must not be empty.
-fn held(job: &mut Job, gpu: &Gpu, values: &[f32]) -> Result<Arg, PrepareError> {
-    Ok(job.hold(Buffer::of_values::<f32>(gpu, if values.is_empty() { &[0.0] } else { values })?))
+fn held(job: &mut Job, values: &[f32]) -> Result<Arg, GpuError> {
+    job.upload::<f32>(if values.is_empty() { &[0.0] } else { values })
 }
 
 /// The animal's positions at `times`, in units of the kernel, as pairs of f32.
@@ -98,19 +91,19 @@ pub(super) fn predict(
     }
     let mut job = Job::new(gpu);
     let y = job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
-    let nothing = held(&mut job, gpu, &[])?;
+    let nothing = held(&mut job, &[])?;
     let all = times.len();
-    let at = held(&mut job, gpu, &places(&track, &times, model))?;
+    let at = held(&mut job, &places(&track, &times, model))?;
     let queries = Queries { at, all, dims: model.dims };
     let samples = model.track_time.len();
     let on_track = Points {
-        places: held(&mut job, gpu, &model.track_pairs)?,
+        places: held(&mut job, &model.track_pairs)?,
         marks: nothing,
         n: samples,
         stride: model.track_pairs.len() / (2 * model.dims),
         features: 0,
     };
-    let of_track = queries.sum(&mut job, gpu, &on_track, [0, all], nothing)?;
+    let of_track = queries.sum(&mut job, &on_track, [0, all], nothing)?;
     // The occupancy is the mean of its kernels.
     let occupied = log_norm(&model.position_std) - (samples as f64).ln();
     let numbers =
@@ -127,22 +120,22 @@ pub(super) fn predict(
         let (mut of_places, mut of_marks) = (nothing, nothing);
         if has_model {
             let mut points = Points {
-                places: held(&mut job, gpu, &electrode.place_pairs)?,
+                places: held(&mut job, &electrode.place_pairs)?,
                 marks: nothing,
                 n: electrode.spikes(),
                 stride: electrode.stride(),
                 features: 0,
             };
-            of_places = queries.sum(&mut job, gpu, &points, [0, edges], nothing)?;
+            of_places = queries.sum(&mut job, &points, [0, edges], nothing)?;
             if !rows.is_empty() {
-                points.marks = held(&mut job, gpu, &electrode.marks)?;
+                points.marks = held(&mut job, &electrode.marks)?;
                 points.features = electrode.n_features;
-                let decoded = held(&mut job, gpu, marks)?;
-                of_marks = queries.sum(&mut job, gpu, &points, [*first, rows.len()], decoded)?;
+                let decoded = held(&mut job, marks)?;
+                of_marks = queries.sum(&mut job, &points, [*first, rows.len()], decoded)?;
             }
         }
         let starts: Vec<u32> = (0..=edges).map(|row| rows.partition_point(|r| (*r as usize) < row) as u32).collect();
-        let starts = job.hold(Buffer::of_values::<u32>(gpu, &starts)?);
+        let starts = job.upload::<u32>(&starts)?;
         let arrays = vec![of_track, of_places, of_marks, starts, y];
         job.launch(&SOURCE, "add_local", by_edge, [args_of(*first, has_model, electrode.log_scale)?, arrays].concat())?;
     }

@@ -11,36 +11,19 @@ use std::ops::Range;
 use ellwand_profile::span;
 
 use super::buffers::{Buffers, by_features};
-use super::data::Spikes;
-use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, Wide};
-use super::options::{CHUNK, Precision, STRIP, Tiling};
+use super::model::{Electrode, LOG_FLOOR, Wide};
+use super::options::{CHUNK, Precision, STRIP};
 use super::product::wide::{multiply_rows, row_step};
 use super::reach::{reaches, union};
-use super::rows::Marked;
-use super::sink::Sink;
+use super::tiles::Part;
 use ellwand_simd::lanes::{Double, Kernel, Simd, exp2_down_f64, ln_f64};
 
-/// All electrodes for some rows and bins.
-pub(super) struct Part<'a> {
-    pub(super) model: &'a ClusterlessDecoder,
-    pub(super) wide: &'a Wide,
-    pub(super) marked: &'a [Marked],
-    pub(super) electrodes: &'a [Spikes<'a>],
-    pub(super) rows: Range<usize>,
-    /// Starts at a multiple of the widest panel.
-    pub(super) bins: Range<usize>,
-    pub(super) tiling: Tiling,
-    pub(super) skip: bool,
-    pub(super) buffers: &'a mut Buffers<f64>,
-    pub(super) sink: &'a Sink<'a, f64>,
-}
-
-impl Kernel for Part<'_> {
+impl Kernel for Part<'_, f64> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let (d, width) = (s.double(), 2 * <S::Double as Double>::LANES);
-        let electrodes = self.model.electrodes.iter().zip(self.marked).zip(self.electrodes);
+        let electrodes = self.model.electrodes.iter().zip(self.marked).zip(self.spikes);
         for ((electrode, marked), spikes) in electrodes {
             let kept = marked.of_rows(&self.rows);
             if kept.is_empty() || electrode.spikes() == 0 {
@@ -65,7 +48,7 @@ impl Kernel for Part<'_> {
     }
 }
 
-impl Part<'_> {
+impl Part<'_, f64> {
     #[inline(always)]
     fn block<D: Double>(&mut self, d: D, electrode: &Electrode, marks: &[f64], rows: &[u32], tile: Range<usize>) {
         let width = 2 * D::LANES;
@@ -106,6 +89,8 @@ impl Part<'_> {
         rows: usize,
     ) {
         let width = 2 * D::LANES;
+        // A model without it is refused before.
+        let Some(wide) = &self.model.wide else { return };
         let Buffers { marks, places, sums, touched, reach, pairs, .. } = &mut *self.buffers;
         let reached = |panel: usize| {
             let (low, high) = reach[chunk * panels + panel];
@@ -117,9 +102,9 @@ impl Part<'_> {
             let range = reached(panel);
             let spikes = start + range.start..start + range.end;
             match self.model.dims {
-                1 => place_rows::<D, 1>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
-                2 => place_rows::<D, 2>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
-                _ => place_rows::<D, 0>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
+                1 => place_rows::<D, 1>(d, wide, electrode, tile.start + panel * width, spikes, p),
+                2 => place_rows::<D, 2>(d, wide, electrode, tile.start + panel * width, spikes, p),
+                _ => place_rows::<D, 0>(d, wide, electrode, tile.start + panel * width, spikes, p),
             }
         }
         drop(span);

@@ -6,7 +6,7 @@ use ellwand_core::{
     Tolerance, Verdict, View, Work, Workload,
 };
 
-use super::arrays::{Arrays, describe, input_error, tensors};
+use super::arrays::{Arrays, describe, tensors};
 use super::judge;
 use super::model::ClusterlessDecoder;
 use super::options::Method;
@@ -66,7 +66,7 @@ impl Workload for Kde {
         // Checks the least demanding method; the needs of others are checked when they are prepared.
         let options = spec::options(case, Method::Scalar)?;
         let sizes = spec::shape(case);
-        options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop).map_err(input_error)
+        options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop)
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {
@@ -135,14 +135,13 @@ impl Workload for Kde {
             &arrays.encoding(),
             &arrays.bandwidth,
             Method::Simd(Isa::best()),
-        )
-        .map_err(input_error)?;
+        )?;
         let spikes = arrays.decoding_spikes();
         if self.task != Task::Fit {
-            arrays.decoding(&spikes).check(&model).map_err(input_error)?;
+            arrays.decoding(&spikes).check(&model)?;
         }
         if let Some(track) = arrays.dec_track() {
-            track.check("dec_position_time", "dec_position").map_err(input_error)?;
+            track.check("dec_position_time", "dec_position")?;
         }
         Ok((adopted, inputs))
     }
@@ -151,8 +150,7 @@ impl Workload for Kde {
         let arrays = Arrays::read(inputs, self.task != Task::Fit, self.task == Task::Local)?;
         let encoding = arrays.encoding();
         let model =
-            ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &encoding, &arrays.bandwidth, Method::Reference)
-                .map_err(input_error)?;
+            ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &encoding, &arrays.bandwidth, Method::Reference)?;
         let occupancy = Tensor::vector(model.occupancy());
         let spikes = arrays.decoding_spikes();
         let decoding = arrays.decoding(&spikes);
@@ -163,7 +161,7 @@ impl Workload for Kde {
                 let pairs: f64 =
                     encoding.iter().zip(&spikes).map(|(e, d)| e.times.len() as f64 * d.times.len() as f64).sum();
                 let rows = judged_rows(edges, pairs * s.bins as f64);
-                let exact = model.rows_exactly(&decoding, &rows).map_err(input_error)?;
+                let exact = model.rows_exactly(&decoding, &rows)?;
                 let indices: Vec<u64> = rows.iter().map(|&row| row as u64).collect();
                 Ok(Tensors::new()
                     .with("log_likelihood", Tensor::new(&[rows.len(), model.bins()], &exact[..])?)
@@ -171,7 +169,7 @@ impl Workload for Kde {
                     .with("occupancy", occupancy))
             }
             (Task::Local, Some(track)) => {
-                let exact = model.predict_local_exactly(track, &decoding).map_err(input_error)?;
+                let exact = model.predict_local_exactly(track, &decoding)?;
                 Ok(Tensors::new().with("local_log_likelihood", Tensor::new(&[exact.len(), 1], &exact[..])?))
             }
             _ => Ok(Tensors::new()

@@ -1,9 +1,10 @@
 //! Prepared implementations of the workloads: model, buffers, poison, outputs.
 
-use ellwand_core::{Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_core::{
+    Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+};
 
-use super::arrays::{Arrays, input_error};
-use super::error::KdeError;
+use super::arrays::Arrays;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options, Precision};
 use super::workload_spec::{self as spec, Task};
@@ -57,10 +58,10 @@ struct Job {
     fitted: Option<ClusterlessDecoder>,
     /// Operations of the fit that each run begins with; 0 if a run only predicts. A fit skips nothing.
     fit_operations: f64,
-    problem: Option<KdeError>,
+    problem: Option<InputError>,
 }
 
-pub(super) fn fit(arrays: &Arrays, options: Options) -> Result<ClusterlessDecoder, KdeError> {
+pub(super) fn fit(arrays: &Arrays, options: Options) -> Result<ClusterlessDecoder, InputError> {
     ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, options)
 }
 
@@ -68,7 +69,7 @@ impl Job {
     fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
         let options = spec::options(case, method)?;
-        let model = fit(&arrays, options).map_err(input_error)?;
+        let model = fit(&arrays, options)?;
         let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
         let values = match task {
             Task::Fit | Task::Stream => 0,
@@ -78,7 +79,7 @@ impl Job {
         // A budget too small for a tile is reported now.
         let workspace = if task.predicts() {
             let spikes = arrays.decoding_spikes();
-            model.workspace(&arrays.decoding(&spikes), &options).map_err(input_error)?
+            model.workspace(&arrays.decoding(&spikes), &options)?
         } else {
             Workspace::default()
         };
@@ -100,7 +101,7 @@ impl Job {
         })
     }
 
-    fn compute(&mut self) -> Result<(), KdeError> {
+    fn compute(&mut self) -> Result<(), InputError> {
         let method = self.options.method;
         if self.task == Task::Fit {
             self.fitted = Some(fit(&self.arrays, self.options)?);

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use ellwand_core::{
-    Better, Case, DeviceError, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, view::Columns,
+    Better, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+    view::Columns,
 };
 
-use super::arrays::{Arrays, input_error};
+use super::arrays::Arrays;
 use super::data::Spikes;
-use super::error::KdeError;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options, Precision};
 use super::rows::Decoding;
@@ -68,7 +68,7 @@ struct Job {
     /// Results `[N, B]`, and the rows of one bin.
     out: Vec<f32>,
     rows: Vec<f32>,
-    problem: Option<KdeError>,
+    problem: Option<InputError>,
 }
 
 /// The spikes of one bin: (electrode, mark).
@@ -84,11 +84,10 @@ impl Job {
         let arrays = Arrays::read(inputs, true, false)?;
         let method = if way == Way::Exact { Method::Reference } else { Method::Simd(isa) };
         let model =
-            ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)
-                .map_err(input_error)?;
+            ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)?;
         let electrodes = arrays.decoding_spikes();
         let decoding = arrays.decoding(&electrodes);
-        decoding.check(&model).map_err(input_error)?;
+        decoding.check(&model)?;
         let edges = decoding.time_edges.to_vec();
         let lists = || vec![Vec::new(); electrodes.len()];
         let mut bins: Vec<Bin> =
@@ -118,7 +117,7 @@ impl Job {
     }
 
     /// Decodes bin `at`. The last one also gives the row of the last edge, which never has a spike.
-    fn decode(&mut self, at: usize) -> Result<(), KdeError> {
+    fn decode(&mut self, at: usize) -> Result<(), InputError> {
         let width = self.model.bins();
         let last = at + 1 == self.bins.len();
         let bin = &self.bins[at];
@@ -152,7 +151,7 @@ impl Job {
 
     /// The latency of each bin in ascending order, in seconds: the shortest of several passes, which other programs did
     /// not lengthen. Also the operations of a pass.
-    fn latencies(&mut self) -> Result<(Vec<f64>, f64), KdeError> {
+    fn latencies(&mut self) -> Result<(Vec<f64>, f64), InputError> {
         let mut shortest = vec![f64::INFINITY; self.bins.len()];
         let mut pairs = 0;
         let begun = Instant::now();

@@ -23,7 +23,7 @@ fn all_agree(data: &Data, bandwidth: &Bandwidth, what: &str) {
             assert!(error <= 2e-4 + 1e-5 * exact.abs(), "{what}, local, {method:?}: row {i} is {got}, exactly {exact}");
         }
         let model = fitted(data, bandwidth, Options { precision: Precision::F64, ..Options::new(method) });
-        let got = model.predict_local_f64(dec_track(data), &decoding, method).unwrap();
+        let got = local_f64(&model, dec_track(data), &decoding, method).unwrap();
         for (i, (exact, got)) in local.iter().zip(&got).enumerate() {
             assert!((got - exact).abs() <= 1e-11, "{what}, local, {method:?}: row {i} is {got}, exactly {exact}");
         }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::options::thread_bytes;
 use super::super::{LOG_FLOOR, Workspace};
 use super::*;
 
@@ -171,7 +172,9 @@ fn the_memory_that_is_made_stays_within_the_budget_and_the_estimate() {
             } else {
                 model.predict_f64_into(&decoding, &options, &mut workspace, &mut vec![0.0; values]).unwrap();
             }
-            let (made, estimate) = (workspace.bytes(), model.working_memory(&decoding, &options).unwrap());
+            let (tiling, fixed) = model.tiling(&decoding, &options).unwrap();
+            let estimate = options.threads() as u64 * thread_bytes(tiling, model.dims, &options) + fixed;
+            let made = workspace.bytes();
             assert!(made <= estimate, "{method:?}: {made} bytes made, {estimate} estimated");
             assert!(made * 5 > estimate * 4, "{method:?}: {made} bytes made, {estimate} estimated: too much");
             assert!(memory.is_none_or(|memory| estimate <= memory), "{method:?}: {estimate} of {memory:?}");

@@ -9,7 +9,8 @@ mod work;
 mod workloads;
 
 use super::generate::{Data, Ragged, Sizes, script, structured};
-use super::{Bandwidth, ClusterlessDecoder, Decoding, Method, Options, Precision, Spikes, Track};
+use super::{Bandwidth, ClusterlessDecoder, Decoding, LocalWorkspace, Method, Options, Precision, Spikes, Track};
+use ellwand_core::InputError;
 use ellwand_simd::isa::Isa;
 
 fn small() -> Sizes {
@@ -93,6 +94,18 @@ fn predicted_f64(data: &Data, bandwidth: &Bandwidth, options: &Options) -> Vec<f
     let decoding = cut(&data.decoding, &data.n_features);
     let decoding = Decoding { time_edges: &data.time_edges, electrodes: &decoding };
     fitted(data, bandwidth, options).predict_f64(&decoding, &options).unwrap()
+}
+
+/// Local prediction in f64.
+fn local_f64(
+    model: &ClusterlessDecoder,
+    track: Track<'_>,
+    decoding: &Decoding<'_>,
+    how: impl Into<Options>,
+) -> Result<Vec<f64>, InputError> {
+    let (options, mut out) =
+        (Options { precision: Precision::F64, ..how.into() }, vec![0.0; decoding.time_edges.len()]);
+    model.local_into(track, decoding, &options, &mut LocalWorkspace::default(), &mut out).map(|()| out)
 }
 
 /// The f64 tolerance: 1e-11 absolute where the occupancy exceeds 1e-12. Returns the largest difference.

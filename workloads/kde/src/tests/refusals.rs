@@ -1,6 +1,5 @@
 //! Every invalid argument is rejected by name.
 
-use super::super::KdeError;
 use super::*;
 
 #[test]
@@ -63,10 +62,10 @@ fn bad_arguments_of_predict_are_named() {
     let decoding = Decoding { time_edges: &data.time_edges, electrodes: &spikes };
     let error = model.predict_into(&decoding, &plain, &mut Default::default(), &mut short).unwrap_err();
     assert!(error.to_string().contains("log_likelihood: it holds 3 values"));
-    let says = |result: Result<(), KdeError>, part: &str| assert!(result.unwrap_err().to_string().contains(part));
+    let says = |result: Result<(), InputError>, part: &str| assert!(result.unwrap_err().to_string().contains(part));
     let wide = Options { precision: Precision::F64, ..plain };
     says(model.predict_f64(&decoding, &wide).map(drop), "fitted in f32; expected one fitted with Precision::F64");
-    says(model.predict_local_f64(track(&data), &decoding, wide).map(drop), "fitted in f32");
+    says(local_f64(&model, track(&data), &decoding, wide).map(drop), "fitted in f32");
     let mut out = vec![0.0; data.time_edges.len() * model.bins()];
     says(model.predict_into(&decoding, &wide, &mut Default::default(), &mut out), "the options say f64");
     let flat = Track { time: &[0.0], position: &[0.0, 1.0], dims: 2 };
