@@ -24,22 +24,17 @@ pub(super) const PIECE: usize = 512;
 /// Words of the largest parallel piece (1 MiB): in main memory, a delayed thread must not delay the others.
 pub(super) const LARGEST: usize = 1 << 17;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
-    Copy,
-    Read,
-    Fill,
+ellwand_core::words! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Task {
+        Copy = "copy",
+        Read = "read",
+        Fill = "fill",
+    }
+    fn name;
 }
 
 impl Task {
-    fn name(self) -> &'static str {
-        match self {
-            Task::Copy => "copy",
-            Task::Read => "read",
-            Task::Fill => "fill",
-        }
-    }
-
     fn about(self) -> &'static str {
         match self {
             Task::Copy => "copies an array: bandwidth of reading and writing together",

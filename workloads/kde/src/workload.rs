@@ -24,7 +24,7 @@ struct Kde {
 /// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     registry.views.push(View::Columns(super::workload_stream::columns()));
-    for task in [Task::Fit, Task::Predict, Task::Total, Task::Local, Task::Stream] {
+    for task in Task::ALL {
         let description = Description::new(task.name(), task.about()).group("kde").axes(spec::axes(task));
         let baseline = if task == Task::Stream { "batch" } else { "scalar" };
         registry.workload(Kde { task, description: description.sizes(spec::sizes(task)).baseline(baseline) });

@@ -6,19 +6,23 @@ use super::generate::{self, Data, Sizes};
 use super::options::{Method, Options, Precision};
 use ellwand_simd::isa::Isa;
 
-/// The task of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    /// From spikes and track to an encoding model.
-    Fit,
-    /// From model and spikes to a log likelihood at every bin.
-    Predict,
-    /// `Fit` and `Predict`, one after the other.
-    Total,
-    /// From model and spikes to a log likelihood at the animal's position.
-    Local,
-    /// As `Predict`, one time bin after the other.
-    Stream,
+ellwand_core::words! {
+    /// The task of a workload.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Task {
+        /// From spikes and track to an encoding model.
+        Fit = "kde-fit",
+        /// From model and spikes to a log likelihood at every bin.
+        Predict = "kde-predict",
+        /// `Fit` and `Predict`, one after the other.
+        Total = "kde-fit-predict",
+        /// From model and spikes to a log likelihood at the animal's position.
+        Local = "kde-predict-local",
+        /// As `Predict`, one time bin after the other.
+        Stream = "kde-stream",
+    }
+    /// The workload.
+    fn name;
 }
 
 impl Task {
@@ -36,16 +40,6 @@ impl Task {
             Task::Stream => {
                 "clusterless decoder in closed loop: time bins of 2 ms one after the other, each decoded alone"
             }
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Task::Fit => "kde-fit",
-            Task::Predict => "kde-predict",
-            Task::Total => "kde-fit-predict",
-            Task::Local => "kde-predict-local",
-            Task::Stream => "kde-stream",
         }
     }
 }

@@ -267,7 +267,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 
 /// Registers the CUDA implementations.
 pub(super) fn register(registry: &mut Registry) {
-    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+    for task in Task::ALL {
         for (name, about, carrying) in [
             ("cuda", "a vector a thread, codes put together in registers, one launch", false),
             ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),

@@ -10,31 +10,23 @@ pub const MAX_SIDE: u64 = 1 << 20;
 /// Largest number of values in one vector.
 pub const MAX_DIMENSION: usize = 8;
 
-/// A lattice with a fast nearest-point algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lattice {
-    /// The square lattice.
-    Z2,
-    /// Integer 4-vectors with even sum.
-    D4,
-    /// D8 and its translate by (1/2)^8; points are stored doubled, as integers.
-    E8,
+ellwand_core::words! {
+    /// A lattice with a fast nearest-point algorithm.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Lattice {
+        /// The square lattice.
+        Z2 = "Z2",
+        /// Integer 4-vectors with even sum.
+        D4 = "D4",
+        /// D8 and its translate by (1/2)^8; points are stored doubled, as integers.
+        E8 = "E8",
+    }
+    /// The name in flags and records.
+    #[must_use]
+    fn name;
 }
 
 impl Lattice {
-    /// All lattices, in order of dimension.
-    pub const ALL: [Lattice; 3] = [Lattice::Z2, Lattice::D4, Lattice::E8];
-
-    /// The name in flags and records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Lattice::Z2 => "Z2",
-            Lattice::D4 => "D4",
-            Lattice::E8 => "E8",
-        }
-    }
-
     /// Number of values in one vector.
     #[must_use]
     pub fn dimension(self) -> usize {

@@ -172,7 +172,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 
 /// Registers the WGSL implementations.
 pub(super) fn register(registry: &mut Registry) {
-    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+    for task in Task::ALL {
         let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);
         let about = "a vector a thread, packed by groups in shared memory";
         registry.implementation(ellwand_gpu::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared)));

@@ -14,26 +14,22 @@ use super::workload_readings::readings;
 use super::workload_reference;
 use super::workload_run::implementations;
 
-/// The direction of the coding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    /// From values to codes.
-    Encode,
-    /// From codes to values.
-    Decode,
-    /// From values to codes and back to values.
-    Quantize,
+ellwand_core::words! {
+    /// The direction of the coding.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Task {
+        /// From values to codes.
+        Encode = "lattice-encode",
+        /// From codes to values.
+        Decode = "lattice-decode",
+        /// From values to codes and back to values.
+        Quantize = "lattice-quantize",
+    }
+    /// The workload.
+    fn name;
 }
 
 impl Task {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Task::Encode => "lattice-encode",
-            Task::Decode => "lattice-decode",
-            Task::Quantize => "lattice-quantize",
-        }
-    }
-
     fn about(self) -> &'static str {
         match self {
             Task::Encode => "hierarchical nested-lattice encoding: f32 vectors to bit-packed codes",
@@ -51,7 +47,7 @@ struct Code {
 
 /// Registers the three workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
-    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+    for task in Task::ALL {
         let description = Description::new(task.name(), task.about()).group("lattice").axes(shared::axes());
         registry.workload(Code { task, description: description.sizes(shared::sizes()).baseline("scalar") });
         for implementation in implementations(task) {

@@ -365,10 +365,14 @@ impl Prepared for Job {
         if self.way.is_reference() {
             return Vec::new();
         }
-        let bytes = self.buffers.bytes() + self.ops.scratch.bytes() + self.tiles.bytes();
-        let about = "working memory that the implementation holds beside its inputs and outputs";
-        vec![Reading::derived(Reading::EXTRA_MEMORY, "extra memory", "B", Better::Lower, bytes as f64, about)]
+        extra_memory(self.buffers.bytes() + self.ops.scratch.bytes() + self.tiles.bytes())
     }
+}
+
+/// The reading of what an implementation holds beside its inputs and outputs.
+pub(super) fn extra_memory(bytes: u64) -> Vec<Reading> {
+    let about = "working memory that the implementation holds beside its inputs and outputs";
+    vec![Reading::derived(Reading::EXTRA_MEMORY, "extra memory", "B", Better::Lower, bytes as f64, about)]
 }
 
 /// Builds the CPU implementations of a task.

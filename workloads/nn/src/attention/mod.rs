@@ -50,36 +50,24 @@ use shape::{Mask, Shape};
 /// Added to the variance of a layer norm.
 const EPSILON: f64 = 1e-5;
 
-/// A component of attention, or the whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
-    Qkv,
-    Scores,
-    Softmax,
-    WeightedSum,
-    Output,
-    Core,
-    Whole,
-    Layer,
+ellwand_core::words! {
+    /// A component of attention, or the whole.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Task {
+        Qkv = "attention-qkv",
+        Scores = "attention-scores",
+        Softmax = "attention-softmax",
+        WeightedSum = "attention-weighted-sum",
+        Output = "attention-output",
+        Core = "attention-core",
+        Whole = "attention",
+        Layer = "transformer-layer",
+    }
+    /// The workload.
+    fn name;
 }
 
 impl Task {
-    const ALL: [Task; 8] =
-        [Task::Qkv, Task::Scores, Task::Softmax, Task::WeightedSum, Task::Output, Task::Core, Task::Whole, Task::Layer];
-
-    fn name(self) -> &'static str {
-        match self {
-            Task::Qkv => "attention-qkv",
-            Task::Scores => "attention-scores",
-            Task::Softmax => "attention-softmax",
-            Task::WeightedSum => "attention-weighted-sum",
-            Task::Output => "attention-output",
-            Task::Core => "attention-core",
-            Task::Whole => "attention",
-            Task::Layer => "transformer-layer",
-        }
-    }
-
     fn about(self) -> &'static str {
         match self {
             Task::Qkv => "queries, keys and values from positions: x W^T + b",

@@ -33,15 +33,35 @@ pub(super) struct Method {
     pub(super) unfused: bool,
 }
 
+impl Method {
+    /// Calls `work(part)` for `0..parts`, on all threads if the method is parallel.
+    pub(super) fn each(self, parts: usize, work: impl Fn(usize) + Sync) {
+        match self.parallel {
+            true => pool::for_each_chunk(parts, work),
+            false => (0..parts).for_each(work),
+        }
+    }
+}
+
 /// The CPU implementations of an operation.
 pub(super) fn implementations(op: Op) -> Vec<Implementation> {
+    by_methods(op.name(), op.unfused().is_some(), move |method, case, inputs| {
+        Ok(match Shape::of(case)?.precision {
+            Precision::F32 => Box::new(Job::<f32>::new(op, method, case, inputs)?),
+            Precision::Bf16 => Box::new(Job::<u16>::new(op, method, case, inputs)?),
+        })
+    })
+}
+
+/// The implementations of a workload, one for each method; `fused` if there are unfused ones beside.
+pub(super) fn by_methods(
+    workload: &str,
+    fused: bool,
+    prepare: impl Fn(Method, &Case, &Tensors) -> Result<Box<dyn Prepared>, PrepareError> + Copy + Send + Sync + 'static,
+) -> Vec<Implementation> {
     let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn(Isa) -> Way| {
-        let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
-            let method = Method { way: way(Isa::of(case)?), parallel, unfused };
-            Ok(match Shape::of(case)?.precision {
-                Precision::F32 => Box::new(Job::<f32>::new(op, method, case, inputs)?),
-                Precision::Bf16 => Box::new(Job::<u16>::new(op, method, case, inputs)?),
-            })
+        let row = Implementation::cpu(workload, name, about, move |case, inputs, _| {
+            prepare(Method { way: way(Isa::of(case)?), parallel, unfused }, case, inputs)
         });
         if parallel { row.many_threads() } else { row }
     };
@@ -52,7 +72,7 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
         row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", false, false, vector),
         row("parallel", "the vector implementation on all threads", true, false, vector),
     ];
-    if op.unfused().is_some() {
+    if fused {
         all.push(row("unfused", "vector lanes, two passes with an array between, one thread", false, true, vector));
         all.push(row("unfused-parallel", "two passes with an array between, all threads", true, true, vector));
     }
@@ -122,9 +142,9 @@ impl<T: Element> Job<T> {
             second: array(op.second().map(|(name, _)| name))?,
             vectors: [vector(0)?, vector(1)?],
             labels: if op.has_labels() { labels::of(case, inputs)? } else { Vec::new() },
-            y: Buffer::filled(y, T::ZERO, pages),
-            sum: Buffer::filled(sum, T::ZERO, pages),
-            between: Buffer::filled(between, T::ZERO, pages),
+            y: Buffer::filled(y, T::default(), pages),
+            sum: Buffer::filled(sum, T::default(), pages),
+            between: Buffer::filled(between, T::default(), pages),
             pieces,
             partial: (0..if op.is_loss() { pieces } else { 0 }).map(|_| AtomicU64::new(0)).collect(),
             loss: 0.0,
@@ -208,10 +228,7 @@ impl<T: Element> Job<T> {
                 partial.store(loss.to_bits(), Relaxed);
             }
         };
-        match self.method.parallel {
-            true => pool::for_each_chunk(self.pieces, work),
-            false => (0..self.pieces).for_each(work),
-        }
+        self.method.each(self.pieces, work);
     }
 
     /// The arrays of the output ports.

@@ -3,14 +3,14 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Better, Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor,
-    Tensors,
+    Case, DeviceError, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
 };
 use ellwand_profile::span;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
 
 use super::{NAME, OUTPUTS, Task, UPSTREAM, arrays, dims, reference};
+use crate::attention::job::extra_memory;
 use crate::attention::shape::Shape;
 use crate::attention::softmax::Row;
 use crate::gemm::{self, Product, Scratch, Source, zeros};
@@ -313,8 +313,6 @@ impl Prepared for Job {
             return Vec::new();
         }
         let values = self.kept.len() + self.part.len() + self.block.iter().map(|block| block.len()).sum::<usize>();
-        let bytes = 4 * values as u64 + self.scratch.bytes();
-        let about = "working memory that the implementation holds beside its inputs and outputs";
-        vec![Reading::derived(Reading::EXTRA_MEMORY, "extra memory", "B", Better::Lower, bytes as f64, about)]
+        extra_memory(4 * values as u64 + self.scratch.bytes())
     }
 }

@@ -7,12 +7,10 @@ use ellwand_core::{
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
-use crate::layers::job::{describe, memory, rows_of_a_piece, stores_of};
+use crate::layers::job::{Method, by_methods, describe, memory, rows_of_a_piece, stores_of};
 use crate::layers::labels;
-use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
 use ellwand_simd::buffer::{Buffer, Shared};
-use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
 /// Most pieces if each has its own column sums: enough for the threads of a large machine, few enough that adding them
@@ -22,28 +20,9 @@ const MOST_SUMS: usize = 128;
 /// Columns whose sums are added together; a multiple of a cache line of f64.
 const COLUMNS: usize = 256;
 
-/// A method of computing an operation, on one thread or all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Method {
-    pub(super) way: Way,
-    pub(super) parallel: bool,
-}
-
 /// The CPU implementations of an operation.
-pub(super) fn implementations(op: Op) -> [Implementation; 4] {
-    let row = |name: &str, about: &str, parallel: bool, way: fn(Isa) -> Way| {
-        let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
-            let method = Method { way: way(Isa::of(case)?), parallel };
-            Ok(Box::new(Job::new(op, method, case, inputs)?))
-        });
-        if parallel { row.many_threads() } else { row }
-    };
-    [
-        row("reference", "the definition in f64 on one thread", false, |_| Way::Reference),
-        row("scalar", "plain f32 loops on one thread", false, |_| Way::Scalar),
-        row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", false, Way::Vector),
-        row("parallel", "the vector implementation on all threads", true, Way::Vector),
-    ]
+pub(super) fn implementations(op: Op) -> Vec<Implementation> {
+    by_methods(op.name(), false, move |method, case, inputs| Ok(Box::new(Job::new(op, method, case, inputs)?)))
 }
 
 /// Rows per piece; depends only on the shape.
@@ -140,14 +119,6 @@ impl Job {
         })
     }
 
-    /// Calls `work(part)` for `0..parts`, on all threads if the method is parallel.
-    fn each(&self, parts: usize, work: impl Fn(usize) + Sync) {
-        match self.method.parallel {
-            true => pool::for_each_chunk(parts, work),
-            false => (0..parts).for_each(work),
-        }
-    }
-
     /// Allocates the outputs again, if each run does.
     fn renew(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
@@ -187,7 +158,7 @@ impl Job {
             gamma: &self.gamma,
         };
         let by_row = self.op.upstream(self.shape.reduction) == Upstream::Rows;
-        self.each(self.pieces, |i| {
+        self.method.each(self.pieces, |i| {
             let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
             let upstream = if by_row { from..to } else { from * d..to * d };
             let piece = Piece {
@@ -210,7 +181,7 @@ impl Job {
         if sums.is_empty() {
             return;
         }
-        self.each(d.div_ceil(COLUMNS), |i| {
+        self.method.each(d.div_ceil(COLUMNS), |i| {
             let (from, to) = (i * COLUMNS, ((i + 1) * COLUMNS).min(d));
             for (output, first) in [(dgamma, 0), (dbeta, d)] {
                 let mut totals = [0.0; COLUMNS];

@@ -16,8 +16,7 @@ use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::precision;
 
 /// The element type of a job's arrays.
-pub(super) trait Element: Plain + ellwand_core::tensor::Element {
-    const ZERO: Self;
+pub(super) trait Element: Plain + Default + ellwand_core::tensor::Element {
     /// Description of a run.
     const ABOUT: &'static str;
 
@@ -31,7 +30,6 @@ pub(super) trait Element: Plain + ellwand_core::tensor::Element {
 }
 
 impl Element for f32 {
-    const ZERO: f32 = 0.0;
     const ABOUT: &'static str = "";
 
     fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [f32], InputError> {
@@ -50,7 +48,6 @@ impl Element for f32 {
 
 /// The bits of bf16 values.
 impl Element for u16 {
-    const ZERO: u16 = 0;
     const ABOUT: &'static str = ", bf16";
 
     fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {

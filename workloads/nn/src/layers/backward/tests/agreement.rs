@@ -53,7 +53,7 @@ fn threads_stores_and_pages_do_not_change_a_bit() {
                     for policy in &policies {
                         let case = case(op, extents, &[form.clone(), policy.clone()].concat());
                         let one = compute(op, method(way), &case, &inputs);
-                        let many = compute(op, Method { way, parallel: true }, &case, &inputs);
+                        let many = compute(op, Method { way, parallel: true, unfused: false }, &case, &inputs);
                         assert_eq!(one.digest(), many.digest(), "{case} {way:?}");
                         judged(op, &case, &inputs, &many).unwrap_or_else(|detail| panic!("{case} {way:?}: {detail}"));
                     }
@@ -128,7 +128,7 @@ fn what_ran_tells_instructions_stores_threads_and_pages() {
     let what_ran = |op, way, extents, more: &[(&str, &str)], parallel| {
         let case = case(op, extents, more);
         let inputs = Backward::new(op).inputs(&case, 1).unwrap();
-        Job::new(op, Method { way, parallel }, &case, &inputs).unwrap().what_ran()
+        Job::new(op, Method { way, parallel, unfused: false }, &case, &inputs).unwrap().what_ran()
     };
     let best = Isa::best();
     let small = what_ran(Op::Gelu, Way::Vector(best), [1, 4, 20], &[], false);

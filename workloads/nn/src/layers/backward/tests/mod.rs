@@ -7,9 +7,10 @@ mod given;
 
 use ellwand_core::{Case, Prepared, Tensor, Tensors, Value, Workload};
 
-use super::job::{Job, Method};
+use super::job::Job;
 use super::op::Op;
 use super::workload::Backward;
+use crate::layers::job::Method;
 use crate::layers::piece::Way;
 use ellwand_simd::isa::Isa;
 
@@ -30,7 +31,7 @@ fn case(op: Op, extents: [usize; 3], more: &[(&str, &str)]) -> Case {
 }
 
 fn method(way: Way) -> Method {
-    Method { way, parallel: false }
+    Method { way, parallel: false, unfused: false }
 }
 
 fn compute(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
