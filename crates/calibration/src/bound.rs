@@ -17,10 +17,6 @@ use ellwand_simd::pool;
 /// `tiny`: adds a few numbers in a function that the compiler cannot inline.
 struct Tiny(Description);
 
-fn count(case: &Case, axis: &str) -> usize {
-    usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
-}
-
 impl Workload for Tiny {
     fn description(&self) -> &Description {
         &self.0
@@ -29,7 +25,7 @@ impl Workload for Tiny {
         1 << 16
     }
     fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
-        let x: Vec<f32> = (0..count(case, "elements")).map(|i| i as f32).collect();
+        let x: Vec<f32> = (0..case.count("elements", 1)).map(|i| i as f32).collect();
         Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
     }
     fn reference(&self, _: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
@@ -37,7 +33,7 @@ impl Workload for Tiny {
         Ok(Tensors::new().with("sum", Tensor::vector(&[sum][..])))
     }
     fn work(&self, case: &Case) -> Work {
-        let n = count(case, "elements") as u64;
+        let n = case.count("elements", 1) as u64;
         Work::items("elements", n).flops(n as f64).bytes(4 * n, 4)
     }
 }
@@ -83,10 +79,10 @@ impl Workload for Lock {
         Ok(Tensors::new())
     }
     fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
-        Ok(Tensors::new().with("taken", Tensor::vector(&[(count(case, "takes") * pool::threads()) as u64][..])))
+        Ok(Tensors::new().with("taken", Tensor::vector(&[(case.count("takes", 1) * pool::threads()) as u64][..])))
     }
     fn work(&self, case: &Case) -> Work {
-        Work::items("takes", (count(case, "takes") * pool::threads()) as u64)
+        Work::items("takes", (case.count("takes", 1) * pool::threads()) as u64)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
@@ -196,7 +192,7 @@ pub(super) fn register(registry: &mut Registry) {
                 let why = "this process may use one processor only: nobody contends";
                 return Err(PrepareError::Unsupported(why.into()));
             }
-            Ok(Box::new(LockReady { takes: count(case, "takes"), way, taken: 0 }) as Box<dyn Prepared>)
+            Ok(Box::new(LockReady { takes: case.count("takes", 1), way, taken: 0 }) as Box<dyn Prepared>)
         };
         registry.implementation(Implementation::cpu("contended-lock", name, about, prepared).many_threads());
     };

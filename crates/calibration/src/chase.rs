@@ -21,11 +21,11 @@ struct Chase(Description);
 
 impl Chase {
     fn lines(case: &Case) -> usize {
-        usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / (8 * LINE)
+        case.count("bytes", 4096) / (8 * LINE)
     }
     /// Loads of an iteration; `None` for one to each line, from the first to the last of the cycle.
     fn loads(case: &Case) -> Option<usize> {
-        case.int("loads").and_then(|loads| usize::try_from(loads).ok()).filter(|loads| *loads > 0)
+        Some(case.count("loads", 0)).filter(|loads| *loads > 0)
     }
 }
 

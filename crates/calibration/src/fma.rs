@@ -20,7 +20,7 @@ struct Fma(Description);
 
 impl Fma {
     fn steps(case: &Case) -> usize {
-        usize::try_from(case.int("steps").unwrap_or(1)).unwrap_or(1)
+        case.count("steps", 1)
     }
     fn chains(case: &Case) -> usize {
         LANES * usize::try_from(case.int("groups").unwrap_or(GROUPS)).unwrap_or(1)

@@ -69,11 +69,7 @@ impl Stream {
 /// Number of words in one array of the task.
 pub(super) fn array_words(task: &str, case: &Case) -> usize {
     let arrays = if task == "copy" { 2 } else { 1 };
-    usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
-}
-
-pub(super) fn passes(case: &Case) -> usize {
-    usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1)
+    case.count("bytes", 4096) / 8 / arrays
 }
 
 pub(super) const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
@@ -103,14 +99,18 @@ impl Workload for Stream {
         Ok(Tensors::new().with("y", y))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = self.array_words(case) as u64 * 8 * passes(case) as u64;
+        let bytes = self.array_words(case) as u64 * 8 * case.count("passes", 1) as u64;
         let (read, written) = match self.task {
             Task::Copy => (bytes, bytes),
             Task::Read => (bytes, 0),
             Task::Fill => (0, bytes),
         };
         let work = Work::items("bytes", read + written).bytes(read, written);
-        if passes(case) == 1 { work } else { work.working_set((read + written) / passes(case) as u64) }
+        if case.count("passes", 1) == 1 {
+            work
+        } else {
+            work.working_set((read + written) / case.count("passes", 1) as u64)
+        }
     }
     fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
         ellwand_core::Tolerance::Exact
@@ -190,7 +190,7 @@ fn prepare(
     let x = inputs.get("x")?.clone();
     let words = array_words(task.name(), case);
     let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
-    Ok(Box::new(Ready { task, loops, threads, passes: passes(case), x, y }))
+    Ok(Box::new(Ready { task, loops, threads, passes: case.count("passes", 1), x, y }))
 }
 
 pub(super) fn register(registry: &mut Registry) {

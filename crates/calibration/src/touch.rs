@@ -17,7 +17,7 @@ fn page(case: &Case) -> usize {
 }
 
 fn region(case: &Case) -> usize {
-    usize::try_from(case.int("region").unwrap_or(1 << 20)).unwrap_or(1 << 20).next_multiple_of(page(case))
+    case.count("region", 1 << 20).next_multiple_of(page(case))
 }
 
 impl Workload for FirstTouch {

@@ -11,7 +11,7 @@ use ellwand_core::{
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use super::stream::{LARGEST, PIECE, passes};
+use super::stream::{LARGEST, PIECE};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::pool;
 
@@ -21,7 +21,7 @@ struct Triad(Description);
 
 impl Triad {
     fn elements(case: &Case) -> usize {
-        usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 4 / 3
+        case.count("bytes", 4096) / 4 / 3
     }
 }
 
@@ -47,7 +47,7 @@ impl Workload for Triad {
         Ok(Tensors::new().with("a", Tensor::vector(&a[..])))
     }
     fn work(&self, case: &Case) -> Work {
-        let (elements, passes) = (Self::elements(case) as u64, passes(case) as u64);
+        let (elements, passes) = (Self::elements(case) as u64, case.count("passes", 1) as u64);
         let bytes = elements * 4 * passes;
         let work = Work::items("bytes", 3 * bytes).bytes(2 * bytes, bytes).flops(2.0 * (elements * passes) as f64);
         if passes == 1 { work } else { work.working_set(12 * elements) }
@@ -178,7 +178,7 @@ pub(super) fn register(registry: &mut Registry) {
             }
             let (b, c) = (inputs.get("b")?.clone(), inputs.get("c")?.clone());
             let a = Tensor::zeros(Dtype::F32, b.shape())?;
-            Ok(Box::new(Ready { isa, non_temporal, parallel, passes: super::stream::passes(case), a, b, c })
+            Ok(Box::new(Ready { isa, non_temporal, parallel, passes: case.count("passes", 1), a, b, c })
                 as Box<dyn Prepared>)
         };
         let row = Implementation::cpu("triad", name, about, prepared);

@@ -19,10 +19,6 @@ const SLEEP: Duration = Duration::from_millis(2);
 
 struct Wake(Description);
 
-fn additions(case: &Case) -> usize {
-    usize::try_from(case.int("elements").unwrap_or(0)).unwrap_or(0)
-}
-
 impl Workload for Wake {
     fn description(&self) -> &Description {
         &self.0
@@ -34,11 +30,11 @@ impl Workload for Wake {
         Ok(Tensors::new())
     }
     fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
-        let sum = (0..additions(case)).map(|i| i as u64).sum::<u64>() * pool::threads() as u64;
+        let sum = (0..case.count("elements", 0)).map(|i| i as u64).sum::<u64>() * pool::threads() as u64;
         Ok(Tensors::new().with("sum", Tensor::vector(&[pool::threads() as u64, sum][..])))
     }
     fn work(&self, case: &Case) -> Work {
-        Work::items("wake-ups", 1).flops((additions(case) * pool::threads()) as f64)
+        Work::items("wake-ups", 1).flops((case.count("elements", 0) * pool::threads()) as f64)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
@@ -123,7 +119,8 @@ pub(super) fn register(registry: &mut Registry) {
                 ));
             }
             let sleep = case.text("after") == Some("sleep");
-            Ok(Box::new(Ready { team, sleep, elements: additions(case), met: 0, sum: 0 }) as Box<dyn Prepared>)
+            Ok(Box::new(Ready { team, sleep, elements: case.count("elements", 0), met: 0, sum: 0 })
+                as Box<dyn Prepared>)
         };
         registry.implementation(Implementation::cpu("wake", name, about, prepared).many_threads());
     };

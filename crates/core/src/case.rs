@@ -81,6 +81,11 @@ impl Case {
         }
     }
 
+    /// The integer on `axis` as a count; `default` if the axis is missing or holds another type or less than 0.
+    pub fn count(&self, axis: &str, default: usize) -> usize {
+        self.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
+    }
+
     /// The number on `axis`; integers are converted.
     pub fn float(&self, axis: &str) -> Option<f64> {
         match self.get(axis) {

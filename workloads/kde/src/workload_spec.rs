@@ -171,29 +171,25 @@ pub(super) fn sizes(task: Task) -> Vec<Size> {
     ]
 }
 
-fn whole(case: &Case, axis: &str, default: usize) -> usize {
-    case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
-}
-
 /// Length of a time bin of the stream, in seconds.
 pub(super) const STREAM_BIN: f64 = 0.002;
 
 /// The sizes of a case. Axes that the task lacks get the smallest size.
 pub(super) fn shape(case: &Case) -> Sizes {
     Sizes {
-        samples: whole(case, "samples", 1),
-        edges: whole(case, "edges", 2),
-        electrodes: whole(case, "electrodes", 1),
-        encoding: whole(case, "enc-spikes", 0) as f64,
-        decoding: whole(case, "dec-spikes", 0) as f64,
-        bins: whole(case, "bins", 1),
-        features: whole(case, "features", 1),
+        samples: case.count("samples", 1),
+        edges: case.count("edges", 2),
+        electrodes: case.count("electrodes", 1),
+        encoding: case.count("enc-spikes", 0) as f64,
+        decoding: case.count("dec-spikes", 0) as f64,
+        bins: case.count("bins", 1),
+        features: case.count("features", 1),
         seconds: if case.workload == Task::Stream.name() {
-            STREAM_BIN * (whole(case, "edges", 2) - 1) as f64
+            STREAM_BIN * (case.count("edges", 2) - 1) as f64
         } else {
             generate::DECODING
         },
-        dims: whole(case, "dims", 1),
+        dims: case.count("dims", 1),
     }
 }
 

@@ -85,43 +85,36 @@ impl Codes {
     }
 
     /// The codec of these codes.
-    #[must_use]
     pub fn codec(&self) -> &Codec {
         &self.codec
     }
 
     /// Shape of the array and its division into vectors.
-    #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Packed level indices.
-    #[must_use]
     pub fn packed(&self) -> &[u8] {
         &self.arrays.packed
     }
 
     /// 1 for each vector outside the codebook, in the mode retry even after all retries; absent in the mode none.
-    #[must_use]
     pub fn overload(&self) -> Option<&[u8]> {
         self.arrays.overload.as_deref()
     }
 
     /// Number of retries of each vector, in the mode retry.
-    #[must_use]
     pub fn retries(&self) -> Option<&[u8]> {
         self.arrays.retries.as_deref()
     }
 
     /// Bits of the codes in a file, without its header: those of the smaller of both forms.
-    #[must_use]
     pub fn stored_bits(&self) -> u64 {
         self.smaller().1.iter().map(|section| 8 * section.len() as u64).sum()
     }
 
     /// Serialises the codes to bytes for a file: packed, or entropy-coded where that is smaller.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let (storage, sections) = self.smaller();
         self.written(storage, &sections)

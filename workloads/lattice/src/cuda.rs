@@ -7,7 +7,7 @@ use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, files, gpu, on_cuda, whole};
 use super::Method;
 use super::params::{Codec, Lattice, Overload};
 use super::workload_code::Task;
-use super::{workload_dot, workload_run};
+use super::{dot, workload_dot, workload_run};
 
 /// The kernels, without fused operations where the CPU rounds twice.
 pub(crate) static SOURCE: Source =
@@ -246,7 +246,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     // The kernel reads whole words.
     let packed = job.upload_bytes(packed, packed.len().next_multiple_of(8) - packed.len())?;
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
-    let unit = Arg::F64(workload_dot::unit(&codec));
+    let unit = Arg::F64(dot::unit(&codec));
     let code = Code::new(&mut job, &codec, None)?;
     if let Some(bytes) = query_bytes(&codec, &query, blocks) {
         let query = job.upload_bytes(&bytes, 0)?;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::bits::BitReader;
 use super::encode::present;
-use super::error::LatticeError;
+use super::error::{LatticeError, length};
 use super::params::{Codec, Lattice};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
@@ -62,15 +62,10 @@ impl Codec {
             return Err(LatticeError::Length { what: "depth", expected: self.levels(), got: depth, help });
         }
         let help = "pass the packed codes of exactly the vectors that the output holds";
-        if packed.len() != self.packed_len(n) {
-            let (expected, got) = (self.packed_len(n), packed.len());
-            return Err(LatticeError::Length { what: "packed", expected, got, help });
-        }
+        length("packed", packed.len(), self.packed_len(n), help)?;
         present("retries", self.has_retries(), retries.is_some())?;
         if let Some(retries) = retries {
-            if retries.len() != n {
-                return Err(LatticeError::Length { what: "retries", expected: n, got: retries.len(), help });
-            }
+            length("retries", retries.len(), n, help)?;
             self.check_retries(retries)?;
         }
         let request = Request { packed, retries, depth };

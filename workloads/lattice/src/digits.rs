@@ -1,7 +1,7 @@
 //! Codes as plain digits, u8 [N, M, d]: level 0 (the finest) first, coordinate order within a level.
 
 use super::bits::{BitReader, BitWriter};
-use super::error::LatticeError;
+use super::error::{LatticeError, length};
 use super::params::Codec;
 
 impl Codec {
@@ -10,11 +10,7 @@ impl Codec {
     /// # Errors
     /// If the packed codes have the wrong length or hold an invalid index.
     pub fn digits(&self, packed: &[u8], n: usize) -> Result<Vec<u8>, LatticeError> {
-        if packed.len() != self.packed_len(n) {
-            let (expected, got) = (self.packed_len(n), packed.len());
-            let help = "pass the packed codes of exactly n vectors";
-            return Err(LatticeError::Length { what: "packed", expected, got, help });
-        }
+        length("packed", packed.len(), self.packed_len(n), "pass the packed codes of exactly n vectors")?;
         let (d, levels, q) = (self.dimension(), self.levels(), u64::from(self.q()));
         let mut digits = vec![0; n * levels * d];
         let mut reader = BitReader::new(packed);
@@ -40,10 +36,7 @@ impl Codec {
     pub fn pack(&self, digits: &[u8]) -> Result<Vec<u8>, LatticeError> {
         let (d, levels, q) = (self.dimension(), self.levels(), u64::from(self.q()));
         let vector = d * levels;
-        if !digits.len().is_multiple_of(vector) {
-            let (expected, got) = (digits.len().next_multiple_of(vector), digits.len());
-            return Err(LatticeError::Length { what: "digits", expected, got, help: "pass digits of shape [N, M, d]" });
-        }
+        length("digits", digits.len(), digits.len().next_multiple_of(vector), "pass digits of shape [N, M, d]")?;
         if let Some(at) = digits.iter().position(|&digit| u64::from(digit) >= q) {
             return Err(LatticeError::Digit { vector: at / vector, digit: digits[at], q: self.q() });
         }

@@ -5,7 +5,7 @@
 //! query block (one-sided, M lookups). Alternatively the row is converted back to i16 and multiplied as integers. All
 //! integers are exact.
 
-use super::error::LatticeError;
+use super::error::{LatticeError, length};
 use super::params::{Codec, Overload};
 use super::simd;
 use super::{CodesMut, Method};
@@ -68,7 +68,6 @@ impl CodedRows {
     }
 
     /// Number of rows.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.indices.len() / (self.blocks * self.codec.levels()).max(1)
     }
@@ -102,16 +101,12 @@ fn single(codec: &Codec) -> Result<Codec, LatticeError> {
 }
 
 /// Factor that converts integer sums to products: beta^2 over the square of the integer scale.
-fn unit(codec: &Codec) -> f64 {
+pub(super) fn unit(codec: &Codec) -> f64 {
     (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }
 
 fn same(rows: usize, scores: &[f32]) -> Result<(), LatticeError> {
-    if scores.len() == rows {
-        return Ok(());
-    }
-    let help = "allocate one score a row";
-    Err(LatticeError::Length { what: "scores", expected: rows, got: scores.len(), help })
+    length("scores", scores.len(), rows, "allocate one score a row")
 }
 
 /// Table of the products of all pairs of points of a level.
@@ -200,10 +195,7 @@ impl OneSided {
     pub fn scores(&mut self, rows: &CodedRows, query: &[f32], scores: &mut [f32]) -> Result<(), LatticeError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
-        if query.len() != rows.blocks * d {
-            let help = "pass a query as long as a row";
-            return Err(LatticeError::Length { what: "query", expected: rows.blocks * d, got: query.len(), help });
-        }
+        length("query", query.len(), rows.blocks * d, "pass a query as long as a row")?;
         let unit = rows.codec.params().beta / rows.codec.lattice().scale() as f32;
         for (table, x) in self.tables.chunks_exact_mut(self.n).zip(query.chunks_exact(d)) {
             table.fill(0.0);
@@ -254,7 +246,6 @@ impl Integers {
     }
 
     /// The integers of one coded row.
-    #[must_use]
     pub fn row(&self, rows: &CodedRows, row: usize) -> Vec<i16> {
         let codec = &rows.codec;
         let per_row = rows.blocks * codec.levels();
@@ -291,10 +282,7 @@ impl Integers {
     pub fn scores(&self, rows: &CodedRows, query: &[i16], scores: &mut [f32]) -> Result<(), LatticeError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
-        if query.len() != rows.blocks * d {
-            let help = "pass a query as long as a row";
-            return Err(LatticeError::Length { what: "query", expected: rows.blocks * d, got: query.len(), help });
-        }
+        length("query", query.len(), rows.blocks * d, "pass a query as long as a row")?;
         let unit = unit(&rows.codec);
         let mut buffer = [0i16; CHUNK * super::MAX_DIMENSION];
         for (row, score) in rows.each().zip(scores) {

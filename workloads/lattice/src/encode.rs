@@ -1,7 +1,7 @@
 //! Encoding: checks the arguments, then calls one of the implementations.
 
 use super::bits::BitWriter;
-use super::error::LatticeError;
+use super::error::{LatticeError, length};
 use super::params::{Codec, Lattice, Overload};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
@@ -24,10 +24,8 @@ impl Codec {
     /// If a buffer has the wrong length, or an output of the overload mode is missing or superfluous.
     pub fn encode(&self, method: Method, x: &[f32], out: CodesMut<'_>) -> Result<(), LatticeError> {
         let n = self.vectors_in(x.len())?;
-        let sized = |what, expected, got| {
-            let help = "allocate it for the number of vectors being encoded";
-            if expected == got { Ok(()) } else { Err(LatticeError::Length { what, expected, got, help }) }
-        };
+        let sized =
+            |what, expected, got| length(what, got, expected, "allocate it for the number of vectors being encoded");
         sized("packed", self.packed_len(n), out.packed.len())?;
         present("overload", self.has_overload(), out.overload.is_some())?;
         present("retries", self.has_retries(), out.retries.is_some())?;

@@ -123,6 +123,11 @@ pub enum LatticeError {
     Unsupported(String),
 }
 
+/// Refuses a slice of another length.
+pub(crate) fn length(what: &'static str, got: usize, expected: usize, help: &'static str) -> Result<(), LatticeError> {
+    if got == expected { Ok(()) } else { Err(LatticeError::Length { what, expected, got, help }) }
+}
+
 fn suggestion(given: &str) -> String {
     did_you_mean(given, Lattice::ALL.map(Lattice::name)).map(|hint| format!("; {hint}")).unwrap_or_default()
 }

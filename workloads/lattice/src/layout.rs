@@ -1,7 +1,7 @@
 //! How an array of any shape is divided into vectors: each row (last axis) into consecutive runs of d values, with the
 //! tail padded with zeros. The true row length is kept, so decoding restores the shape.
 
-use super::error::LatticeError;
+use super::error::{LatticeError, length};
 
 /// Largest number of values accepted, so that no size computed from it can overflow.
 const MAX_VALUES: u64 = 1 << 40;
@@ -43,25 +43,21 @@ impl Layout {
     }
 
     /// The original shape.
-    #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
     /// Number of values in the array.
-    #[must_use]
     pub fn values(&self) -> usize {
         self.rows * self.row
     }
 
     /// Number of vectors, including padded tails.
-    #[must_use]
     pub fn vectors(&self) -> usize {
         self.rows * self.row.div_ceil(self.d)
     }
 
     /// True if no row has a tail.
-    #[must_use]
     pub fn is_exact(&self) -> bool {
         self.row.is_multiple_of(self.d)
     }
@@ -71,10 +67,7 @@ impl Layout {
     /// # Errors
     /// If the length of `x` does not match the shape.
     pub fn pad(&self, x: &[f32]) -> Result<Vec<f32>, LatticeError> {
-        if x.len() != self.values() {
-            let help = "pass as many values as the shape has";
-            return Err(LatticeError::Length { what: "x", expected: self.values(), got: x.len(), help });
-        }
+        length("x", x.len(), self.values(), "pass as many values as the shape has")?;
         let mut padded = vec![0.0; self.vectors() * self.d];
         if self.row > 0 {
             let width = self.row.next_multiple_of(self.d);
@@ -90,11 +83,7 @@ impl Layout {
     /// # Errors
     /// If `padded` does not have length `vectors() * d`.
     pub fn trim(&self, padded: &[f32]) -> Result<Vec<f32>, LatticeError> {
-        let expected = self.vectors() * self.d;
-        if padded.len() != expected {
-            let help = "pass the decoded vectors of this layout";
-            return Err(LatticeError::Length { what: "padded", expected, got: padded.len(), help });
-        }
+        length("padded", padded.len(), self.vectors() * self.d, "pass the decoded vectors of this layout")?;
         let mut x = Vec::with_capacity(self.values());
         if self.row > 0 {
             for from in padded.chunks_exact(self.row.next_multiple_of(self.d)) {

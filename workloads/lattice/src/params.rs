@@ -22,13 +22,11 @@ ellwand_core::words! {
         E8 = "E8",
     }
     /// The name in flags and records.
-    #[must_use]
     fn name;
 }
 
 impl Lattice {
     /// Number of values in one vector.
-    #[must_use]
     pub fn dimension(self) -> usize {
         match self {
             Lattice::Z2 => 2,
@@ -38,7 +36,6 @@ impl Lattice {
     }
 
     /// Integer steps per lattice unit: 2 for E8, whose points are stored doubled, otherwise 1.
-    #[must_use]
     pub fn scale(self) -> u32 {
         match self {
             Lattice::E8 => 2,
@@ -47,7 +44,6 @@ impl Lattice {
     }
 
     /// Volume of a cell in lattice units.
-    #[must_use]
     pub fn determinant(self) -> f64 {
         match self {
             Lattice::D4 => 2.0,
@@ -56,7 +52,6 @@ impl Lattice {
     }
 
     /// Normalized second moment of the Voronoi cell (Conway and Sloane, chapter 21).
-    #[must_use]
     pub fn normalized_second_moment(self) -> f64 {
         match self {
             Lattice::Z2 => 1.0 / 12.0,
@@ -66,13 +61,11 @@ impl Lattice {
     }
 
     /// Mean squared error per dimension of the unscaled lattice: NSM * det^(2/d).
-    #[must_use]
     pub fn second_moment(self) -> f64 {
         self.normalized_second_moment() * self.determinant().powf(2.0 / self.dimension() as f64)
     }
 
     /// Largest distance of any point from the lattice, in lattice units.
-    #[must_use]
     pub fn covering_radius(self) -> f64 {
         match self {
             Lattice::Z2 => std::f64::consts::FRAC_1_SQRT_2,
@@ -117,7 +110,6 @@ impl Overload {
     pub const RETRY: Overload = Overload::Retry { alpha: 1.0 / 3.0, cap: 16 };
 
     /// The name in flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Overload::None => "none",
@@ -192,43 +184,36 @@ impl Codec {
     }
 
     /// The parameters of the code.
-    #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
     /// The lattice of the code.
-    #[must_use]
     pub fn lattice(&self) -> Lattice {
         self.params.lattice
     }
 
     /// Number of values in one vector.
-    #[must_use]
     pub fn dimension(&self) -> usize {
         self.params.lattice.dimension()
     }
 
     /// Nesting ratio q.
-    #[must_use]
     pub fn q(&self) -> u32 {
         self.params.q
     }
 
     /// Number of levels M.
-    #[must_use]
     pub fn levels(&self) -> usize {
         self.params.levels as usize
     }
 
     /// The scales beta * 2^(alpha t) for t = 0..=cap, rounded to f32 once.
-    #[must_use]
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
 
     /// The inverse scales 1 / (beta * 2^(alpha t)) for t = 0..=cap, rounded to f32 once.
-    #[must_use]
     pub fn inverse_scales(&self) -> &[f32] {
         &self.inverse_scales
     }
@@ -236,7 +221,6 @@ impl Codec {
     /// The centring constant of each coordinate, in lattice units: added before quantizing and subtracted after
     /// decoding. Zero if the code is not centred; adding zeros changes no code and no decoded bit, so implementations
     /// need not check.
-    #[must_use]
     pub fn shift(&self) -> &[f32; MAX_DIMENSION] {
         &self.shift
     }
@@ -247,38 +231,32 @@ impl Codec {
     }
 
     /// Number of points of one level, q^d.
-    #[must_use]
     pub fn level_points(&self) -> u128 {
         self.level_points
     }
 
     /// Bits of one packed level index: those needed for q^d - 1.
-    #[must_use]
     pub fn level_bits(&self) -> u32 {
         self.level_bits
     }
 
     /// Packed bits per vector.
-    #[must_use]
     pub fn vector_bits(&self) -> usize {
         self.level_bits as usize * self.levels()
     }
 
     /// Size of the packed codes of n vectors in bytes.
-    #[must_use]
     pub fn packed_len(&self, vectors: usize) -> usize {
         let bits = vectors as u128 * self.vector_bits() as u128;
         usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX)
     }
 
     /// True if the codes have one overload byte per vector.
-    #[must_use]
     pub fn has_overload(&self) -> bool {
         self.params.overload != Overload::None
     }
 
     /// True if the codes have one retry byte per vector.
-    #[must_use]
     pub fn has_retries(&self) -> bool {
         matches!(self.params.overload, Overload::Retry { .. })
     }

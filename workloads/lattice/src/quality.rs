@@ -34,13 +34,11 @@ pub struct Quality {
 
 impl Quality {
     /// Signal-to-noise ratio in dB.
-    #[must_use]
     pub fn snr_db(&self) -> f64 {
         10.0 * (self.power / self.mse).log10()
     }
 
     /// MSE / power * 2^(2R): 1 is the rate-distortion bound of a Gaussian source.
-    #[must_use]
     pub fn distance_to_bound(&self) -> f64 {
         self.mse / self.power * (2.0 * self.rate).exp2()
     }
@@ -68,7 +66,6 @@ impl Quality {
     }
 
     /// As [`Quality::measure`], from existing codes and decoded values.
-    #[must_use]
     pub fn of(
         codec: &Codec,
         x: &[f32],
@@ -137,7 +134,6 @@ const SAMPLE: usize = 4096;
 
 /// The smallest scale worth trying for data of unit power: the ball of the codebook then just holds a typical vector
 /// (Kaplan and Ordentlich): q^-M / sqrt(NSM det^(2/d)) * sqrt(d / (d + 2)).
-#[must_use]
 pub fn smallest_scale(codec_params: &Params) -> f64 {
     let d = codec_params.lattice.dimension() as f64;
     let side = f64::from(codec_params.q).powi(codec_params.levels as i32);

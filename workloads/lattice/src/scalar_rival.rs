@@ -8,7 +8,6 @@ const STEPS: i32 = 60;
 /// Signal-to-noise ratio in dB, and number of levels, of the best saturating uniform quantizer with at least `rate`
 /// bits per value: ceil(2^rate) levels centred on the origin, with the step of least error out of 60. Evaluates up to
 /// 65 536 values spread evenly. `None` for data without power or a rate above 16.
-#[must_use]
 pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
     if values.is_empty() || !(0.0..=16.0).contains(&rate) {
         return None;

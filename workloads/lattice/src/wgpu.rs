@@ -8,35 +8,26 @@ use ellwand_gpu::{Arg, Grid, Job, Source, gpu};
 use super::cuda::{constants, packed_bytes};
 use super::params::{Codec, Lattice, Overload};
 use super::workload_code::Task;
-use super::{Method, workload_dot, workload_run};
+use super::{Method, dot, workload_dot, workload_run};
 
-static Z2: Source = Source {
-    name: "lattice.wgsl with z2.wgsl",
-    text: concat!(
-        include_str!("lattice.wgsl"),
-        include_str!("z2.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl")
-    ),
-    options: &[],
-};
-static D4: Source = Source {
-    name: "lattice.wgsl with d4.wgsl",
-    text: concat!(
-        include_str!("lattice.wgsl"),
-        include_str!("d4.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl")
-    ),
-    options: &[],
-};
-static E8: Source = Source {
-    name: "lattice.wgsl with e8.wgsl",
-    text: concat!(
-        include_str!("lattice.wgsl"),
-        include_str!("e8.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl")
-    ),
-    options: &[],
-};
+/// The common kernels with those of one lattice.
+macro_rules! source {
+    ($own:literal) => {
+        Source {
+            name: concat!("lattice.wgsl with ", $own),
+            text: concat!(
+                include_str!("lattice.wgsl"),
+                include_str!($own),
+                include_str!("../../../devices/gpu/src/invocation.wgsl")
+            ),
+            options: &[],
+        }
+    };
+}
+
+static Z2: Source = source!("z2.wgsl");
+static D4: Source = source!("d4.wgsl");
+static E8: Source = source!("e8.wgsl");
 
 /// The kernels of each lattice.
 pub(crate) static SOURCES: [&Source; 3] = [&Z2, &D4, &E8];
@@ -83,7 +74,7 @@ fn code(codec: &Codec, n: usize, has: u32, blocks: usize) -> Vec<Arg> {
         // Zero, hidden from the driver's compiler.
         Arg::U32(0),
         whole(blocks),
-        Arg::F32(workload_dot::unit(codec) as f32),
+        Arg::F32(dot::unit(codec) as f32),
     ]
 }
 

@@ -9,7 +9,7 @@ use ellwand_core::{
     Reading, Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
 };
 
-use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
+use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
 use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
@@ -40,16 +40,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(row("f32", "dot product over rows decoded beforehand: reads 4 bytes a value"));
 }
 
-fn whole(case: &Case, axis: &str, default: usize) -> usize {
-    case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
-}
-
 /// Number of rows, blocks per row, and the code.
 pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
     let spec = shared::spec(case)?;
     let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
-    let blocks = whole(case, "dimension", 1024).div_ceil(codec.dimension());
-    Ok((whole(case, "rows", 1000), blocks, codec))
+    let blocks = case.count("dimension", 1024).div_ceil(codec.dimension());
+    Ok((case.count("rows", 1000), blocks, codec))
 }
 
 impl Workload for Dot {
@@ -75,7 +71,7 @@ impl Workload for Dot {
         let coded = |rows: usize, seed| -> Result<Tensor, InputError> {
             let mut x = shared::normal(rows, blocks * d, spread, seed)?;
             // The last block of a row may be partly padding.
-            let length = whole(case, "dimension", blocks * d);
+            let length = case.count("dimension", blocks * d);
             x.f32_mut()?.chunks_exact_mut(blocks * d).for_each(|row| row[length..].fill(0.0));
             // Not by an encoder under test.
             Ok(Tensor::vector(&workload_reference::Encoded::of(&codec, x.f32()?).packed[..]))
@@ -118,7 +114,7 @@ impl Workload for Dot {
         // An f32 sum of n products of size spread^2 has an error of a few sqrt(n) units in the last place of its
         // partial sums, whose size is spread^2 sqrt(n).
         let spread = shared::spec(case).map_or(1.0, |spec| spec.spread);
-        let n = whole(case, "dimension", 1024) as f64;
+        let n = case.count("dimension", 1024) as f64;
         Tolerance::Close { absolute: 8.0 * f64::from(f32::EPSILON) * n * spread * spread, relative: 1e-5 }
     }
 
@@ -165,11 +161,6 @@ fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeE
 pub(super) fn narrow_query(codec: &Codec, inputs: &Tensors, blocks: usize) -> Result<Vec<i32>, PrepareError> {
     let query = integers(codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
     Ok(query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect())
-}
-
-/// Factor that converts integer products to values.
-pub(super) fn unit(codec: &Codec) -> f64 {
-    (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }
 
 fn prepare_error(error: LatticeError) -> PrepareError {

@@ -42,7 +42,7 @@ pub(crate) fn sources() -> [&'static Source; 5] {
 
 /// An axis as a count, at least 1.
 fn axis(case: &Case, name: &str) -> usize {
-    case.int(name).and_then(|value| usize::try_from(value).ok()).unwrap_or(1).max(1)
+    case.count(name, 1).max(1)
 }
 
 /// 8-byte words in one array of a stream task.

@@ -59,10 +59,6 @@ fn narrow(value: f32) -> u16 {
 
 struct Products(Description);
 
-fn count(case: &Case, axis: &str) -> usize {
-    usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
-}
-
 /// Converts a tensor of bf16 bits to f64.
 fn values(tensor: &Tensor) -> Result<Vec<f64>, InputError> {
     Ok(tensor.u16()?.iter().map(|bits| f64::from(widen(*bits))).collect())
@@ -81,7 +77,7 @@ impl Workload for Products {
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Outputs of the reference and of an implementation, and an f64 copy of both for the comparison.
-        (1 << 20) + 24 * (ROWS * COLUMNS) as u64 * count(case, "tiles") as u64
+        (1 << 20) + 24 * (ROWS * COLUMNS) as u64 * case.count("tiles", 1) as u64
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -98,7 +94,7 @@ impl Workload for Products {
         let odd = |_| 2 * rng.random_range(-(LARGEST + 1) / 2..(LARGEST + 1) / 2) + 1;
         let b: Vec<i32> = (0..RIGHT * SLICE * COLUMNS).map(odd).collect();
         let bits = |values: &[i32]| -> Vec<u16> { values.iter().map(|value| narrow(*value as f32)).collect() };
-        let starts: Vec<f32> = (0..count(case, "tiles")).map(|tile| (tile % STARTS) as f32).collect();
+        let starts: Vec<f32> = (0..case.count("tiles", 1)).map(|tile| (tile % STARTS) as f32).collect();
         Ok(Tensors::new()
             .with("a", Tensor::new(&[ROWS, PERIOD * SLICE], &bits(&a)[..])?)
             .with("b", Tensor::new(&[RIGHT * SLICE, COLUMNS], &bits(&b)[..])?)
@@ -106,7 +102,7 @@ impl Workload for Products {
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let (a, b) = (values(inputs.get("a")?)?, values(inputs.get("b")?)?);
-        let steps = count(case, "steps");
+        let steps = case.count("steps", 1);
         let mut tile = Vec::with_capacity(ROWS * COLUMNS);
         for (m, n) in (0..ROWS).flat_map(|m| (0..COLUMNS).map(move |n| (m, n))) {
             let first = |steps: usize| (0..steps).map(|step| product(&a, &b, step, m, n)).sum::<f64>();
@@ -118,7 +114,7 @@ impl Workload for Products {
         Ok(Tensors::new().with("y", Tensor::new(&[starts.len(), ROWS, COLUMNS], &y[..])?))
     }
     fn work(&self, case: &Case) -> Work {
-        let all = (ROWS * COLUMNS * SLICE) as u64 * count(case, "tiles") as u64 * count(case, "steps") as u64;
+        let all = (ROWS * COLUMNS * SLICE) as u64 * case.count("tiles", 1) as u64 * case.count("steps", 1) as u64;
         Work::items("multiply-adds", all).flops(2.0 * all as f64).bf16(true)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
@@ -144,7 +140,7 @@ fn launched(
         job.upload::<f32>(starts)?,
     ];
     args.push(job.output("y", Dtype::F32, &[starts.len(), ROWS, COLUMNS], 0)?);
-    args.push(whole(count(case, "steps")));
+    args.push(whole(case.count("steps", 1)));
     job.launch(source, kernel, Grid::line(starts.len(), threads).shared(shared), args)?;
     Ok(job.boxed())
 }

@@ -18,7 +18,7 @@ const NAME: &str = "transfer";
 struct Transfer(Description);
 
 fn array_words(case: &Case) -> usize {
-    usize::try_from(case.int("bytes").unwrap_or(8)).unwrap_or(8) / 8
+    case.count("bytes", 8) / 8
 }
 
 fn inwards(case: &Case) -> bool {

@@ -296,7 +296,7 @@ fn sizes(task: Task, heads: usize, given: &Tensors, fit: Fit) -> Result<Vec<(&'s
 /// The case of the user's arrays, and the arrays that the task uses.
 pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
     let mut case = case.clone();
-    let heads = usize::try_from(case.int("heads").unwrap_or(0)).unwrap_or(0);
+    let heads = case.count("heads", 0);
     for (axis, size) in sizes(task, heads, &given, fit)? {
         let asked = case.int(axis).unwrap_or(0);
         // 0 stands for as many as of the queries.

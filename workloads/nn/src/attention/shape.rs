@@ -155,7 +155,7 @@ impl Shape {
             _ => Mask::None,
         };
         let sequence = size("sequence", 256)?;
-        let keys = usize::try_from(case.int("keys").unwrap_or(0)).ok().filter(|keys| *keys > 0).unwrap_or(sequence);
+        let keys = Some(case.count("keys", 0)).filter(|keys| *keys > 0).unwrap_or(sequence);
         Ok(Self { batch: size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask, seen: None })
     }
 
