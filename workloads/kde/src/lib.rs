@@ -55,7 +55,6 @@ mod product;
 mod reach;
 mod real;
 mod rows;
-mod sink;
 mod stream;
 mod sums;
 #[cfg(test)]

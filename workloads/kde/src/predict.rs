@@ -14,9 +14,9 @@ use super::model::{ClusterlessDecoder, LOG_FLOOR, Wide};
 use super::options::{BIN_STEP, Method, Options, Precision, Tiling};
 use super::real::Real;
 use super::rows::{Decoding, Marked};
-use super::sink::Sink;
 use super::tiles::Part;
 use super::{exact, plain};
+use ellwand_simd::buffer::Shared;
 use ellwand_simd::lanes::{Kernel, dispatch};
 use ellwand_simd::pool;
 
@@ -248,7 +248,7 @@ impl ClusterlessDecoder {
         match options.method {
             Method::Simd(isa) | Method::Parallel(isa) => {
                 let (model, marked, spikes, skip) = (self, &marked[..], decoding.electrodes, options.skip);
-                let sink = &Sink::new(out, self.bins);
+                let sink = &Shared::new(out);
                 tiles.over(&parts, |rows, bins, buffers| {
                     dispatch(isa, Part { model, marked, spikes, rows, bins, tiling, skip, buffers, sink });
                 });

@@ -5,12 +5,13 @@ use std::ops::{Add, AddAssign, Mul, Range, Sub};
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, near};
 use super::rows::Marked;
+use ellwand_simd::buffer::Plain;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Double, Kernel, Simd, dispatch, exp2_down, exp2_down_f64, ln, ln_f64};
 
 /// A number type to compute with.
 pub(super) trait Real:
-    Copy + Default + Send + PartialOrd + AddAssign + Add<Output = Self> + Mul<Output = Self> + Sub<Output = Self>
+    Plain + Default + PartialOrd + AddAssign + Add<Output = Self> + Mul<Output = Self> + Sub<Output = Self>
 {
     /// The most negative finite number.
     const MIN: Self;

@@ -15,9 +15,9 @@ use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Method, Options, Precision};
 use super::reach::{Reach, reaches};
 use super::rows::Marked;
-use super::sink::Sink;
 use super::tiles::{Part, mark_row, shifts};
 use super::{exact, options::Tiling};
+use ellwand_simd::buffer::Shared;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down, ln};
 
@@ -144,7 +144,7 @@ impl Stream {
             return Ok(());
         }
         {
-            let sink = Sink::new(out, model.bins);
+            let sink = Shared::new(out);
             let (rows, bins): (Range<usize>, _) = (0..1, 0..model.bins);
             dispatch(
                 isa,

@@ -23,7 +23,7 @@ use super::product::narrow::{multiply_rows, row_step};
 use super::reach::{reaches, union};
 use super::real::Real;
 use super::rows::Marked;
-use super::sink::Sink;
+use ellwand_simd::buffer::Shared;
 use ellwand_simd::lanes::{Kernel, Simd, exp2_down, ln};
 
 /// All electrodes for some rows and bins, in f32 or f64 (`wide.rs`).
@@ -38,7 +38,8 @@ pub(super) struct Part<'a, T: Real> {
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
     pub(super) buffers: &'a mut Buffers<T>,
-    pub(super) sink: &'a Sink<'a, T>,
+    /// The output `[rows, bins of the model]`, of which parts write disjoint rectangles.
+    pub(super) sink: &'a Shared<'a, T>,
 }
 
 impl Kernel for Part<'_, f32> {
@@ -167,8 +168,9 @@ impl Part<'_, f32> {
         let floor = s.splat(LOG_FLOOR as f32);
         for (j, &row) in rows.iter().enumerate() {
             let shift = s.splat((f64::from(shifts[j]) * std::f64::consts::LN_2) as f32);
+            let start = row as usize * self.model.bins;
             // SAFETY: only this part writes these rows and bins while it runs.
-            let out = unsafe { self.sink.row(row as usize, tile.clone()) };
+            let out = unsafe { self.sink.piece(start + tile.start, start + tile.end) };
             for panel in 0..panels {
                 for v in 0..2 {
                     let at = panel * width + v * S::LANES;

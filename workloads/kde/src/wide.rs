@@ -139,8 +139,9 @@ impl Part<'_, f64> {
         let floor = d.splat(LOG_FLOOR);
         for (j, &row) in rows.iter().enumerate() {
             let shift = d.splat(shifts[j] * LN_2);
+            let start = row as usize * self.model.bins;
             // SAFETY: only this part writes these rows and bins while it runs.
-            let out = unsafe { self.sink.row(row as usize, tile.clone()) };
+            let out = unsafe { self.sink.piece(start + tile.start, start + tile.end) };
             for (v, out) in out.chunks_mut(D::LANES).enumerate() {
                 let (panel, at) = (v / 2, v % 2 * D::LANES);
                 let term = if touched[panel] {

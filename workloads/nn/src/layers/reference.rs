@@ -45,8 +45,8 @@ pub(super) fn log_sum(x: &[f32]) -> (f64, f64) {
     (most, x.iter().map(|x| (f64::from(*x) - most).exp()).sum())
 }
 
-/// Writes f(a, b) for every element.
-fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
+/// Writes f(a, b) for every element of a; b may repeat.
+pub(super) fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
     for ((a, b), y) in a.iter().zip(b.iter().cycle()).zip(y) {
         *y = f(f64::from(*a), f64::from(*b)) as f32;
     }

@@ -74,7 +74,8 @@ fn norm(x: &[f32], plan: &Plan<'_>, y: &mut [f32]) {
     }
 }
 
-fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+/// Writes f(a, b) for every element.
+pub(super) fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     for ((a, b), y) in a.iter().zip(b).zip(y) {
         *y = f(*a, *b);
     }

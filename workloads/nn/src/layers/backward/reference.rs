@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::op::{Op, Upstream};
 use super::piece::{Piece, Plan};
-use crate::layers::reference::{log_sum, phi};
+use crate::layers::reference::{log_sum, pairs, phi};
 use crate::layers::shape::{Reduction, Shape};
 
 /// The derivative of GELU: Phi(x) + x phi(x), with phi the normal density (D. Hendrycks and K. Gimpel, 2016).
@@ -56,13 +56,6 @@ fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]
         dx[c] = ((g[c] - mean_g - normal[c] * mean_gn) * inverse) as f32;
         dgamma[c] += f64::from(dy[c]) * normal[c];
         dbeta[c] += f64::from(dy[c]);
-    }
-}
-
-/// Writes f(a, b) for every element.
-fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
-    for ((a, b), y) in a.iter().zip(b).zip(y) {
-        *y = f(f64::from(*a), f64::from(*b)) as f32;
     }
 }
 

@@ -4,7 +4,7 @@
 use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::labels::class;
-use crate::layers::scalar::{half_erfc, largest, moments, total};
+use crate::layers::scalar::{half_erfc, largest, moments, pairs, total};
 
 /// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
@@ -47,13 +47,6 @@ fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]
         dx[c] = ((f64::from(dy * gamma) - mean_g - normal * mean_gn) * inverse) as f32;
         dgamma[c] += f64::from(*dy) * normal;
         dbeta[c] += f64::from(*dy);
-    }
-}
-
-/// Writes f(a, b) for every element.
-fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
-    for ((a, b), y) in a.iter().zip(b).zip(y) {
-        *y = f(*a, *b);
     }
 }
 
