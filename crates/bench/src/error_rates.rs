@@ -2,7 +2,7 @@
 //! only.
 
 use ellwand_core::record::Sample;
-use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_lower_bound, special};
+use ellwand_core::stats::{DecisionRule, Difference, decide, proportion_interval, special};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -99,7 +99,7 @@ fn what_is_slow_now_and_then_is_found() {
     for slow in [Slow::Tail, Slow::Modes] {
         let decisions: Vec<Decision> = (1000..1100).map(|seed| compare([Slow::Never, slow], seed)).collect();
         let found = decisions.iter().filter(|decision| slower(decision)).count() as u64;
-        let least = proportion_lower_bound(found, 100, 0.95).unwrap();
+        let least = proportion_interval(found, 100, 0.9).unwrap().0;
         assert!(found >= 95 && least > 0.89, "{slow:?}: {found} of 100");
         // The slow slots must not count as a difference in time.
         assert!(decisions.iter().all(|decision| decision.call != Call::As(Difference::Slower)), "{slow:?}");

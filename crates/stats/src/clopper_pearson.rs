@@ -51,15 +51,6 @@ pub fn proportion_upper_bound(count: u64, trials: u64, confidence: f64) -> Resul
     Ok(upper(count, trials, 1.0 - confidence))
 }
 
-/// The exact one-sided lower bound of a proportion, such as a detection power.
-///
-/// # Errors
-/// As for [`proportion_interval`].
-pub fn proportion_lower_bound(count: u64, trials: u64, confidence: f64) -> Result<f64, StatsError> {
-    check(count, trials, confidence)?;
-    Ok(1.0 - upper(trials - count, trials, 1.0 - confidence))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +81,8 @@ mod tests {
     fn no_alarm_in_four_hundred_bounds_the_rate_at_three_quarters_of_a_percent() {
         assert!((proportion_upper_bound(0, 400, 0.95).unwrap() - 0.007_461_4).abs() < 1e-6);
         assert!((proportion_upper_bound(0, 300, 0.95).unwrap() - 0.009_936).abs() < 1e-6);
-        assert!((proportion_lower_bound(160, 160, 0.95).unwrap() - 0.981_45).abs() < 1e-5);
+        // A one-sided bound is the end of a two-sided interval that misses twice as often.
+        assert!((proportion_interval(160, 160, 0.9).unwrap().0 - 0.981_45).abs() < 1e-5);
     }
 
     #[test]
@@ -100,7 +92,7 @@ mod tests {
             StatsError::TooFew { what: "trials", got: 0, needed: 1 }
         );
         assert!(proportion_upper_bound(5, 4, 0.95).is_err());
-        assert!(proportion_lower_bound(1, 4, 1.0).is_err());
+        assert!(proportion_interval(1, 4, 1.0).is_err());
     }
 
     #[test]
@@ -128,7 +120,7 @@ mod tests {
             if count < trials {
                 prop_assert!((1.0 - binomial_upper_tail(count + 1, trials, high) - tail).abs() < 1e-8);
             }
-            let low = proportion_lower_bound(count, trials, confidence).unwrap();
+            let low = 1.0 - proportion_upper_bound(trials - count, trials, confidence).unwrap();
             if count > 0 {
                 prop_assert!((binomial_upper_tail(count, trials, low) - tail).abs() < 1e-8);
             }

@@ -141,12 +141,12 @@ impl Course<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::Wager;
+    use crate::evidence::outlook;
 
     fn course(rule: &DecisionRule, between: f64, within: f64, start_s: f64) -> Course<'_> {
         let variances = Variances { between: between * between, within: within * within };
         let information = 3.0 / variances.of_block(6.0);
-        let outlook = Wager::new(rule.stakes(), &[], &[]).outlook();
+        let outlook = outlook(&[], &[], 0.0, rule.stakes()).unwrap();
         let (round_s, rounds) = (0.002, (6.0, 1e4));
         Course {
             rule,

@@ -13,16 +13,6 @@ pub enum StatsError {
         /// Smallest number accepted.
         needed: usize,
     },
-    /// More values than the method can enumerate.
-    #[error("{what}: {got} given, at most {limit} possible; use the e-process, which has no limit")]
-    TooMany {
-        /// The kind of value.
-        what: &'static str,
-        /// Number of values given.
-        got: usize,
-        /// Largest number accepted.
-        limit: usize,
-    },
     /// Two slices that must have the same length differ.
     #[error("{baseline} baseline times against {candidate} candidate times; a round gives one of each")]
     Unpaired {

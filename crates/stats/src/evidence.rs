@@ -28,7 +28,7 @@
 //!    rule.
 //!
 //! No distribution and no bound is assumed. The cost: the factor is below 2 per block, so reaching 1/alpha takes more
-//! than log2(1/alpha) blocks ([`fewest_blocks`]). Two builds that differ only in layout do differ; the test reports
+//! than log2(1/alpha) blocks. Two builds that differ only in layout do differ; the test reports
 //! that as a difference.
 //!
 //! **Why this scale.** Dividing by the magnitudes seen so far makes the evidence independent of the scale of the noise:
@@ -140,19 +140,10 @@ pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64, stakes: Sta
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
     let capital = |sign: f64| {
-        let mut wager = Wager::new(stakes, blocks, weights);
-        for (block, weight) in blocks.iter().zip(weights) {
-            wager.bet(weight * (sign * block - shift));
-        }
+        let wager = Wager::after(stakes, blocks, weights, sign, shift);
         Capital { now: wager.ln_capital().exp(), peak: wager.ln_peak.exp() }
     };
     Ok(Evidence { slower: capital(1.0), faster: capital(-1.0) })
-}
-
-/// The fewest blocks after which the capital can reach `1 / alpha`; each block less than doubles it.
-pub fn fewest_blocks(alpha: f64) -> usize {
-    // If 1 / alpha = 2^k exactly, the mean over stakes is slightly below it after k doublings, so k + 1 are needed.
-    ((1.0 / alpha).log2().floor() as usize).saturating_add(1)
 }
 
 /// The region of practical equivalence as a log ratio.
@@ -177,14 +168,16 @@ pub(super) struct Wager {
 }
 
 impl Wager {
-    /// Before the first bet. `bets` are the factors on the bets on all `blocks`.
-    pub(super) fn new(stakes: Stakes, blocks: &[f64], bets: &[f64]) -> Self {
-        let shares = stakes.shares(blocks, bets);
-        Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], shares, ln_peak: 0.0 }
+    /// After the bets on `blocks`, each with its factor in `bets`: for slower if `sign` is 1, for faster if it is -1.
+    pub(super) fn after(stakes: Stakes, blocks: &[f64], bets: &[f64], sign: f64, shift: f64) -> Self {
+        let (values, magnitudes, ln_stakes) = (Vec::new(), Vec::new(), [0.0; STAKES.len()]);
+        let mut wager = Self { values, magnitudes, ln_stakes, shares: stakes.shares(blocks, bets), ln_peak: 0.0 };
+        blocks.iter().zip(bets).for_each(|(block, bet)| wager.bet(bet * (sign * block - shift)));
+        wager
     }
 
     /// Settles the bet on the next block, `value` = y_i.
-    pub(super) fn bet(&mut self, value: f64) {
+    fn bet(&mut self, value: f64) {
         self.values.push(value);
         // An exact tie settles no bet; as a magnitude of 0 it would make the next bet stake everything.
         if value == 0.0 {
@@ -249,11 +242,7 @@ impl Outlook {
 pub fn outlook(values: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Outlook, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", values)?;
-    let mut wager = Wager::new(stakes, values, weights);
-    for (value, weight) in values.iter().zip(weights) {
-        wager.bet(weight * (value - shift));
-    }
-    Ok(wager.outlook())
+    Ok(Wager::after(stakes, values, weights, 1.0, shift).outlook())
 }
 
 /// The expected gain of each stake per block, for normal blocks whose mean is `relative` standard deviations beyond the
@@ -304,7 +293,6 @@ mod tests {
     #[test]
     fn unanimous_blocks_reach_one_percent_at_the_fewest_blocks() {
         let reached = |n: usize| evidence(&vec![0.05; n], 0.0).unwrap().slower.peak >= 200.0;
-        assert_eq!((fewest_blocks(0.005), fewest_blocks(0.25), fewest_blocks(0.0)), (8, 3, usize::MAX));
         assert!(!reached(7) && reached(8));
     }
 
@@ -330,10 +318,10 @@ mod tests {
             (1..=blocks.len()).find(|n| at(*n) >= 200.0)
         };
         let blocks: Vec<f64> = (0..20).map(|i| 0.5 + 0.02 * f64::from(i % 5)).collect();
-        assert_eq!(first(&blocks), Some(SHOWN + fewest_blocks(0.005)));
+        assert_eq!(first(&blocks), Some(SHOWN + 8));
         for other in [-0.5, 0.2, 0.0] {
             let blocks = [&[other], &blocks[..]].concat();
-            assert!(first(&blocks[..20]) > Some(SHOWN + fewest_blocks(0.005)), "{other}");
+            assert!(first(&blocks[..20]) > Some(SHOWN + 8), "{other}");
         }
     }
 

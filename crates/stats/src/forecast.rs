@@ -7,7 +7,7 @@ use crate::special::student_t_upper_tail;
 use crate::verdict::DecisionRule;
 
 /// Largest total number of blocks that is forecast; a comparison that needs more is not worth continuing.
-pub const FORECAST_LIMIT: usize = 1024;
+const FORECAST_LIMIT: usize = 1024;
 
 /// The number of further blocks until a verdict is expected: up to one of the remaining looks, or beyond the last look
 /// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the centre is on the edge of the region of
@@ -21,10 +21,8 @@ pub(super) fn blocks_needed(
     let beyond = interval.mean.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
-    let mut wager = Wager::new(rule.stakes(), &[], &[]);
-    for block in blocks {
-        wager.bet(block * interval.mean.signum() - shift);
-    }
+    let bets = vec![1.0; blocks.len()];
+    let wager = Wager::after(rule.stakes(), blocks, &bets, interval.mean.signum(), shift);
     let outlook = wager.outlook();
     let ln_needed = rule.evidence_needed().ln();
     // "The same" needs the interval alone.

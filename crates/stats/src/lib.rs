@@ -19,7 +19,6 @@
 //! | the ratio and its interval | [`mean_interval`], [`Centre`] | Student's interval; the blocks are the replicates, never the iterations |
 //! | several looks | [`Spending`] | the intervals of all looks hold together with probability 1 - alpha |
 //! | a direction | [`evidence()`] | false positives at most alpha, for any noise and any stopping rule |
-//! | a direction, at one look | [`sign_flip`] | the exact share of sign patterns that are at least as extreme |
 //! | the verdict | [`decide`] | interval *and* evidence for slower or faster, interval for same |
 //! | the verdict, blocks of unequal precision | [`decide_weighted`] | as above |
 //! | a whole report | [`ebh::called`] | at most a share alpha of the reported rows is false, under any dependence between rows |
@@ -86,10 +85,10 @@
 //!
 //! # Literature
 //!
-//! Fisher 1935, The Design of Experiments, section 21 · Ville 1939, Etude critique de la notion de collectif · Pitman 1937,
-//! Suppl. JRSS 4 · Clopper and Pearson 1934, Biometrika 26 · Lan and DeMets 1983, Biometrika 70 · Kalibera and Jones 2013, ISMM ·
-//! Mytkowicz et al. 2009, ASPLOS · Ramdas, Ruf, Larsson and Koolen 2020, arXiv:2009.03167 · Shafer 2021, JRSS A 184 (testing by
-//! betting) · Wang and Ramdas 2022, JRSS B 84 (e-BH) · Matteson and James 2014, JASA 109 · Fleming et al. 2023, ICPE.
+//! Ville 1939, Etude critique de la notion de collectif · Clopper and Pearson 1934, Biometrika 26 · Lan and DeMets 1983,
+//! Biometrika 70 · Kalibera and Jones 2013, ISMM · Mytkowicz et al. 2009, ASPLOS · Ramdas, Ruf, Larsson and Koolen 2020,
+//! arXiv:2009.03167 · Shafer 2021, JRSS A 184 (testing by betting) · Wang and Ramdas 2022, JRSS B 84 (e-BH) · Matteson and James
+//! 2014, JASA 109 · Fleming et al. 2023, ICPE.
 
 mod blocks;
 mod centre;
@@ -102,7 +101,6 @@ mod error;
 mod evidence;
 mod forecast;
 mod random_effects;
-mod signflip;
 mod slope;
 pub mod special;
 mod spending;
@@ -115,15 +113,13 @@ mod simulation;
 pub use blocks::{MeanInterval, block_value, mean_interval};
 pub use centre::Centre;
 pub use change_points::{ChangePoint, change_points};
-pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
+pub use clopper_pearson::{proportion_interval, proportion_upper_bound};
 pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
-pub use evidence::{Capital, Evidence, Outlook, Stakes, evidence, fewest_blocks, outlook, weighted_evidence};
-pub use forecast::FORECAST_LIMIT;
+pub use evidence::{Capital, Evidence, Outlook, Stakes, evidence, outlook, weighted_evidence};
 pub use random_effects::{Variances, weights};
-pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};
 pub use slope::{Slope, common_slope};
-pub use spending::{LOOKS, MOST_BLOCKS, Spending};
+pub use spending::{LOOKS, Spending};
 pub use verdict::{Change, DecisionRule, Difference, Weighted, decide, decide_weighted};
 pub use within::{Estimate, Statistic, choose};

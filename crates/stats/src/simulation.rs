@@ -250,7 +250,7 @@ fn changes_of_two_and_three_percent_are_found() {
             ratios.push(change.ratio);
         }
         let found = used.len() as u64;
-        assert!(proportion_lower_bound(found, 600, 0.95).unwrap() >= power, "{percent} %: {found} of 600");
+        assert!(proportion_interval(found, 600, 0.9).unwrap().0 >= power, "{percent} %: {found} of 600");
         assert!(quantile(&used, 0.9).unwrap() <= usual, "{percent} %: {:?} blocks", quantile(&used, 0.9));
         // Bias of the reported ratio from optional stopping: at most 0.1 % here.
         assert!((median(&ratios).unwrap() - 1.0 - percent / 100.0).abs() < 0.001);

@@ -16,7 +16,7 @@ pub const LOOKS: [usize; 20] = [6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96
 const HALF: f64 = 24.0;
 
 /// Largest number of blocks of a plan.
-pub const MOST_BLOCKS: usize = 4096;
+const MOST_BLOCKS: usize = 4096;
 
 /// The planned looks of a comparison, and the error probability that each may spend.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ impl Spending {
     /// A single look spends all of alpha.
     ///
     /// # Errors
-    /// No look, counts that do not ascend from 2 to at most [`MOST_BLOCKS`], alpha not strictly between 0 and 0.5.
+    /// No look, counts that do not ascend from 2 to at most 4096, alpha not strictly between 0 and 0.5.
     pub fn new(looks: &[usize], alpha: f64) -> Result<Self, StatsError> {
         check_inside("alpha", alpha, 0.0, 0.5, "a probability strictly between 0 and 0.5")?;
         let ascending = looks.windows(2).all(|pair| pair[0] < pair[1]);
@@ -85,11 +85,6 @@ impl Spending {
         self.spent(blocks) - before.map_or(0.0, |before| self.spent(before))
     }
 
-    /// The last planned look at or below `blocks`, where an interrupted comparison is decided.
-    pub fn reached(&self, blocks: usize) -> Option<usize> {
-        self.looks.iter().copied().rfind(|n| *n <= blocks)
-    }
-
     /// The alpha spent up to and including the look at `blocks`.
     fn spent(&self, blocks: usize) -> f64 {
         let (n, last) = (blocks as f64, self.looks[self.looks.len() - 1] as f64);
@@ -119,11 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_comparison_uses_its_last_look() {
+    fn no_look_is_unplanned() {
         let plan = Spending::new(&LOOKS, 0.01).unwrap();
-        assert_eq!(plan.reached(11), Some(10));
-        assert_eq!(plan.reached(32), Some(32));
-        assert_eq!(plan.reached(5), None);
         assert!(matches!(plan.at(11), Err(StatsError::Unplanned { blocks: 11, .. })));
     }
 

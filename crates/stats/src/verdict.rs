@@ -10,7 +10,7 @@
 use crate::blocks::MeanInterval;
 use crate::centre::{Centre, within};
 use crate::error::StatsError;
-use crate::evidence::{Evidence, Stakes, fewest_blocks, shift, weighted_evidence};
+use crate::evidence::{Evidence, Stakes, shift, weighted_evidence};
 use crate::forecast::blocks_needed;
 use crate::spending::{LOOKS, Spending};
 
@@ -84,12 +84,6 @@ impl DecisionRule {
     pub fn evidence_needed(&self) -> f64 {
         2.0 / self.spending.alpha()
     }
-
-    /// The fewest blocks after which "slower" or "faster" is possible: 8 at an alpha of 1 %. A shorter plan can only
-    /// give "same" or "undecided".
-    pub fn fewest_blocks(&self) -> usize {
-        fewest_blocks(0.5 * self.spending.alpha())
-    }
 }
 
 impl Default for DecisionRule {
@@ -161,7 +155,7 @@ pub enum Difference {
 /// one of the rule's looks. Stop at the first verdict or continue to the next look; the error rate holds either way.
 ///
 /// # Errors
-/// A number of blocks that is not a planned look (see [`Spending::reached`]), a value that is not finite.
+/// A number of blocks that is not a planned look, a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &DecisionRule) -> Result<Change, StatsError> {
     let ones = vec![1.0; blocks.len()];
     change(blocks, &ones, &ones, rule, rule.spending.at(blocks.len())?)
@@ -260,7 +254,6 @@ mod tests {
         let early = decide(&STEADY[..6], &rule).unwrap();
         assert!(early.low > 1.01);
         assert_eq!(early.difference, Difference::Undecided { blocks_needed: Some(2) });
-        assert_eq!(rule.fewest_blocks(), 8);
     }
 
     #[test]
