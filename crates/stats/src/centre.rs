@@ -4,6 +4,8 @@
 //! variance of Huber's estimate (Huber 1964), and a hundred times where one process in sixty took 1.8 times as long. Normal
 //! blocks keep their mean, whose interval is exact.
 
+use serde::{Deserialize, Serialize};
+
 use crate::blocks::{MeanInterval, mean_interval_missing, weighted_interval_missing};
 use crate::describe::median;
 use crate::error::StatsError;
@@ -25,13 +27,14 @@ const ROUNDING: f64 = 1e-12;
 const STEPS: usize = 12;
 
 /// How block values become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Centre {
     /// Their mean, as in records that name no centre.
+    #[default]
     Mean,
     /// Their mean, or Huber's estimate from 16 blocks on if its variance is below 0.8 times that of the mean and 0.7 of the
     /// weight keeps its pull. The choice depends on distances from the centre, which are the same after the sides are swapped.
-    #[default]
     Robust,
 }
 

@@ -39,6 +39,8 @@
 //! tests of symmetry: the factor exp(lambda y)/cosh(lambda y) instead of the self-normalised exp(lambda y - lambda^2
 //! y^2 / 2) of de la Pena 1999, which it dominates since cosh x <= exp(x^2 / 2)).
 
+use serde::{Deserialize, Serialize};
+
 use crate::describe::median;
 use crate::error::{StatsError, check_finite};
 
@@ -65,16 +67,17 @@ const LARGE: f64 = 0.1;
 const ALIKE: f64 = 0.8;
 
 /// How the capital is divided among the stakes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stakes {
     /// The same for all comparisons, as in records that name no division.
+    #[default]
     Fixed,
     /// For noisy blocks if neither of the first two was bet on, else for quiet ones. Whether a block is bet on depends on
     /// the scatter of its own rounds, which is the same if the sides swap names, and no capital was at stake before: the
     /// proof holds for either division.
     ByScatter,
     /// As `ByScatter`, but for quiet blocks too if the first two, on which nothing was bet, agree on a large difference.
-    #[default]
     ByBlocks,
 }
 
@@ -128,7 +131,7 @@ impl Evidence {
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
-    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::default())
+    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::ByBlocks)
 }
 
 /// As [`evidence()`], with bets scaled by the weights of the blocks. A weight must not depend on which side has which

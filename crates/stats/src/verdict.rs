@@ -31,7 +31,7 @@ impl DecisionRule {
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
-        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::default(), centre: Centre::default() })
+        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::ByBlocks, centre: Centre::Robust })
     }
 
     /// This rule with the spending function, the stakes and the centre of records that name none.

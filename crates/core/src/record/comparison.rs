@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-use crate::stats::{self, Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
+pub use crate::stats::{Centre, Stakes};
+use crate::stats::{Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
 use crate::verdict::Compared;
 
 /// Baseline against candidate at one case.
@@ -72,49 +73,6 @@ pub enum Spending {
     Pocock,
     /// n / (n + 24).
     Hyperbolic,
-}
-
-/// How the bets on the signs of the blocks divide their capital.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stakes {
-    /// The division of records that name none.
-    #[default]
-    Fixed,
-    /// By the scatter of the rounds of the first two blocks.
-    ByScatter,
-    /// By that scatter and by the values of the first two blocks.
-    ByBlocks,
-}
-
-impl From<Stakes> for stats::Stakes {
-    fn from(stakes: Stakes) -> Self {
-        match stakes {
-            Stakes::Fixed => Self::Fixed,
-            Stakes::ByScatter => Self::ByScatter,
-            Stakes::ByBlocks => Self::ByBlocks,
-        }
-    }
-}
-
-/// What the centre of the block values is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Centre {
-    /// Their mean, as in records that name none.
-    #[default]
-    Mean,
-    /// Their mean, or Huber's estimate where it scatters less.
-    Robust,
-}
-
-impl From<Centre> for stats::Centre {
-    fn from(centre: Centre) -> Self {
-        match centre {
-            Centre::Mean => Self::Mean,
-            Centre::Robust => Self::Robust,
-        }
-    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -186,7 +144,7 @@ impl Comparison {
             return Ok(None);
         }
         let rule = DecisionRule::new(self.rope, self.alpha, &self.looks)?;
-        let rule = rule.with_stakes(self.stakes.into()).with_centre(self.centre.into());
+        let rule = rule.with_stakes(self.stakes).with_centre(self.centre);
         if self.spending == Spending::Pocock {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));

@@ -135,7 +135,7 @@ fn rounds(comparison: &Comparison) -> Option<Vec<f64>> {
 fn slower_beside(comparison: &Comparison) -> Option<Beside> {
     let rounds = rounds(comparison)?;
     let alpha = comparison.alpha / QUESTIONS.len() as f64;
-    let rule = DecisionRule::new(comparison.rope, alpha, &comparison.looks).ok()?.with_stakes(comparison.stakes.into());
+    let rule = DecisionRule::new(comparison.rope, alpha, &comparison.looks).ok()?.with_stakes(comparison.stakes);
     let rule = rule.with_centre(Centre::Mean);
     let rule = if comparison.spending == Spending::Pocock { rule.of_old_records() } else { rule };
     let answer = |(statistic, value): Question| {
