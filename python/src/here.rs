@@ -65,7 +65,7 @@ fn measure(
         for cell in &plan.cells {
             let mut look = |_: Event<'_>| look_for_signals(interrupt, &mut raised);
             let Ok(measurements) = instrument.measure(cell, &mut look) else { return Ok(()) };
-            measurements.iter().try_for_each(|row| record.measurement(row))?;
+            measurements.iter().try_for_each(|row| record.append(row))?;
         }
         Ok(())
     });

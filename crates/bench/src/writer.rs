@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{SigSet, Signal};
 
-use ellwand_core::record::{self, Comparison, Measurement, Record, RecordError, Run, Spans};
+use ellwand_core::record::{self, Entry, Record, RecordError, Run};
 
 /// Why a record cannot be written or continued.
 #[derive(Debug, thiserror::Error)]
@@ -134,36 +134,12 @@ impl Writer {
         Ok((Self { path: path.into(), file }, known))
     }
 
-    /// Appends a measurement and flushes it.
+    /// Appends a line and flushes it. A command that continues this record writes its run before the lines that it adds.
     ///
     /// # Errors
     /// If the line cannot be written (disk full); earlier lines stay intact.
-    pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
-        self.line(&record::line(measurement)?)
-    }
-
-    /// Appends a comparison and flushes it.
-    ///
-    /// # Errors
-    /// If the line cannot be written (disk full); earlier lines stay intact.
-    pub fn comparison(&mut self, comparison: &Comparison) -> Result<(), WriterError> {
-        self.line(&record::line(comparison)?)
-    }
-
-    /// Notes that another command continues this record, by writing its run line before the lines it adds.
-    ///
-    /// # Errors
-    /// If the line cannot be written.
-    pub fn resumed(&mut self, run: &Run) -> Result<(), WriterError> {
-        self.line(&record::line(run)?)
-    }
-
-    /// Appends the components of an implementation and flushes them.
-    ///
-    /// # Errors
-    /// As for [`Writer::measurement`].
-    pub fn spans(&mut self, spans: &Spans) -> Result<(), WriterError> {
-        self.line(&record::line(spans)?)
+    pub fn append<'a>(&mut self, entry: impl Into<Entry<'a>>) -> Result<(), WriterError> {
+        self.line(&record::line(entry)?)
     }
 
     /// Path of the record.

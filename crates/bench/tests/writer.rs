@@ -35,7 +35,7 @@ fn a_record_cut_at_any_byte_keeps_every_whole_line() {
     let measured = bench.measure();
     let mut record = Writer::create(&path, &run()).unwrap();
     for measurement in &measured {
-        record.measurement(measurement).unwrap();
+        record.append(measurement).unwrap();
     }
     drop(record);
     let whole = fs::read(&path).unwrap();
@@ -48,7 +48,7 @@ fn a_record_cut_at_any_byte_keeps_every_whole_line() {
         let (mut record, known) = Writer::resume(&path).unwrap();
         assert_eq!(known.measurements.len(), lines, "cut at {cut}");
         if cut == ends[1] + 5 {
-            record.measurement(&measured[1]).unwrap();
+            record.append(&measured[1]).unwrap();
             drop(record);
             assert_eq!(fs::read(&path).unwrap(), whole, "the cut line is replaced, nothing else changes");
         }

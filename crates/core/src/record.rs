@@ -33,7 +33,7 @@ mod spans;
 pub use basis::{Basis, LONG_RUN_S, LONG_S};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Centre, Comparison, Ended, Spending, Stakes};
-pub use read::{Record, RecordError, line, parse};
+pub use read::{Entry, Record, RecordError, line, parse};
 pub use revision::Revision;
 pub use seal::seal;
 pub use settings::{Allowed, Counts, Settings};

@@ -42,7 +42,7 @@ impl Keeper {
     }
 
     pub(super) fn keep(&mut self, row: &Row, terms: &Terms) -> Result<(), Failure> {
-        self.record.comparison(&comparison(row, terms))?;
+        self.record.append(&comparison(row, terms))?;
         follow(&mut self.record)
     }
 

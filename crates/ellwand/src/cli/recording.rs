@@ -81,7 +81,7 @@ impl<'a> Recording<'a> {
 
     pub(super) fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
         for (index, measurement) in measurements.iter().enumerate() {
-            let written = self.writer().and_then(|record| Ok(record.measurement(measurement)?));
+            let written = self.writer().and_then(|record| Ok(record.append(measurement)?));
             written.inspect_err(|_| self.unwritten = measurements[index..].to_vec())?;
         }
         self.dir().map(drop)
@@ -107,7 +107,7 @@ impl<'a> Recording<'a> {
     /// The record, to add something to it.
     pub(super) fn writer(&mut self) -> Result<&mut Writer, Failure> {
         if let Some(run) = self.resumes.take() {
-            self.record.resumed(run)?;
+            self.record.append(run)?;
         }
         Ok(&mut self.record)
     }

@@ -39,7 +39,7 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
                 spans.trace = Some(name);
                 traces += 1;
             }
-            record.writer()?.spans(&spans)?;
+            record.writer()?.append(&spans)?;
         }
     }
     progress.finish();

@@ -147,9 +147,9 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     let mut record = Writer::create(&path, &run)?;
     for (index, shard) in records.iter().enumerate() {
         if index > 0 {
-            record.resumed(&shard.run)?;
+            record.append(&shard.run)?;
         }
-        shard.measurements.iter().try_for_each(|measurement| record.measurement(measurement))?;
+        shard.measurements.iter().try_for_each(|measurement| record.append(measurement))?;
     }
     drop(record);
     let record = writer::read(&path)?;
