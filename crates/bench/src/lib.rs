@@ -37,7 +37,7 @@ pub mod settings;
 mod settle;
 mod shapes;
 pub mod spans;
-pub mod stop;
+mod stop;
 pub mod worker;
 pub mod writer;
 

@@ -5,7 +5,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 
 use crate::measure::{Event, Instrument, Interrupted};
-use crate::stop::{Progress, overtime, stopped};
+use crate::stop::{is_done, overtime};
 
 /// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes every n-th.
 fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
@@ -46,10 +46,9 @@ impl Instrument<'_> {
             let alive = || samples.iter().zip(&costs).filter_map(|(taken, cost)| Some((&taken[..], (*cost)?)));
             let seconds: Vec<Vec<f64>> =
                 alive().map(|(taken, _)| taken.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()).collect();
-            let overtime = overtime(alive(), &self.settings, blocks);
-            let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
+            let done = is_done(round + 1, planned, &seconds) || overtime(alive(), &self.settings, blocks);
             let late = late() && seconds.iter().all(|taken| !taken.is_empty());
-            if seconds.is_empty() || late || stopped(&progress).is_some() {
+            if seconds.is_empty() || late || done {
                 break;
             }
         }

@@ -1,22 +1,10 @@
-//! Stop rules for sampling a cell. Each is a row of [`STOPS`]; the first that fires ends the cell.
+//! When the sampling of a cell ends.
 
 use ellwand_core::record::{Sample, Settings};
 use ellwand_core::stats::{median, median_interval};
 
-/// The progress of a cell.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
-    /// Rounds in which every live arm was sampled.
-    pub rounds: u32,
-    /// Rounds that fill the time budget of the case.
-    pub planned: u32,
-    /// Times of an iteration in seconds, by implementation.
-    pub seconds: &'a [Vec<f64>],
-    /// True if sampling took many times the budget and the minimum number of samples exists.
-    pub overtime: bool,
-}
-
-/// Factor on the budget, or on the expected cost of the slots if that is larger, beyond which sampling ends.
+/// Factor on the budget, or on the expected cost of the slots if that is larger, beyond which sampling ends: beside other
+/// programs what several threads do together takes as long as the scheduler likes.
 const OVERTIME: u64 = 20;
 
 /// True if the samples of all implementations of a cell took far longer than expected. Each item holds the samples of
@@ -38,71 +26,38 @@ pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, setti
     spent_ns > OVERTIME.saturating_mul(expected_ns)
 }
 
-/// A row of [`STOPS`].
-pub struct StopRule {
-    /// Name of the rule.
-    pub name: &'static str,
-    /// What the rule does.
-    pub about: &'static str,
-    /// True if the cell is finished.
-    pub fires: fn(&Progress) -> bool,
-}
-
 /// Half width of the median's interval, relative to the median, that counts as precise.
-pub const PRECISION: f64 = 0.001;
+const PRECISION: f64 = 0.001;
 /// Fewest rounds before precision may end a cell: earlier, it could be a lucky quiet period.
-pub const PRECISION_ROUNDS: u32 = 50;
+const PRECISION_ROUNDS: u32 = 50;
 
-/// Every rule. To add one, add a row.
-pub const STOPS: &[StopRule] = &[
-    StopRule {
-        name: "budget",
-        about: "the rounds that fill the time for the case are done",
-        fires: |p| p.rounds >= p.planned,
-    },
-    StopRule {
-        name: "overtime",
-        about: "the samples but the longest took 20 times the time for the case, and 20 times what they were found to cost, and the least number of them is there: beside other programs what \
-                several threads do together takes as long as the scheduler likes",
-        fires: |p| p.overtime,
-    },
-    StopRule {
-        name: "precision",
-        about: "50 rounds are done and every median is known to 0.1 %",
-        fires: |p| {
-            p.rounds >= PRECISION_ROUNDS
-                && p.seconds.iter().all(|seconds| match (median_interval(seconds, 0.95), median(seconds)) {
-                    (Some((low, high)), Some(median)) => high - low <= 2.0 * PRECISION * median,
-                    _ => false,
-                })
-        },
-    },
-];
-
-/// The first rule that fires.
-pub fn stopped(progress: &Progress) -> Option<&'static StopRule> {
-    STOPS.iter().find(|rule| (rule.fires)(progress))
+/// True if the `planned` rounds, which fill the time of a cell, are done, or if every median is precise. `seconds` holds the
+/// times of an iteration by implementation.
+pub(crate) fn is_done(rounds: u32, planned: u32, seconds: &[Vec<f64>]) -> bool {
+    let is_precise = |seconds: &Vec<f64>| match (median_interval(seconds, 0.95), median(seconds)) {
+        (Some((low, high)), Some(median)) => high - low <= 2.0 * PRECISION * median,
+        _ => false,
+    };
+    rounds >= planned || rounds >= PRECISION_ROUNDS && seconds.iter().all(is_precise)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fired(rounds: u32, seconds: &[Vec<f64>]) -> Option<&'static str> {
-        stopped(&Progress { rounds, planned: 200, seconds, overtime: false }).map(|rule| rule.name)
+    fn done(rounds: u32, seconds: &[Vec<f64>]) -> bool {
+        is_done(rounds, 200, seconds)
     }
 
     #[test]
-    fn each_rule_fires_for_its_reason() {
+    fn each_rule_ends_a_cell_for_its_reason() {
         let noisy: Vec<f64> = (0..60).map(|i| 1.0 + f64::from(i % 7)).collect();
         let steady = vec![1.0; 60];
-        assert_eq!(fired(60, std::slice::from_ref(&noisy)), None);
-        assert_eq!(fired(200, std::slice::from_ref(&noisy)), Some("budget"));
-        assert_eq!(fired(60, std::slice::from_ref(&steady)), Some("precision"));
-        assert_eq!(fired(49, std::slice::from_ref(&steady)), None, "a lucky calm");
-        assert_eq!(fired(60, &[steady.clone(), noisy]), None, "one implementation is not yet known");
-        let late = Progress { rounds: 5, planned: 200, seconds: &[steady], overtime: true };
-        assert_eq!(stopped(&late).map(|rule| rule.name), Some("overtime"));
+        assert!(!done(60, std::slice::from_ref(&noisy)));
+        assert!(done(200, std::slice::from_ref(&noisy)), "its time is filled");
+        assert!(done(60, std::slice::from_ref(&steady)), "it is precise");
+        assert!(!done(49, std::slice::from_ref(&steady)), "a lucky calm");
+        assert!(!done(60, &[steady, noisy]), "one implementation is not yet known");
     }
 
     #[test]
