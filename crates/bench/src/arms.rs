@@ -5,17 +5,15 @@ use std::time::{Duration, Instant};
 
 use ellwand_core::device::Caches;
 use ellwand_core::implementation::Parallelism;
-use ellwand_core::reading::Reading;
 use ellwand_core::record::{LONG_RUN_S, Outcome, Sample, Settings, Settling};
 use ellwand_core::verdict::Compared;
-use ellwand_core::work::Work;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 
 use crate::block::{Block, Known, Spec};
 use crate::compare::{
-    AGED_BLOCKS, ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent,
-    Terms, over_blocks,
+    AGED_BLOCKS, ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Reported, Rounds,
+    Spent, Terms, over_blocks,
 };
 use crate::sample::Slot;
 use crate::settings::SLOT_NS;
@@ -103,21 +101,10 @@ pub fn compare(
         limits: terms.limits,
         age_ns: terms.age_ns(),
         interrupt,
-        what_ran: Default::default(),
-        work: Default::default(),
-        compared: None,
-        readings: Default::default(),
-        settling: Default::default(),
-        unable: [false; 2],
+        reported: Reported::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
-    decision.what_ran = arms.what_ran;
-    decision.work = arms.work;
-    decision.compared = arms.compared;
-    decision.readings = arms.readings;
-    decision.settling = arms.settling;
-    decision.unable = arms.unable;
-    Ok(decision)
+    let decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
+    Ok(Decision { reported: arms.reported, ..decision })
 }
 
 /// How many rounds a block has, and when it ends early.
@@ -153,12 +140,7 @@ struct Arms<'a> {
     /// How long each process of the first blocks runs between its slots.
     age_ns: f64,
     interrupt: &'a AtomicBool,
-    what_ran: [String; 2],
-    work: [Option<Work>; 2],
-    compared: Option<Compared>,
-    readings: [Vec<Reading>; 2],
-    settling: [Option<Settling>; 2],
-    unable: [bool; 2],
+    reported: Reported,
 }
 
 impl Arms<'_> {
@@ -168,7 +150,7 @@ impl Arms<'_> {
     fn block(&mut self, coin: &mut ChaCha8Rng, ask: Ask) -> Result<BlockSamples, NoDecision> {
         let end = self.begin.elapsed().as_secs_f64() + ask.left_s;
         let (taken, opened) = self.take(coin, ask.rounds, end)?;
-        if self.blocks > 1 || self.settling.iter().any(Option::is_some) {
+        if self.blocks > 1 || self.reported.settling.iter().any(Option::is_some) {
             return Ok(taken);
         }
         let seen = [BASELINE, CANDIDATE].map(|arm| {
@@ -189,8 +171,9 @@ impl Arms<'_> {
 
     /// Records settling curves in the first block and gives all arms comparable slots.
     fn settle(&mut self, block: &mut Block, specs: &[Spec; 3], coin: &mut ChaCha8Rng) -> Result<(), NoDecision> {
-        self.unable = [BASELINE, CANDIDATE].map(|arm| block.state(arm).is_ok_and(|opened| !opened.settles));
-        if self.unable.contains(&true) {
+        let unable = [BASELINE, CANDIDATE].map(|arm| block.state(arm).is_ok_and(|opened| !opened.settles));
+        self.reported.unable = unable;
+        if unable.contains(&true) {
             // Then both sides warm up by the same rule.
             return Ok(());
         }
@@ -203,8 +186,7 @@ impl Arms<'_> {
         let mut settling = [longest(baseline, control), candidate.clone()];
         let own = |arm: usize, settling: &Settling| {
             let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
-            let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
-            let slot = settle::slot(settling, SLOT_NS, most, opened.finest_part_ns);
+            let slot = settle::slot(settling, SLOT_NS, opened.most(), opened.finest_part_ns);
             Ok::<_, NoDecision>(seen(opened, slot, settling.settled_ns))
         };
         let shapes = shapes::settled_alike([own(BASELINE, &settling[0])?, own(CANDIDATE, &settling[1])?], SLOT_NS);
@@ -215,7 +197,7 @@ impl Arms<'_> {
             block.shape(arm, slot);
         }
         self.keep(shapes);
-        self.settling = settling.map(Some);
+        self.reported.settling = settling.map(Some);
         Ok(())
     }
 
@@ -274,24 +256,18 @@ impl Arms<'_> {
 
     /// The slot shape of each arm and how it opened; remembers what ran, and the first readings.
     fn opened(&mut self, block: &Block) -> Result<([Slot; ARMS.len()], Vec<Opened>), NoDecision> {
-        let mut slots = [Slot::whole(1, 0); ARMS.len()];
-        let mut all = Vec::new();
-        for (arm, slot) in slots.iter_mut().enumerate() {
-            let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
-            *slot = opened.slot;
-            if let Some(what_ran) = self.what_ran.get_mut(arm) {
-                what_ran.clone_from(&opened.what_ran);
+        let Reported { what_ran, work, compared, readings, .. } = &mut self.reported;
+        let all = (0..ARMS.len()).map(|arm| block.state(arm).cloned().map_err(|outcome| ended(ARMS[arm], outcome)));
+        let all = all.collect::<Result<Vec<Opened>, _>>()?;
+        for (arm, opened) in all.iter().take(what_ran.len()).enumerate() {
+            what_ran[arm].clone_from(&opened.what_ran);
+            work[arm].clone_from(&opened.work);
+            if readings[arm].is_empty() {
+                readings[arm].clone_from(&opened.readings);
             }
-            if let Some(work) = self.work.get_mut(arm) {
-                work.clone_from(&opened.work);
-            }
-            if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
-                readings.clone_from(&opened.readings);
-            }
-            self.compared = Compared::least(self.compared.into_iter().chain(opened.verdict.compared));
-            all.push(opened.clone());
         }
-        Ok((slots, all))
+        *compared = Compared::least(compared.iter().copied().chain(all.iter().filter_map(|one| one.verdict.compared)));
+        Ok((std::array::from_fn(|arm| all[arm].slot), all))
     }
 
     fn length(&self, slots: &[Slot; ARMS.len()], wanted: Rounds) -> Length {
@@ -361,10 +337,9 @@ impl Arms<'_> {
     }
 }
 
-/// What is known about an arm. Older programs do not report a limit, so theirs is the count they chose themselves.
+/// What is known about an arm.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
-    let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
-    Seen { slot, iteration_ns, most, finest_part_ns: opened.finest_part_ns }
+    Seen { slot, iteration_ns, most: opened.most(), finest_part_ns: opened.finest_part_ns }
 }
 
 pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {

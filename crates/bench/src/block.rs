@@ -135,14 +135,17 @@ impl<'a> Block<'a> {
             let place = known.shared.entry(spec.launch.program.clone());
             place.or_insert_with(|| Arc::new(Arrays { reference: Shared::new(), inputs: Shared::new() }));
         }
-        let mut spawned: Vec<Option<Result<Worker, Lost>>> = specs.iter().map(|_| None).collect();
+        let not_ready = |_: &Spec| Arm { worker: None, state: Err(Outcome::Measured), stopped: false };
+        let mut arms: Vec<Arm> = specs.iter().map(not_ready).collect();
         for index in &order {
             let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
-            spawned[*index] = Some(Worker::spawn(&specs[*index].launch, padding));
+            match Worker::spawn(&specs[*index].launch, padding) {
+                Ok(worker) => arms[*index].worker = Some(worker),
+                Err(lost) => arms[*index].end(Outcome::Failed { error: lost.to_string() }),
+            }
         }
         let core = allowed_cores().choose(coin).copied();
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
-        let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
         let mut late = Vec::new();
         let mut opened = |index: usize, arm: &mut Arm, known: &mut Known| {
             let opened =
@@ -154,24 +157,17 @@ impl<'a> Block<'a> {
         };
         for index in &order {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
-            let (spec, mut arm) = (&specs[*index], Arm::new(spawned[*index].take()));
-            arm.put(spec.ask(padding, core, known));
+            arms[*index].put(specs[*index].ask(padding, core, known));
             // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
             // from the first spares the second the reference.
             if !together {
-                opened(*index, &mut arm, known)?;
+                opened(*index, &mut arms[*index], known)?;
             }
-            arms[*index] = Some(arm);
         }
         if together {
-            for (index, arm) in arms.iter_mut().enumerate() {
-                if let Some(arm) = arm {
-                    opened(index, arm, known)?;
-                }
-            }
+            arms.iter_mut().enumerate().try_for_each(|(index, arm)| opened(index, arm, known))?;
         }
-        let (arms, opening) = (arms.into_iter().flatten().collect(), begin.elapsed());
-        Ok(Self { arms, together, limits, end, late, opening, interrupt })
+        Ok(Self { arms, together, limits, end, late, opening: begin.elapsed(), interrupt })
     }
 
     /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
@@ -205,8 +201,7 @@ impl<'a> Block<'a> {
         })?;
         for (arm, (spec, learnt)) in specs.iter().zip(&learnt).enumerate() {
             let (Some(learnt), Ok(opened)) = (learnt, &self.arms[arm].state) else { continue };
-            let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
-            let slot = settle::slot(learnt, slot_ns, most, opened.finest_part_ns);
+            let slot = settle::slot(learnt, slot_ns, opened.most(), opened.finest_part_ns);
             known.slots.insert(spec.key(), slot);
             known.settling.insert(spec.key(), learnt.clone());
             self.shape(arm, slot);
@@ -218,8 +213,7 @@ impl<'a> Block<'a> {
     pub fn count(&mut self, specs: &[Spec], known: &mut Known, counts: Counts) {
         for (arm, spec) in specs.iter().enumerate() {
             let Ok(opened) = &self.arms[arm].state else { continue };
-            let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
-            let slot = opened.slot.counted(counts, most, opened.finest_part_ns);
+            let slot = opened.slot.counted(counts, opened.most(), opened.finest_part_ns);
             known.slots.insert(spec.key(), slot);
             self.shape(arm, slot);
         }
@@ -357,15 +351,6 @@ pub(crate) fn stay_on(core: u32) {
 }
 
 impl Arm {
-    fn new(spawned: Option<Result<Worker, Lost>>) -> Self {
-        let failed = |error: String| Self { worker: None, state: Err(Outcome::Failed { error }), stopped: false };
-        match spawned {
-            Some(Ok(worker)) => Self { worker: Some(worker), state: Err(Outcome::Measured), stopped: false },
-            Some(Err(lost)) => failed(lost.to_string()),
-            None => failed("it was never started".into()),
-        }
-    }
-
     /// Sends a question without waiting. If the worker is gone, records how it ended.
     fn put(&mut self, ask: Ask) {
         if let Some(Err(lost)) = self.worker.as_mut().map(|worker| worker.put(&ask)) {
@@ -418,7 +403,7 @@ impl Arm {
         on_wait: &mut dyn FnMut(&'static str),
     ) -> Result<Option<Answer>, Interrupted> {
         let Some(worker) = &mut self.worker else { return Ok(None) };
-        match worker.hear_steps(limit, interrupt, on_wait) {
+        match worker.hear(limit, interrupt, on_wait) {
             Ok(answer) => Ok(Some(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),
             Err(Lost::Broken(error)) => {

@@ -30,6 +30,11 @@ pub(crate) fn failed(error: impl ToString) -> Outcome {
     Outcome::Failed { error: error.to_string() }
 }
 
+/// Turns the reason why a device is absent, or cannot do what was asked of it, into an outcome.
+pub(crate) fn unsupported(why: impl ToString) -> Outcome {
+    Outcome::Unsupported { why: why.to_string() }
+}
+
 /// An implementation that has run once; its answer is not yet checked.
 pub(crate) struct Ran {
     /// The prepared implementation.

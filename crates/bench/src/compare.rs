@@ -156,6 +156,23 @@ pub enum Call {
     Withheld,
 }
 
+/// What the workers of a comparison reported besides samples; the arrays hold baseline and candidate.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reported {
+    /// The code that ran.
+    pub what_ran: [String; 2],
+    /// The work that the inputs required; older programs do not report it.
+    pub work: [Option<Work>; 2],
+    /// How much of the answers the reference judged, on the side with the smaller share; `None` if its judge does not count.
+    pub compared: Option<Compared>,
+    /// Probe readings of the first block, if requested.
+    pub readings: [Vec<Reading>; 2],
+    /// Settling curves after other arms used the processor, if recorded.
+    pub settling: [Option<Settling>; 2],
+    /// True for a side that can record no settling curve: its program is older, or its device cannot time parts.
+    pub unable: [bool; 2],
+}
+
 /// The state of a comparison after its last look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
@@ -184,18 +201,8 @@ pub struct Decision {
     pub looks: Vec<usize>,
     /// Share of the slots with an involuntary context switch.
     pub disturbed: f64,
-    /// The code that ran: baseline, candidate; empty if unknown.
-    pub what_ran: [String; 2],
-    /// The work that the inputs required: baseline, candidate; `None` if unknown.
-    pub work: [Option<Work>; 2],
-    /// How much of the answers the reference judged, on the side with the smaller share; `None` if its judge does not count.
-    pub compared: Option<Compared>,
-    /// Probe readings of the first block, if requested: baseline, candidate.
-    pub readings: [Vec<Reading>; 2],
-    /// Settling curves after other arms used the processor, if recorded: baseline, candidate.
-    pub settling: [Option<Settling>; 2],
-    /// True for a side that can record no settling curve: its program is older, or its device cannot time parts.
-    pub unable: [bool; 2],
+    /// What the workers reported; nothing for commands.
+    pub reported: Reported,
     /// The raw samples: baseline, candidate, second copy of the baseline.
     pub samples: [Vec<Sample>; 3],
     /// Duration of the comparison, in seconds.

@@ -79,7 +79,7 @@ impl Instrument<'_> {
         case: &Case,
         row: &Implementation,
     ) -> Result<(), Outcome> {
-        let device = self.device(row).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
+        let device = self.device(row)?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs: &set.inputs, allowed: cell.allowed };
         let mut ran = check::first_run(&task, row, device)?;
         let output = check::output(ran.prepared.as_mut())?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand_core::case::Case;
 use ellwand_core::device::Device;
-use ellwand_core::error::{DeviceError, InputError};
+use ellwand_core::error::InputError;
 use ellwand_core::implementation::Implementation;
 use ellwand_core::record::{CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
 use ellwand_core::registry::Registry;
@@ -97,12 +97,7 @@ pub(crate) fn ready(measurement: &mut Measurement, opened: Opened) {
 struct Runner<'a> {
     implementation: &'a Implementation,
     device: &'a str,
-    state: State<'a>,
-}
-
-enum State<'a> {
-    Alive(Box<Alive<'a>>),
-    Ended(Outcome),
+    state: Result<Box<Alive<'a>>, Outcome>,
 }
 
 struct Alive<'a> {
@@ -179,7 +174,7 @@ impl Instrument<'_> {
         (case, inputs, expected): &(Case, Tensors, Tensors),
         implementation: &Implementation,
     ) -> Result<Verdict, Outcome> {
-        let device = self.device(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
+        let device = self.device(implementation)?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
         Ok(Arm::prepare(task, implementation, device, Judge::against(expected), &[])?.1.verdict)
     }
@@ -188,18 +183,15 @@ impl Instrument<'_> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
-    pub(crate) fn device(&self, implementation: &Implementation) -> Result<&dyn Device, DeviceError> {
-        self.registry.device_for(implementation).map(AsRef::as_ref)
+    pub(crate) fn device(&self, implementation: &Implementation) -> Result<&dyn Device, Outcome> {
+        self.registry.device_for(implementation).map(AsRef::as_ref).map_err(check::unsupported)
     }
 
     /// Prepares, checks, warms up and calibrates one implementation.
     fn start<'r>(&'r self, task: Task<'r>, expected: &'r Tensors, implementation: &'r Implementation) -> Runner<'r> {
         let (device, state) = match self.device(implementation) {
-            Err(why) => (implementation.needs.name(), State::Ended(Outcome::Unsupported { why: why.to_string() })),
-            Ok(device) => match self.alive(task, expected, implementation, device) {
-                Ok(alive) => (device.id(), State::Alive(Box::new(alive))),
-                Err(outcome) => (device.id(), State::Ended(outcome)),
-            },
+            Err(outcome) => (implementation.needs.name(), Err(outcome)),
+            Ok(device) => (device.id(), self.alive(task, expected, implementation, device).map(Box::new)),
         };
         Runner { implementation, device, state }
     }
@@ -211,7 +203,7 @@ impl Instrument<'_> {
         implementation: &Implementation,
         device: &'r dyn Device,
     ) -> Result<Alive<'r>, Outcome> {
-        check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
+        check::cooled(device, self.settings.caches).map_err(check::unsupported)?;
         let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), self.probes)?;
         arm.calibrate(calibrate::SlotNeeds::of(&self.settings))?;
         Ok(Alive { arm, opened, settling: None })
@@ -236,7 +228,7 @@ impl Instrument<'_> {
             Ok(runners[arm].with(|one| one.arm.turn(steps)))
         })?;
         for (runner, learnt) in runners.iter_mut().zip(learnt) {
-            if let (State::Alive(one), Some(learnt)) = (&mut runner.state, learnt) {
+            if let (Ok(one), Some(learnt)) = (&mut runner.state, learnt) {
                 let (least, most) = (self.settings.slot_min_ns, one.arm.most_iterations());
                 one.arm.slot = settle::slot(&learnt, least, most, one.opened.finest_part_ns);
                 one.settling = Some(learnt);
@@ -256,8 +248,8 @@ impl Instrument<'_> {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
         measurement.device = runner.device.to_string();
         let (mut arm, opened, settling) = match runner.state {
-            State::Ended(outcome) => return Measurement { outcome, ..measurement },
-            State::Alive(one) => (one.arm, one.opened, one.settling),
+            Err(outcome) => return Measurement { outcome, ..measurement },
+            Ok(one) => (one.arm, one.opened, one.settling),
         };
         ready(&mut measurement, opened);
         match arm.rejudge(self.probes) {
@@ -323,15 +315,12 @@ impl Instrument<'_> {
 
 impl<'a> Runner<'a> {
     fn alive(&self) -> Option<&Alive<'a>> {
-        match &self.state {
-            State::Alive(one) => Some(one),
-            State::Ended(_) => None,
-        }
+        self.state.as_deref().ok()
     }
 
     /// Calls `body` if the implementation is alive; a failure ends this implementation only.
     fn with<T>(&mut self, body: impl FnOnce(&mut Alive<'a>) -> Result<T, Outcome>) -> Option<T> {
-        let State::Alive(one) = &mut self.state else { return None };
-        body(one).map_err(|outcome| self.state = State::Ended(outcome)).ok()
+        let Ok(one) = &mut self.state else { return None };
+        body(one).map_err(|outcome| self.state = Err(outcome)).ok()
     }
 }

@@ -66,54 +66,51 @@ impl Instrument<'_> {
         for implementation in &cell.implementations {
             self.check_interrupt()?;
             on_event(Event::Preparing { implementation: &implementation.name, step: PREPARING });
-            recordings.push(match &made {
-                Ok((case, inputs, expected)) => {
-                    let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
-                    self.recorded(task, expected, implementation, cost)?
-                }
-                Err(error) => {
-                    let failed = Outcome::Failed { error: error.to_string() };
-                    Recording { spans: self.no_spans(cell, implementation, failed), trace: None }
-                }
+            let (workload, case) = (cell.workload.as_ref(), made.as_ref().map_or(&cell.case, |(case, ..)| case));
+            let mut spans = blank(self.blank(workload, case, implementation));
+            let recorded = made.as_ref().map_err(check::failed).and_then(|(case, inputs, expected)| {
+                let task = Task { workload, case, inputs, allowed: cell.allowed };
+                self.recorded(task, expected, implementation, &mut spans)
             });
+            self.check_interrupt()?;
+            let trace = match recorded {
+                Ok(trace) => {
+                    spans.cost = cost;
+                    Some(trace)
+                }
+                Err(outcome) => {
+                    spans.outcome = outcome;
+                    None
+                }
+            };
+            recordings.push(Recording { spans, trace });
         }
         Ok(recordings)
     }
 
+    /// Fills `spans` and returns the trace.
     fn recorded(
         &self,
         task: Task,
         expected: &Tensors,
         implementation: &Implementation,
-        cost: Option<SpanCost>,
-    ) -> Result<Recording, Interrupted> {
-        let mut spans = blank(self.blank(task.workload, task.case, implementation));
-        let ended = |mut spans: Spans, outcome| {
-            spans.outcome = outcome;
-            Ok(Recording { spans, trace: None })
-        };
-        let device = match self.device(implementation) {
-            Ok(device) => device,
-            Err(why) => return ended(spans, Outcome::Unsupported { why: why.to_string() }),
-        };
+        spans: &mut Spans,
+    ) -> Result<Trace, Outcome> {
+        let device = self.device(implementation)?;
         spans.device = device.id().to_string();
-        let (mut arm, opened) = match Arm::prepare(task, implementation, device, Judge::against(expected), &[]) {
-            Ok(ready) => ready,
-            Err(outcome) => return ended(spans, outcome),
-        };
+        let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), &[])?;
         spans.what_ran = opened.what_ran;
-        spans.work = opened.work.unwrap_or(spans.work);
-        let trace = match self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings) {
-            Ok(trace) => trace,
-            Err(error) => return ended(spans, check::failed(error)),
-        };
-        self.check_interrupt()?;
-        if let Err(outcome) = arm.rejudge(&[]) {
-            return ended(spans, outcome);
+        if let Some(work) = opened.work {
+            spans.work = work;
         }
-        fill(&mut spans, &trace);
-        spans.cost = cost;
-        Ok(Recording { spans, trace: Some(trace) })
+        let trace = self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings);
+        let trace = trace.map_err(check::failed)?;
+        // Nobody reads the answer of a recording that the user interrupted.
+        if !self.interrupt.load(Relaxed) {
+            arm.rejudge(&[])?;
+        }
+        fill(spans, &trace);
+        Ok(trace)
     }
 
     /// Runs iterations with spans on. Budget and first-run time determine their number; for fast implementations, a
@@ -175,10 +172,6 @@ impl Instrument<'_> {
         let did = device.zip(watching).map(|(device, watching)| watching.and_then(|()| device.watched()));
         ran??;
         Ok((trace, did))
-    }
-
-    fn no_spans(&self, cell: &Cell, implementation: &Implementation, outcome: Outcome) -> Spans {
-        Spans { outcome, ..blank(self.blank(cell.workload.as_ref(), &cell.case, implementation)) }
     }
 }
 

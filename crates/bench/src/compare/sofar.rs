@@ -9,8 +9,8 @@ use rand::rngs::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Rounds, Spent, Terms,
-    call,
+    ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Reported, Rounds, Spent,
+    Terms, call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -259,12 +259,7 @@ impl Sofar {
             blocks,
             looks: rule.spending().looks().to_vec(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
-            what_ran: Default::default(),
-            work: Default::default(),
-            compared: None,
-            readings: Default::default(),
-            settling: Default::default(),
-            unable: [false; 2],
+            reported: Reported::default(),
             samples: self.samples.clone(),
             elapsed_s: self.spent.gone_s,
             end,

@@ -93,7 +93,7 @@ impl<'a> Checker<'a> {
         };
         let answered = worker.and_then(|worker| {
             worker.put(ask)?;
-            worker.hear(self.limit, self.interrupt)
+            worker.hear(self.limit, self.interrupt, &mut |_| {})
         });
         match answered {
             Ok(answer) => Ok(Ok(answer)),

@@ -196,19 +196,11 @@ impl Worker {
         if written.is_err() { Err(self.gone()) } else { Ok(()) }
     }
 
-    /// Waits for the answer to the last question.
+    /// Waits for the answer to the last question; calls `on_wait` several times a second with what the worker is doing.
     ///
     /// # Errors
     /// [`Lost`] if no valid answer comes; the worker has ended by then.
-    pub fn hear(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
-        self.hear_steps(limit, interrupt, &mut |_| {})
-    }
-
-    /// The same; calls `on_wait` several times a second with what the worker is doing.
-    ///
-    /// # Errors
-    /// As [`Worker::hear`].
-    pub fn hear_steps(
+    pub fn hear(
         &mut self,
         limit: Duration,
         interrupt: &AtomicBool,
@@ -356,14 +348,7 @@ impl Worker {
     /// The end of the worker's stderr.
     fn stderr_suffix(&mut self) -> String {
         // The process has ended, so the pipe holds all there will be, unless a child process keeps it open.
-        while self.errors.is_some() {
-            match self.errors_waiting() {
-                true => self.read_errors(),
-                false => break,
-            }
-        }
-        let text = plain(&self.last_words).trim().to_string();
-        if text.is_empty() { String::new() } else { format!("; its last words: {text}") }
+        self.words().map_or_else(String::new, |text| format!("; its last words: {text}"))
     }
 
     fn errors_waiting(&self) -> bool {

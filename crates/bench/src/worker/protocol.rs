@@ -259,6 +259,13 @@ pub struct Opened {
     pub readings: Vec<Reading>,
 }
 
+impl Opened {
+    /// Most iterations that can be loaded at once; of older programs the number that they chose themselves.
+    pub(crate) fn most(&self) -> u64 {
+        self.most_iterations.unwrap_or(self.slot.iterations)
+    }
+}
+
 /// What a worker found at the end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judged {

@@ -19,7 +19,7 @@ use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
 use crate::calibrate::SlotNeeds;
-use crate::check::{self, Task, failed, guarded};
+use crate::check::{self, Task, failed, guarded, unsupported};
 use crate::probe::Probe;
 use crate::sample::Slot;
 use crate::settle::Steps;
@@ -187,14 +187,14 @@ impl<'a> Found<'a> {
         let named = |id: &String| registry.devices().iter().find(|device| device.id() == id);
         let device = match open.device.as_ref().and_then(named) {
             Some(device) => device,
-            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why: why.to_string() })?,
+            None => registry.device_for(implementation).map_err(unsupported)?,
         };
         let device = Arc::clone(device);
         on_step(Step::Inputs);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
             .map_err(failed)?
             .map_err(failed)?;
-        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why: why.to_string() })?;
+        check::cooled(device.as_ref(), open.caches).map_err(unsupported)?;
         Ok(Self { workload, implementation, device, case, inputs })
     }
 

@@ -209,7 +209,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
     let Contest { case, names, mut candidate, .. } = contest;
     // What the inputs required, if the program of the candidate reports it.
-    let required = result.as_ref().ok().and_then(|decision| decision.work[1].clone());
+    let required = result.as_ref().ok().and_then(|decision| decision.reported.work[1].clone());
     if let Some((candidate, required)) = candidate.as_mut().zip(required) {
         candidate.work = required;
     }
@@ -226,7 +226,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
             .collect(),
         _ => Vec::new(),
     };
-    remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.unable, &names)));
+    remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.reported.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
@@ -257,7 +257,7 @@ fn judge(limits: &Budgets, candidate: &Candidate, name: &str, result: &Decided, 
             Ok(decision) => Ok(&decision.samples[1]),
             Err(_) => Err("there is no comparison"),
         },
-        readings: result.as_ref().map_or(&[], |decision| &decision.readings[1]),
+        readings: result.as_ref().map_or(&[], |decision| &decision.reported.readings[1]),
         // A comparison decides about its two sides; neither need be the baseline of the workload.
         baseline: None,
         resolution_s: Some(resolution_ns * 1e-9),

@@ -107,7 +107,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
             arms: arms_of(decision),
             blocks: decision.blocks.clone(),
             grain: decision.grain,
-            compared: decision.compared,
+            compared: decision.reported.compared,
             notes: verdict::notes(row, decision),
             elapsed_s: decision.elapsed_s,
             ..common
@@ -117,12 +117,12 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
 
 fn arms_of(decision: &Decision) -> Vec<Arm> {
     // The third arm is the baseline again; its memory is not read a second time.
-    let side = |arm: usize| arm % decision.what_ran.len();
+    let side = |arm: usize| arm % decision.reported.what_ran.len();
     let arms = decision.samples.iter().enumerate().map(|(arm, samples)| Arm {
-        what_ran: decision.what_ran[side(arm)].clone(),
+        what_ran: decision.reported.what_ran[side(arm)].clone(),
         samples: samples.clone(),
-        settling: decision.settling[side(arm)].clone(),
-        readings: decision.readings.get(arm).cloned().unwrap_or_default(),
+        settling: decision.reported.settling[side(arm)].clone(),
+        readings: decision.reported.readings.get(arm).cloned().unwrap_or_default(),
     });
     arms.collect()
 }

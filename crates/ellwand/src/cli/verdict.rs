@@ -161,7 +161,7 @@ fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) 
 
 /// The remark on answers that the reference judged in part. The record holds the numbers, not these words.
 pub(super) fn partly(decision: &Decision) -> Option<String> {
-    decision.compared?.remark()
+    decision.reported.compared?.remark()
 }
 
 /// Notes to a verdict, in sentences.
@@ -282,9 +282,9 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "seconds": decision.seconds,
             "blocks": (0..).zip(&decision.blocks).map(|(n, b)| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": has_tail(decision, n).then_some(b.p90), "mean": b.mean })).collect::<Vec<_>>(),
             "disturbed": decision.disturbed,
-            "compared": decision.compared,
+            "compared": decision.reported.compared,
             "notes": notes(row, decision).into_iter().chain(partly(decision)).collect::<Vec<_>>(),
-            "what_ran": decision.what_ran,
+            "what_ran": decision.reported.what_ran,
             "elapsed_s": decision.elapsed_s,
             "ended": time::ended(decision.end),
             "excluded_above": time::excluded_above(&decision.change),
