@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ._errors import EllwandError
@@ -56,18 +58,6 @@ def _number(name: str, value: Any, least: float, most: float, expected: str) -> 
         raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
 
 
-def _threads(name: str, value: Any) -> None:
-    _integer(name, value, math.inf, "an integer of at least 1, or None")
-
-
-def _blocks(name: str, value: Any) -> None:
-    _integer(name, value, MOST_BLOCKS, f"an integer from 1 to {MOST_BLOCKS}, or None")
-
-
-def _rope(name: str, value: Any) -> None:
-    _number(name, value, 0.0, 1.0, "a share from 0 to 1, such as 0.01 for 1 %")
-
-
 def _time(name: str, value: Any) -> None:
     if value is not None:
         _number(name, value, LEAST_S, MOST_S, f"seconds from {LEAST_S} (100ms) to {MOST_S:.0f} (24h), or None")
@@ -96,10 +86,10 @@ def _isolated(name: str, value: Any) -> None:
         raise WrongType(f"{name}: {value!r} is unknown; expected True, False or None")
 
 
-_CHECKS = {
-    "threads": _threads,
-    "blocks": _blocks,
-    "rope": _rope,
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "threads": partial(_integer, most=math.inf, expected="an integer of at least 1, or None"),
+    "blocks": partial(_integer, most=MOST_BLOCKS, expected=f"an integer from 1 to {MOST_BLOCKS}, or None"),
+    "rope": partial(_number, least=0.0, most=1.0, expected="a share from 0 to 1, such as 0.01 for 1 %"),
     "time": _time,
     "tolerance": _tolerance,
     "setup": _setup,

@@ -15,6 +15,8 @@ from .. import _device, _threads
 from .._case import Case
 from .._compile import Watch
 from .._errors import Unsupported
+from . import GRADIENTS
+from ._operations import Operations
 
 T = dict[str, Any]
 
@@ -67,77 +69,49 @@ def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
     return Call(jitted, arrays, watch, device)
 
 
-def _norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
-    mean = x.mean(-1, keepdims=True)
-    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
-    return (x - mean) * jax.lax.rsqrt(variance + eps) * gamma + beta
+class JaxOperations(Operations):
+    """The operations with JAX's own activations, and gradients by ``jax.vjp``."""
+
+    def norm(self, x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
+        mean = x.mean(-1, keepdims=True)
+        variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + eps) * gamma + beta
+
+    def swish(self, x: Any) -> Any:
+        return jax.nn.silu(x)
+
+    def softmax(self, x: Any) -> Any:
+        return jax.nn.softmax(x, axis=-1)
+
+    def gelu(self, case: Case, x: Any) -> Any:
+        return jax.nn.gelu(x, approximate=case.get("form") == "tanh")
+
+    def gelu_tanh(self, x: Any) -> Any:
+        return jax.nn.gelu(x, approximate=True)
+
+    def reduced(self, case: Case, loss: Any) -> Any:
+        return {"mean": jnp.mean, "sum": jnp.sum, "none": lambda each: each}[case["reduction"]](loss)
+
+    def cross_entropy(self, case: Case, t: T) -> Any:
+        logits = jax.nn.log_softmax(t["x"], axis=-1)
+        if case.get("targets") == "probabilities":
+            return self.reduced(case, -(t["target"] * logits).sum(-1))
+        return self.reduced(case, -jnp.take_along_axis(logits, t["labels"][..., None], axis=-1)[..., 0])
+
+    def functions(self) -> dict[str, Callable[[Case, T], Any]]:
+        made = super().functions()
+        for name in GRADIENTS:
+            names = ("x", "gamma", "beta") if name.startswith("layer-norm") else ("x",)
+            made[name] = _gradient(made[name.removesuffix("-backward")], "dloss" if "loss" in name else "dy", names)
+        return made
 
 
-def _gelu(case: Case, x: Any) -> Any:
-    return jax.nn.gelu(x, approximate=case.get("form") == "tanh")
-
-
-def _reduced(case: Case, loss: Any) -> Any:
-    return {"mean": jnp.mean, "sum": jnp.sum, "none": lambda each: each}[case["reduction"]](loss)
-
-
-def _residual(case: Case, t: T) -> Any:
-    total = t["x"] + t["residual"]
-    return {"y": _norm(total, t["gamma"], t["beta"], case["eps"]), "sum": total}
-
-
-def _cross_entropy(case: Case, t: T) -> Any:
-    logits = jax.nn.log_softmax(t["x"], axis=-1)
-    if case.get("targets") == "probabilities":
-        return _reduced(case, -(t["target"] * logits).sum(-1))
-    return _reduced(case, -jnp.take_along_axis(logits, t["labels"][..., None], axis=-1)[..., 0])
-
-
-def _masked(case: Case, t: T, scores: Any) -> Any:
-    rows, keys = scores.shape[-2:]
-    if case["mask"] == "causal":
-        return jnp.where(jnp.tril(jnp.ones((rows, keys), bool)), scores, -jnp.inf)
-    if case["mask"] == "padding":
-        seen = jnp.arange(keys)[None, :] < t["lengths"][:, None]
-        return jnp.where(seen[:, None, None, :], scores, -jnp.inf)
-    return scores
-
-
-def _grouped(x: Any, heads: int) -> Any:
-    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], axis=1)
-
-
-def _scores(case: Case, t: T, q: Any, k: Any) -> Any:
-    return _masked(case, t, (q * q.shape[-1] ** -0.5) @ _grouped(k, q.shape[1]).swapaxes(-2, -1))
-
-
-def _core(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
-    return jax.nn.softmax(_scores(case, t, q, k), axis=-1) @ _grouped(v, q.shape[1])
-
-
-def _whole(case: Case, t: T, x: Any) -> Any:
-    heads, kv = case["heads"], case["kv-heads"] or case["heads"]
-    batch, rows, width = x.shape
-    head = width // heads
-    qkv = x @ t["w_qkv"].T + t["b_qkv"]
-    parts = jnp.split(qkv, [heads * head, (heads + kv) * head], axis=-1)
-    q, k, v = (part.reshape(batch, rows, -1, head).swapaxes(1, 2) for part in parts)
-    context = _core(case, t, q, k, v).swapaxes(1, 2).reshape(x.shape)
-    return context @ t["w_out"].T + t["b_out"]
-
-
-def _layer(case: Case, t: T) -> Any:
-    x = t["x"] + _whole(case, t, _norm(t["x"], t["gamma_1"], t["beta_1"]))
-    hidden = _norm(x, t["gamma_2"], t["beta_2"]) @ t["w_up"].T + t["b_up"]
-    return x + jax.nn.gelu(hidden, approximate=True) @ t["w_down"].T + t["b_down"]
-
-
-def _gradient(forward: str, upstream: str, *names: str) -> Callable[[Case, T], Any]:
-    """The gradient of a layer by ``jax.vjp``: its forward pass is computed again, as ours does."""
+def _gradient(forward: Callable[[Case, T], Any], upstream: str, names: tuple[str, ...]) -> Callable[[Case, T], Any]:
+    """The gradient of a layer: its forward pass is computed again, as ours does."""
 
     def run(case: Case, t: T) -> Any:
         def layer(*args: Any) -> Any:
-            return FUNCTIONS[forward](case, {**t, "beta": jnp.zeros(()), **dict(zip(names, args))})
+            return forward(case, {**t, "beta": jnp.zeros(()), **dict(zip(names, args))})
 
         whole = {"gamma": jnp.ones(t["x"].shape[-1]), "beta": jnp.zeros(t["x"].shape[-1]), **t}
         y, pull = jax.vjp(layer, *(whole[name] for name in names))
@@ -147,28 +121,4 @@ def _gradient(forward: str, upstream: str, *names: str) -> Callable[[Case, T], A
     return run
 
 
-FUNCTIONS: dict[str, Callable[[Case, T], Any]] = {
-    "layer-norm": lambda case, t: _norm(t["x"], t["gamma"], t["beta"], case["eps"]),
-    "gelu": lambda case, t: _gelu(case, t["x"]),
-    "swish": lambda _, t: jax.nn.silu(t["x"]),
-    "softmax": lambda _, t: jax.nn.softmax(t["x"], axis=-1),
-    "mse-loss": lambda case, t: _reduced(case, (t["x"] - t["target"]) ** 2),
-    "cross-entropy-loss": _cross_entropy,
-    "bias-gelu": lambda case, t: _gelu(case, t["x"] + t["bias"]),
-    "residual-layer-norm": _residual,
-    "swiglu": lambda _, t: jax.nn.silu(t["x"]) * t["up"],
-    "matmul": lambda case, t: t["a"] @ (t["b"].T if case["transposed"] else t["b"]),
-    "layer-norm-backward": _gradient("layer-norm", "dy", "x", "gamma", "beta"),
-    "gelu-backward": _gradient("gelu", "dy", "x"),
-    "swish-backward": _gradient("swish", "dy", "x"),
-    "mse-loss-backward": _gradient("mse-loss", "dloss", "x"),
-    "cross-entropy-loss-backward": _gradient("cross-entropy-loss", "dloss", "x"),
-    "attention-qkv": lambda _, t: t["x"] @ t["w_qkv"].T + t["b_qkv"],
-    "attention-scores": lambda case, t: _scores(case, t, t["q"], t["k"]),
-    "attention-softmax": lambda case, t: jax.nn.softmax(_masked(case, t, t["scores"]), axis=-1),
-    "attention-weighted-sum": lambda _, t: t["weights"] @ _grouped(t["v"], t["weights"].shape[1]),
-    "attention-output": lambda _, t: t["context"] @ t["w_out"].T + t["b_out"],
-    "attention-core": lambda case, t: _core(case, t, t["q"], t["k"], t["v"]),
-    "attention": lambda case, t: _whole(case, t, t["x"]),
-    "transformer-layer": _layer,
-}
+FUNCTIONS = JaxOperations(jnp).functions()

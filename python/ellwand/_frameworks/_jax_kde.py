@@ -12,16 +12,11 @@ import numpy as np
 
 from .._case import Case
 from .._errors import Unsupported
-from ._kde_model import FLOOR, LOG_FLOOR, Recording, log_norm
+from ._kde_model import FLOOR, LOG_FLOOR, Recording, exponents, log_norm
 
 T = dict[str, Any]
 
 __all__ = ["prepare"]
-
-
-def exponents(a: Any, b: Any, widths: Any) -> Any:
-    """ln of the kernels of every pair, without their constant."""
-    return sum(-0.5 * ((a[:, None, d] - b[None, :, d]) / widths[d]) ** 2 for d in range(a.shape[1]))
 
 
 def _doubles() -> Any:

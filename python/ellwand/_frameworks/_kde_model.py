@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FLOOR", "LOG_FLOOR", "Electrode", "Recording", "log_norm"]
+__all__ = ["FLOOR", "LOG_FLOOR", "Electrode", "Recording", "exponents", "log_norm"]
 
 #: The smallest rate, and its logarithm.
 FLOOR = 1e-15
@@ -32,6 +32,11 @@ class Electrode:
 def log_norm(widths: Any) -> float:
     """ln of the constant that normalises a Gaussian product kernel."""
     return float(-np.log(np.asarray(widths) * np.sqrt(2 * np.pi)).sum())
+
+
+def exponents(a: Any, b: Any, widths: Any) -> Any:
+    """ln of the kernels of every pair, without their constant."""
+    return sum(-0.5 * ((a[:, None, d] - b[None, :, d]) / widths[d]) ** 2 for d in range(a.shape[1]))
 
 
 class Recording:

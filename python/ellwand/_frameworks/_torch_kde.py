@@ -9,14 +9,9 @@ from typing import Any
 import torch
 
 from .._case import Case
-from ._kde_model import FLOOR, LOG_FLOOR, Electrode, Recording, log_norm
+from ._kde_model import FLOOR, LOG_FLOOR, Electrode, Recording, exponents, log_norm
 
 __all__ = ["prepare"]
-
-
-def exponents(a: Any, b: Any, widths: Any) -> Any:
-    """ln of the kernels of every pair, without their constant."""
-    return sum(-0.5 * ((a[:, None, d] - b[None, :, d]) / widths[d]) ** 2 for d in range(a.shape[1]))
 
 
 class Fit:

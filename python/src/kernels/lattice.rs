@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods}
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use super::{parallel, slice};
+use super::{parallel, raised, slice};
 use crate::errors;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -17,10 +17,6 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn method() -> Method {
     if parallel() { Method::Parallel(Isa::best()) } else { Method::Simd(Isa::best()) }
-}
-
-fn raised(py: Python<'_>) -> impl Fn(LatticeError) -> PyErr {
-    move |error| errors::raise(py, error)
 }
 
 /// The codes of one array, with everything that decoding needs.

@@ -4,7 +4,7 @@ use ellwand_nn::{Heads, Layer, attend};
 use numpy::{PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{parallel, slice};
+use super::{parallel, raised, slice};
 use crate::errors;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -44,7 +44,7 @@ fn layer(
         Some(sum) => sum.as_slice_mut().map_err(out)?,
         None => &mut [],
     };
-    py.detach(|| layer.compute(y, sum)).map_err(|error| errors::raise(py, error))
+    py.detach(|| layer.compute(y, sum)).map_err(raised(py))
 }
 
 /// The mean of a loss.
@@ -65,7 +65,7 @@ fn loss(
     if let Some(labels) = &labels {
         layer.labels = slice(labels, "labels")?;
     }
-    py.detach(|| layer.mean_loss()).map_err(|error| errors::raise(py, error))
+    py.detach(|| layer.mean_loss()).map_err(raised(py))
 }
 
 /// Writes `softmax(Q K^T / sqrt(head)) V` to `out`.
@@ -84,5 +84,5 @@ fn attention(
     let extents = Heads { batch, heads, kv_heads, sequence, keys, head, causal, parallel: parallel() };
     let (q, k, v) = (slice(&q, "q")?, slice(&k, "k")?, slice(&v, "v")?);
     let out = out.as_slice_mut().map_err(|_| errors::raise(py, "out: it is not in row-major order"))?;
-    py.detach(|| attend(extents, q, k, v, out)).map_err(|error| errors::raise(py, error))
+    py.detach(|| attend(extents, q, k, v, out)).map_err(raised(py))
 }

@@ -23,6 +23,11 @@ fn parallel() -> bool {
     !FORKED.load(Relaxed)
 }
 
+/// An error of a kernel as an exception.
+fn raised<E: std::fmt::Display>(py: Python<'_>) -> impl Fn(E) -> PyErr {
+    move |error| errors::raise(py, error)
+}
+
 /// The elements of an array, which the Python half has put into row-major order.
 fn slice<'a, T: Element>(array: &'a PyReadonlyArrayDyn<'_, T>, name: &str) -> PyResult<&'a [T]> {
     array.as_slice().map_err(|_| {
