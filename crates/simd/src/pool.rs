@@ -17,7 +17,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 mod slices;
 mod team;
 
-pub use slices::{for_each_part, for_each_slice};
+pub use slices::{for_each_part, for_each_slice, for_each_slice_on};
 pub use team::{for_each_chunk, for_each_chunk_on, most_threads};
 
 /// Runs `work` on a rayon pool of pinned threads, which its parallel iterators use; on the calling thread alone if the

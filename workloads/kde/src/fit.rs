@@ -1,7 +1,5 @@
 //! Fitting: filter, interpolate, sort by position, then compute occupancy and ground process at every bin.
 
-use std::sync::Mutex;
-
 use ellwand_profile::span;
 
 use ellwand_core::InputError;
@@ -175,21 +173,15 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options)
         nearest_exactly(model);
     } else {
         let piece = BIN_PADDING * if matches!(method, Method::Parallel(_)) { 2 } else { 8 };
-        let slots: Vec<Mutex<sums::Piece>> = (0..bins.div_ceil(piece))
-            .map(|i| Mutex::new(sums::Piece::new(i * piece, piece.min(bins - i * piece))))
-            .collect();
-        let work = |i: usize| {
-            let mut slot = slots[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            sums::at_bins(model, samples, method, &mut slot);
+        let mut pieces: Vec<sums::Piece> =
+            (0..bins).step_by(piece).map(|start| sums::Piece::new(start, piece.min(bins - start))).collect();
+        let work = |_: usize, pieces: &mut [sums::Piece]| {
+            pieces.iter_mut().for_each(|piece| sums::at_bins(model, samples, method, piece));
         };
         match method {
-            Method::Parallel(_) => pool::for_each_chunk_on(options.threads(), slots.len(), work),
-            Method::Reference | Method::Scalar | Method::Simd(_) | Method::Gemm(_) => (0..slots.len()).for_each(work),
+            Method::Parallel(_) => pool::for_each_slice_on(options.threads(), &mut pieces, 1, work),
+            Method::Reference | Method::Scalar | Method::Simd(_) | Method::Gemm(_) => work(0, &mut pieces),
         }
-        let pieces: Vec<sums::Piece> = slots
-            .into_iter()
-            .map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
-            .collect();
         for piece in pieces {
             let at = piece.start..piece.start + piece.len;
             model.occupancy[at.clone()].copy_from_slice(&piece.occupancy[..piece.len]);

@@ -4,7 +4,6 @@
 //! edge. Positions are pairs of f32, which resolve small distances anywhere on a long track.
 
 use std::f64::consts::LN_2;
-use std::sync::{Mutex, PoisonError};
 
 use ellwand_profile::span;
 
@@ -244,10 +243,7 @@ fn in_pieces(options: &Options, out: &mut [f64], work: impl Fn(usize, &mut [f64]
     if options.threads() == 1 {
         return work(0, out);
     }
-    let pieces: Vec<Mutex<&mut [f64]>> = out.chunks_mut(PIECE).map(Mutex::new).collect();
-    pool::for_each_chunk_on(options.threads(), pieces.len(), |i| {
-        work(i * PIECE, &mut pieces[i].lock().unwrap_or_else(PoisonError::into_inner));
-    });
+    pool::for_each_slice_on(options.threads(), out, PIECE, |i, piece| work(i * PIECE, piece));
 }
 
 /// Kernel centres: positions `[dims, 2, n padded]` and, optionally, marks `[F, n padded]`.

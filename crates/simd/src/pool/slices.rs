@@ -1,7 +1,7 @@
 //! Distributes slices over the team, each piece to one thread.
 #![allow(unsafe_code)]
 
-use super::for_each_chunk;
+use super::for_each_chunk_on;
 
 /// A pointer shared between threads that access disjoint parts of its target.
 struct Start<T>(*mut T);
@@ -24,9 +24,14 @@ impl<T> Start<T> {
 /// Splits `slice` into pieces of `len` elements (the last may be shorter) and calls `work(i, piece)` for each on the
 /// team.
 pub fn for_each_slice<T: Send>(slice: &mut [T], len: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+    for_each_slice_on(usize::MAX, slice, len, work);
+}
+
+/// As [`for_each_slice`], on at most `threads` threads.
+pub fn for_each_slice_on<T: Send>(threads: usize, slice: &mut [T], len: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let (all, len) = (slice.len(), len.max(1));
     let start = Start(slice.as_mut_ptr());
-    for_each_chunk(all.div_ceil(len), |piece| {
+    for_each_chunk_on(threads, all.div_ceil(len), |piece| {
         let at = piece * len;
         // SAFETY: each piece is handed out once, pieces do not overlap, and `slice` is borrowed until all are done.
         work(piece, unsafe { start.part(at, len.min(all - at)) });

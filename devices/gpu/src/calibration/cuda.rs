@@ -15,10 +15,11 @@ const SEVERAL: usize = 4;
 /// The most passes per iteration.
 const MOST_PASSES: usize = 16;
 
-fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+/// Prepares the empty kernel of a source.
+pub(super) fn null(source: &'static Source, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let mut job = Job::new(gpu(device)?);
     let called = job.output("called", Dtype::U8, &[1], 0)?;
-    job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
+    job.launch(source, "null_call", Grid::line(1, 1), vec![called])?;
     Ok(job.boxed())
 }
 
@@ -85,7 +86,9 @@ fn row(
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
+    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", |_, _, device| {
+        null(&SOURCE, device)
+    }));
     let by = |row: &'static str, task: &'static str, about, looping| {
         let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
             let sizes = [super::array_words(task, case), super::axis(case, "passes")];

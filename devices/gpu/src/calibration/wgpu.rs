@@ -16,13 +16,6 @@ const THREADS: u32 = 256;
 /// Workgroups per multiprocessor for kernels that loop.
 const RESIDENT: u32 = 8;
 
-fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    let mut job = Job::new(gpu(device)?);
-    let called = job.output("called", Dtype::U8, &[1], 0)?;
-    job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
-    Ok(job.boxed())
-}
-
 fn stream(
     task: &'static str,
     pattern: u64,
@@ -68,8 +61,9 @@ fn fma(_: &Case, _: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, Prepa
 
 pub(super) fn register(registry: &mut Registry) {
     registry.implementation(on_wgpu(Implementation::cpu("fma", "wgpu", "not there: WGSL promises no fma", fma)));
-    let row = |workload: &str, about: &str| Implementation::cpu(workload, "wgpu", about, null);
-    registry.implementation(on_wgpu(row("null", "an empty kernel: what a launch costs on the device")));
+    let about = "an empty kernel: what a launch costs on the device";
+    let null = |_: &Case, _: &Tensors, device: &dyn Device| super::cuda::null(&SOURCE, device);
+    registry.implementation(on_wgpu(Implementation::cpu("null", "wgpu", about, null)));
     for task in ["copy", "read", "fill"] {
         let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
             let shape = [super::array_words(task, case), super::axis(case, "passes")];

@@ -3,14 +3,13 @@
 //! A bf16 tensor is a u16 tensor of bit patterns: the upper half of an f32, so that widening is exact, with 8
 //! significant bits. The reference computes in f64 from the widened inputs.
 
-use ellwand_core::{
-    Case, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict,
-};
+use ellwand_core::{Case, InputError, PrepareError, Prepared, Tensors, Tolerance, Verdict};
 
 use super::job::Job;
 use super::shape::Shape;
 use super::way::Way;
 use super::{Task, arrays};
+use crate::gemm::Widened;
 use crate::layers::{bf16_output, held};
 use ellwand_simd::lanes::half::{narrow as bits, widen as value};
 use ellwand_simd::precision::widened;
@@ -69,68 +68,23 @@ pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
     held(OUTPUT, values, |at, w| relative * w.abs() + absolute * f64::from(spreads[at]))
 }
 
-/// An f32 job between widening and rounding, which count as part of its work: this is how a CPU without bf16 arithmetic
-/// computes.
-pub(super) struct Widened {
-    inner: Job,
-    inputs: Tensors,
-    output: Tensor,
-    problem: Option<InputError>,
-}
-
-impl Widened {
-    pub(super) fn boxed(way: &'static Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
-        let shape = Shape::of(case)?;
-        let output = Tensor::zeros(Dtype::U16, &arrays::output(Task::Core, &shape).dims)?;
-        let inner = Job::new(Task::Core, way, case, &widened(inputs.clone(), &INPUTS)?)?;
-        Ok(Box::new(Self { inner, inputs: inputs.clone(), output, problem: None }))
-    }
-
-    fn compute(&mut self) -> Result<(), InputError> {
+/// The bf16 core of a method.
+pub(super) fn prepared(way: &'static Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+    let dims = arrays::output(Task::Core, &Shape::of(case)?).dims;
+    let inner = Job::new(Task::Core, way, case, &widened(inputs.clone(), &INPUTS)?)?;
+    Widened::boxed(inner, inputs, (OUTPUT, &dims), |inner, inputs, to| {
         for name in INPUTS {
-            widen(self.inputs.get(name)?.u16()?, self.inner.input(name)?);
+            widen(inputs.get(name)?.u16()?, inner.input(name)?);
         }
-        self.inner.run();
-        round(self.inner.result()?, self.output.u16_mut()?);
+        inner.run();
+        round(inner.result()?, to);
         Ok(())
-    }
-}
-
-impl Prepared for Widened {
-    fn run(&mut self) {
-        self.problem = self.compute().err();
-    }
-    fn poison(&mut self, poison: Poison) {
-        self.inner.poison(poison);
-        poison.fill_tensor(&mut self.output);
-    }
-    fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with(OUTPUT, self.output.clone())),
-        }
-    }
-    fn threads(&self) -> Option<usize> {
-        self.inner.threads()
-    }
-    fn what_ran(&self) -> String {
-        format!("{}, widened from bf16", self.inner.what_ran())
-    }
-    fn readings(&mut self) -> Vec<Reading> {
-        let mut readings = self.inner.readings();
-        // The widened arrays are working memory, and so is the unrounded result.
-        let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
-        if let Some(value) = readings.iter_mut().find(|r| r.id == Reading::EXTRA_MEMORY).and_then(|r| r.value.as_mut())
-        {
-            *value += (bytes + 2 * self.output.bytes()) as f64;
-        }
-        readings
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use ellwand_core::{Fit, Registry, Value};
+    use ellwand_core::{Dtype, Fit, Registry, Tensor, Value};
 
     use super::*;
     use ellwand_gpu_lab::testing::{here, prepared};

@@ -380,7 +380,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let row = |way: &'static Way| {
         let row = Implementation::cpu(task.name(), way.name, way.about, move |case, inputs, _| {
             if Precision::of(case) == Precision::Bf16 {
-                return bf16::Widened::boxed(way, case, inputs);
+                return bf16::prepared(way, case, inputs);
             }
             Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(task, way, case, inputs)?))
         });

@@ -1,7 +1,9 @@
 //! The bf16 product: A, B and C hold 16 bits per value in memory, products are exact and sums are in f32, and each sum
 //! is rounded once when it is stored. Tensors of u16 hold the bits.
 
-use ellwand_core::{Case, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Tensor, Tensors, Tolerance};
+use ellwand_core::{
+    Case, DeviceError, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance,
+};
 
 use super::workload::{Job, Shape, Way};
 use ellwand_simd::isa::Isa;
@@ -61,53 +63,36 @@ fn in_pieces<T: Send>(parallel: bool, to: &mut [T], of: impl Fn(usize, &mut [T])
     }
 }
 
-/// An f32 product between widening and rounding, which count as part of its work: no instruction used here multiplies
-/// bf16 values.
-pub(super) struct Widened {
-    inner: Job,
-    inputs: [Tensor; 2],
+/// An f32 job between widening and rounding, which count as part of its work: this is how a CPU without bf16 arithmetic
+/// computes.
+pub(crate) struct Widened<J> {
+    inner: J,
+    inputs: Tensors,
+    name: &'static str,
     output: Tensor,
-    isa: Isa,
-    parallel: bool,
+    work: Box<Run<J>>,
     problem: Option<InputError>,
 }
 
-impl Widened {
-    pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
-        let Shape { m, n, .. } = Shape::of(case)?;
-        let (isa, parallel) = match way {
-            Way::Crate => {
-                return Err(PrepareError::Unsupported(
-                    "the crate multiplies f32 and f64, not bf16; use precision=f32".into(),
-                ));
-            }
-            Way::Reference => (Isa::best(), true),
-            Way::Scalar => (Isa::BASELINE, false),
-            Way::Simd(isa) => (isa, false),
-            Way::Parallel(isa) => (isa, true),
-        };
-        let inner = Job::new(way, case, &widened(inputs.clone(), &INPUTS)?)?;
-        let output = Tensor::zeros(Dtype::U16, &[m, n])?;
-        let inputs = [inputs.get("a")?.clone(), inputs.get("b")?.clone()];
-        Ok(Box::new(Self { inner, inputs, output, isa, parallel, problem: None }))
-    }
+/// Widens the inputs into those of a job, runs it, and rounds its result.
+type Run<J> = dyn Fn(&mut J, &Tensors, &mut [u16]) -> Result<(), InputError> + Send;
 
-    fn compute(&mut self) -> Result<(), InputError> {
-        let (isa, parallel) = (self.isa, self.parallel);
-        for (from, to) in self.inputs.iter().zip(self.inner.inputs()) {
-            let from = from.u16()?;
-            in_pieces(parallel, to.f32_mut()?, |at, to| dispatch(isa, Widen(&from[at..][..to.len()], to)));
-        }
-        self.inner.run();
-        let from = self.inner.result()?;
-        in_pieces(parallel, self.output.u16_mut()?, |at, to| dispatch(isa, Narrow(&from[at..][..to.len()], to)));
-        Ok(())
+impl<J: Prepared + 'static> Widened<J> {
+    pub(crate) fn boxed(
+        inner: J,
+        inputs: &Tensors,
+        (name, dims): (&'static str, &[usize]),
+        work: impl Fn(&mut J, &Tensors, &mut [u16]) -> Result<(), InputError> + Send + 'static,
+    ) -> Result<Box<dyn Prepared>, PrepareError> {
+        let output = Tensor::zeros(Dtype::U16, dims)?;
+        Ok(Box::new(Self { inner, inputs: inputs.clone(), name, output, work: Box::new(work), problem: None }))
     }
 }
 
-impl Prepared for Widened {
+impl<J: Prepared> Prepared for Widened<J> {
     fn run(&mut self) {
-        self.problem = self.compute().err();
+        let done = self.output.u16_mut().and_then(|to| (self.work)(&mut self.inner, &self.inputs, to));
+        self.problem = done.err();
     }
     fn poison(&mut self, poison: Poison) {
         self.inner.poison(poison);
@@ -116,7 +101,7 @@ impl Prepared for Widened {
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         match &self.problem {
             Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with("c", self.output.clone())),
+            None => Ok(Tensors::new().with(self.name, self.output.clone())),
         }
     }
     fn threads(&self) -> Option<usize> {
@@ -125,4 +110,41 @@ impl Prepared for Widened {
     fn what_ran(&self) -> String {
         format!("{}, widened from bf16", self.inner.what_ran())
     }
+    fn readings(&mut self) -> Vec<Reading> {
+        let mut readings = self.inner.readings();
+        // The widened arrays are working memory, and so is the unrounded result.
+        let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
+        if let Some(value) = readings.iter_mut().find(|r| r.id == Reading::EXTRA_MEMORY).and_then(|r| r.value.as_mut())
+        {
+            *value += (bytes + 2 * self.output.bytes()) as f64;
+        }
+        readings
+    }
+}
+
+/// The bf16 product of a method: no instruction used here multiplies bf16 values.
+pub(super) fn prepared(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+    let Shape { m, n, .. } = Shape::of(case)?;
+    let (isa, parallel) = match way {
+        Way::Crate => {
+            return Err(PrepareError::Unsupported(
+                "the crate multiplies f32 and f64, not bf16; use precision=f32".into(),
+            ));
+        }
+        Way::Reference => (Isa::best(), true),
+        Way::Scalar => (Isa::BASELINE, false),
+        Way::Simd(isa) => (isa, false),
+        Way::Parallel(isa) => (isa, true),
+    };
+    let inner = Job::new(way, case, &widened(inputs.clone(), &INPUTS)?)?;
+    Widened::boxed(inner, inputs, ("c", &[m, n]), move |inner, inputs, to| {
+        for (name, to) in INPUTS.into_iter().zip(inner.inputs()) {
+            let from = inputs.get(name)?.u16()?;
+            in_pieces(parallel, to.f32_mut()?, |at, to| dispatch(isa, Widen(&from[at..][..to.len()], to)));
+        }
+        inner.run();
+        let from = inner.result()?;
+        in_pieces(parallel, to, |at, to| dispatch(isa, Narrow(&from[at..][..to.len()], to)));
+        Ok(())
+    })
 }

@@ -25,6 +25,7 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::{pool, stores};
 
 pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
+pub(crate) use half::Widened;
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use plain::dot;
 pub(crate) use scratch::{Scratch, zeros};

@@ -357,7 +357,7 @@ pub(super) fn register(registry: &mut Registry) {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| {
             let way = way(Isa::of(case)?);
             if Precision::of(case) == Precision::Bf16 {
-                return half::Widened::boxed(way, case, inputs);
+                return half::prepared(way, case, inputs);
             }
             Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(way, case, inputs)?))
         })
