@@ -84,7 +84,7 @@ impl Prepared for Ready {
     fn run(&mut self) {
         let Ok(next) = self.next.u64() else { return };
         let (from, loads) = self.loads.map_or((0, self.lines - 1), |loads| (self.last as usize, loads));
-        // A poisoned position is none: the iteration begins at the first line.
+        // A poisoned position names no line: the iteration begins at the first.
         let from = if from < next.len() { from } else { 0 };
         self.last = (0..loads).fold(from, |at, _| next[at] as usize) as u64;
     }

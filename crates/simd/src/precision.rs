@@ -70,6 +70,14 @@ pub fn widened(mut arrays: Tensors, names: &[&'static str]) -> Result<Tensors, I
     Ok(arrays)
 }
 
+/// Changes the elements of an f32 array by index and value, if there is such an array.
+pub fn change(arrays: &mut Tensors, name: &str, of: impl Fn(usize, f32) -> f32) -> Result<(), InputError> {
+    let Some(mut array) = arrays.take(name) else { return Ok(()) };
+    array.f32_mut()?.iter_mut().enumerate().for_each(|(at, x)| *x = of(at, *x));
+    arrays.insert(name, array);
+    Ok(())
+}
+
 /// Changes f32 ports that are `narrow` to bf16 bits.
 pub fn ports(wide: Ports, narrow: impl Fn(&Port) -> bool) -> Ports {
     let port = |port: Port| if narrow(&port) { Port { dtype: Dtype::U16, ..port } } else { port };

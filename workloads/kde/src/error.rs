@@ -18,7 +18,7 @@ pub(super) fn ascending(array: &str, times: &[f64]) -> Result<(), InputError> {
     Err(error.help("sort the spikes of each electrode by time, features along with them"))
 }
 
-/// Rejects an array of another length; `why` tells where the length comes from.
+/// Rejects an array of another length; `why` is where the length comes from.
 pub(super) fn length(array: &str, got: usize, expected: usize, why: &str) -> Result<(), InputError> {
     if got == expected {
         return Ok(());

@@ -21,7 +21,7 @@ ellwand_core::words! {
         /// As `Predict`, one time bin after the other.
         Stream = "kde-stream",
     }
-    /// The workload.
+    /// The name of its workload.
     fn name;
 }
 

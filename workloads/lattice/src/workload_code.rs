@@ -25,7 +25,7 @@ ellwand_core::words! {
         /// From values to codes and back to values.
         Quantize = "lattice-quantize",
     }
-    /// The workload.
+    /// The name of its workload.
     fn name;
 }
 

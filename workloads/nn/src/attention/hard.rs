@@ -10,7 +10,7 @@ use super::bf16::INPUTS;
 use super::shape::set_keys;
 use super::{Attention, Task};
 use ellwand_simd::isa::Isa;
-use ellwand_simd::precision::{Precision, narrowed, widened};
+use ellwand_simd::precision::{Precision, change, narrowed, widened};
 
 /// Values per head.
 const HEAD: usize = 16;
@@ -101,9 +101,7 @@ pub(super) fn of_gradients(workload: &dyn Workload, case: &Case, seed: u64) -> R
         let mut inputs = workload.inputs(&case, seed ^ workload.data_digest(&case))?;
         if *kind == Kind::Tiny {
             for name in ["q", "k", "v", "dcontext"] {
-                let mut array = inputs.get(name)?.clone();
-                array.f32_mut()?.iter_mut().for_each(|x| *x *= 1e-15);
-                inputs.insert(name, array);
+                change(&mut inputs, name, |_, x| x * 1e-15)?;
             }
         }
         let also = Isa::others(&case);
@@ -123,10 +121,7 @@ fn exact_scores(task: Task) -> Tolerance {
 
 fn hardened(task: Task, mut inputs: Tensors, sequence: usize, kind: Kind) -> Result<Tensors, InputError> {
     let mut replace = |name: &str, width: usize, of: &dyn Fn([usize; 2], f32) -> f32| -> Result<(), InputError> {
-        let Some(mut array) = inputs.take(name) else { return Ok(()) };
-        array.f32_mut()?.iter_mut().enumerate().for_each(|(at, x)| *x = of([at / width, at % width], *x));
-        inputs.insert(name, array);
-        Ok(())
+        change(&mut inputs, name, |at, x| of([at / width, at % width], x))
     };
     match task {
         _ if matches!(kind, Kind::Ordinary | Kind::Keys(_)) => {}

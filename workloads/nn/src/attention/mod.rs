@@ -63,7 +63,7 @@ ellwand_core::words! {
         Whole = "attention",
         Layer = "transformer-layer",
     }
-    /// The workload.
+    /// The name of its workload.
     fn name;
 }
 

@@ -4,7 +4,7 @@ use ellwand_core::{Case, HardSet, InputError, Tensors, Tolerance, Workload};
 
 use super::half::INPUTS;
 use ellwand_simd::isa::Isa;
-use ellwand_simd::precision::{Precision, narrowed, widened};
+use ellwand_simd::precision::{self, Precision, narrowed, widened};
 
 /// Changes an element of A or B.
 type Change = fn(f32) -> f32;
@@ -51,9 +51,7 @@ pub(super) fn sets(
 
 fn changed(mut inputs: Tensors, changes: &[Change; 2]) -> Result<Tensors, InputError> {
     for (name, change) in ["a", "b"].into_iter().zip(changes) {
-        let mut matrix = inputs.get(name)?.clone();
-        matrix.f32_mut()?.iter_mut().for_each(|x| *x = change(*x));
-        inputs.insert(name, matrix);
+        precision::change(&mut inputs, name, |_, x| change(x))?;
     }
     Ok(inputs)
 }

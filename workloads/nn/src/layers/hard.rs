@@ -6,7 +6,7 @@ use ellwand_core::{Case, HardSet, InputError, Tensors, Workload};
 use super::half::INPUTS;
 use super::op::Op;
 use ellwand_simd::isa::Isa;
-use ellwand_simd::precision::{Precision, narrowed, widened};
+use ellwand_simd::precision::{Precision, change, narrowed, widened};
 
 /// What is hard about x.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,12 +63,7 @@ pub(super) fn sets(workload: &dyn Workload, op: Op, case: &Case, seed: u64) -> R
 }
 
 fn hardened(op: Op, mut inputs: Tensors, columns: usize, kind: Kind) -> Result<Tensors, InputError> {
-    let mut replace = |name: &str, of: &dyn Fn(usize, f32) -> f32| -> Result<(), InputError> {
-        let Some(mut array) = inputs.take(name) else { return Ok(()) };
-        array.f32_mut()?.iter_mut().enumerate().for_each(|(at, x)| *x = of(at, *x));
-        inputs.insert(name, array);
-        Ok(())
-    };
+    let mut replace = |name: &str, of: &dyn Fn(usize, f32) -> f32| change(&mut inputs, name, of);
     // Multiples of 1/8 up to 2^20 are exact, so that sums and differences are.
     let eighths = |x: f32| (x * 8.0).round() / 8.0;
     replace("x", &|at, x| value(op, kind, [at / columns, at % columns], x))?;
