@@ -160,7 +160,10 @@ fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
     assert!((1..20).contains(&kept), "{kept}");
     // The case that was under way says what its blocks exclude.
     let cut = stdout.matches("it was interrupted").count();
-    assert!(cut <= 1 && stderr.contains(&format!("{} of 20 cases were compared", kept - cut)), "{stdout}{stderr}");
+    assert!(
+        cut <= 1 && stderr.contains(&format!("{} of 20 cases were compared to their end", kept - cut)),
+        "{stdout}{stderr}"
+    );
     let ran = stdout.lines().filter(|line| line.contains(" blocks, ")).count();
     assert_eq!(ran, kept, "{stdout}");
     let report = here.run(&["report", "out", "--format", "json"]);

@@ -167,10 +167,10 @@ fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
     Case::interrupted("ellwand run", what)
 }
 
-/// The case for a comparison that was interrupted before all `planned` cases were compared.
+/// The case for a comparison that was interrupted before all `planned` cases were compared to their end.
 pub(super) fn of_interrupted(rows: &[Row], planned: usize) -> Option<Case> {
     let compared = whole(rows);
-    let what = || format!("interrupted: {compared} of {planned} cases were compared");
+    let what = || format!("interrupted: {compared} of {planned} cases were compared to their end");
     (compared < planned).then(|| Case::interrupted("ellwand compare", what()))
 }
 
@@ -381,7 +381,10 @@ mod tests {
     #[test]
     fn what_was_interrupted_is_an_error() {
         let text = written(|rows, out| write_github(rows, &[], (0.01, FailOn::Slower), 3, out), broken("x"));
-        assert!(text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared\n"), "{text}");
+        assert!(
+            text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared to their end\n"),
+            "{text}"
+        );
         let mut out = Vec::new();
         write_run_junit(&[], &[], FailOn::Budget, Some([12, 64]), &mut out).unwrap();
         write_run_github(&[], &[], FailOn::Budget, Some([12, 64]), &mut out).unwrap();

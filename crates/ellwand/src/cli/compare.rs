@@ -69,7 +69,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     }
     printed?;
     if rows::whole(&rows) < planned {
-        output::note(&format!("interrupted: {} of {planned} cases were compared", rows::whole(&rows)));
+        output::note(&format!("interrupted: {} of {planned} cases were compared to their end", rows::whole(&rows)));
         return Ok(Exit::Interrupted);
     }
     Ok(rows::exit(&rows, &judged, args.rope, args.fail_on))

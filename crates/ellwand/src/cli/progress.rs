@@ -100,8 +100,9 @@ impl Progress {
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
             self.last = Instant::now();
-            let (label, left) = (self.label(index), human(self.eta.left(index + 1)));
-            super::output::note(&format!("{label}: {}; about {left} to go", times(measurements)));
+            let (label, left) = (self.label(index), self.eta.left(index + 1));
+            let rest = if left > 0.0 { format!("; about {} to go", human(left)) } else { String::new() };
+            super::output::note(&format!("{label}: {}{rest}", times(measurements)));
         }
     }
 

@@ -159,6 +159,14 @@ pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path)
              --no-plot hides this note",
         );
     }
-    ellwand_report::write_all(&report, dir, &options)?;
+    ellwand_report::write_all(&report, dir, &options).inspect_err(|_| {
+        let record = dir.join(standing::RECORD);
+        if record.exists() {
+            let record = record.display();
+            output::note(&format!(
+                "{record} holds what was measured: `report {record} -o DIR` writes its reports elsewhere"
+            ));
+        }
+    })?;
     Ok(())
 }

@@ -86,9 +86,12 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
         Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
         Said::Call(Call::SlowerBeside(name)) => {
             let slow = side_change(decision, name);
-            let (what, slow, bounds) = (about(name), times(slow.ratio), bounds(&slow));
+            let (what, ratio, bounds) = (about(name), times(slow.ratio), bounds(&slow));
+            if change.low > 1.0 + rope {
+                return format!("slower: {takes}, {cost}; decided {what}, {ratio} ({bounds})");
+            }
             format!(
-                "slower {what}: there {candidate} takes {slow} the time of {baseline} ({bounds}); {} {takes}, {cost}",
+                "slower {what}: there {candidate} takes {ratio} the time of {baseline} ({bounds}); {} {takes}, {cost}",
                 where_judged(decision.basis)
             )
         }
@@ -424,6 +427,21 @@ mod tests {
         }
         let notes = notes(&row, row.result.as_ref().unwrap());
         assert!(notes[0].contains("medians over all blocks"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_side_that_decides_does_not_take_back_the_judged_time() {
+        let mut row = row(Call::SlowerBeside("median"), 500.0);
+        assert_eq!(
+            sentence(&row, 0.01),
+            "slower: slower takes 1.100x the time of plain (99 % interval 1.080 to 1.120), 2.20 ms against 2.00 ms, 8 blocks, \
+             1.5 s, elapsed time judged; decided in its typical (median) slots, 1.100x (99 % interval 1.080 to 1.120)"
+        );
+        if let Ok(decision) = &mut row.result {
+            decision.change.low = 1.0;
+        }
+        let said = sentence(&row, 0.01);
+        assert!(said.starts_with("slower in its typical (median) slots: there slower takes"), "{said}");
     }
 
     #[test]

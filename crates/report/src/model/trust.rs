@@ -20,6 +20,7 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     let planted = certificate
         .planted
         .iter()
+        .filter(|planted| planted.decisions > 0)
         .map(|planted| format!("+{} % in {} of {}", planted.percent, planted.slower, planted.decisions));
     let slow = certificate
         .slow_modes

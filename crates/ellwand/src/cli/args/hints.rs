@@ -127,5 +127,5 @@ pub(super) fn name_not_utf8(error: clap::Error, line: &Command, args: &[OsString
     let flag = at.checked_sub(1).and_then(|before| args[before].to_str()).filter(|word| word.starts_with('-'));
     let words = flag.map_or_else(String::new, |flag| format!("{flag} ")) + &args[at].to_string_lossy();
     let named = InputError::new(words, "it is not UTF-8", "a name in UTF-8");
-    clap::Error::raw(error.kind(), format!("{}\n", named.help("rename the file, or name a link to it")))
+    clap::Error::raw(error.kind(), format!("{}\n", named.help("a file can be renamed, or named by a link")))
 }

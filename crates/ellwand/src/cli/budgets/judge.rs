@@ -167,9 +167,14 @@ fn peak_memory(limit: Limit, subject: &Subject) -> Judged {
     let reading = subject.readings.iter().find(|reading| reading.id == "peak-memory");
     match reading.map(|reading| (reading.value, reading.about.as_str())) {
         // Less than the meter resolves: the value may lie on either side of a limit that is less as well.
-        Some((Some(value), _)) if value.max(limit.value) < Reading::RESIDENT_STEP => {
-            let why = format!("less than {} is not resolved", human(Reading::RESIDENT_STEP, "B"));
-            open(what, limit, "B", Side::AtMost, &why)
+        Some((Some(value), _)) if value < Reading::RESIDENT_STEP => {
+            let step = human(Reading::RESIDENT_STEP, "B");
+            if limit.value < Reading::RESIDENT_STEP {
+                return open(what, limit, "B", Side::AtMost, &format!("less than {step} is not resolved"));
+            }
+            let kept = bytes(what, value, limit);
+            let text = kept.text.replacen(&human(value, "B"), &format!("less than {step}"), 1);
+            Judged { text, ..kept }
         }
         Some((Some(value), _)) => bytes(what, value, limit),
         Some((None, why)) => open(what, limit, "B", Side::AtMost, why),

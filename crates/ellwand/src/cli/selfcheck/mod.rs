@@ -138,7 +138,7 @@ fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
 }
 
 /// Keeps the certificate for the runs to come, unless it was interrupted, is about a choice of trials or has no decision.
-/// One that ran out of time counts what it decided.
+/// One that ran out of time counts what it decided, and does not replace one with more.
 fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, interrupted: bool) {
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
@@ -146,17 +146,20 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
         output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
         return;
     }
+    let before = certificate::kept(here).ok().flatten().map_or(0, |before| before.decisions);
+    let fewer = certificate.planned.is_some() && before > certificate.false_alarms().1;
     let kept = match decisions {
-        _ if chosen => "not kept: it is about a choice of trials",
-        0 => "not kept: it has no decisions",
-        _ => "kept for what was decided",
+        _ if chosen => "not kept: it is about a choice of trials".into(),
+        0 => "not kept: it has no decisions".into(),
+        _ if fewer => format!("not kept: the one before has more decisions on equal code, {before}"),
+        _ => "kept for what was decided".to_string(),
     };
     if let Some(planned) = certificate.planned {
         output::note(&format!(
             "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
         ));
     }
-    if !chosen && decisions > 0 {
+    if !chosen && decisions > 0 && !fewer {
         output::cache("selfcheck", here, certificate);
     }
 }
