@@ -52,7 +52,7 @@ impl From<bool> for Value {
 }
 
 /// One parameter point of a workload.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Case {
     /// Name of the workload.
     pub workload: String,

@@ -9,7 +9,7 @@ use ellwand_core::registry::Registry;
 use ellwand_core::verdict::Verdict;
 
 use super::process::{Launch, Lost, Worker};
-use super::protocol::{Answer, Ask, Asked, Pose};
+use super::protocol::{Answer, Ask, Pose};
 use crate::check::HardResult;
 use crate::measure::Interrupted;
 use crate::plan::Cell;
@@ -71,7 +71,7 @@ impl<'a> Checker<'a> {
         {
             return Ok(made.clone());
         }
-        let pose = Pose { asked: Asked::new(&cell.case, ""), seed: self.seed, allowed: cell.allowed };
+        let pose = Pose { case: cell.case.clone(), seed: self.seed, allowed: cell.allowed };
         let made = match self.ask(&Ask::Pose(Box::new(pose)))? {
             Ok(Answer::Posed) => Ok(()),
             other => Err(match self.ended(other) {

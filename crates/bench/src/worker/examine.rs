@@ -36,8 +36,8 @@ impl<'a> Examiner<'a> {
     /// [`Outcome::Failed`] if inputs, reference or hard sets cannot be made.
     pub(super) fn new(registry: &'a mut Registry, pose: &Pose) -> Result<Self, Outcome> {
         let cell = Cell {
-            workload: Arc::clone(workload(registry, &pose.asked)?),
-            case: pose.asked.case(),
+            workload: Arc::clone(workload(registry, &pose.case.workload)?),
+            case: pose.case.clone(),
             implementations: Vec::new(),
             allowed: pose.allowed,
         };

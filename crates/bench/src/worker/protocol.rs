@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ellwand_core::case::{Case, Value};
+use ellwand_core::case::Case;
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Allowed, Outcome, Sample};
@@ -57,8 +57,8 @@ pub enum Ask {
 /// A case at which implementations are judged and not timed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pose {
-    /// The case; its implementation is empty.
-    pub asked: Asked,
+    /// The case.
+    pub case: Case,
     /// Seed of the inputs.
     pub seed: u64,
     /// Tolerance of the check, if the user chose one; otherwise the workload's.
@@ -159,15 +159,12 @@ pub struct Open {
     pub padding: [u64; 2],
 }
 
-/// A case and an implementation, by name.
+/// An implementation at a case.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Asked {
-    /// Name of the workload.
-    pub workload: String,
-    /// Values by axis name.
-    pub params: Vec<(String, Value)>,
-    /// Digest of the arrays given by the user.
-    pub input: Option<String>,
+    /// The case; the digest of the user's arrays is part of it.
+    #[serde(flatten)]
+    pub case: Case,
     /// Name of the implementation.
     pub implementation: String,
 }
@@ -175,17 +172,7 @@ pub struct Asked {
 impl Asked {
     /// The implementation at this case.
     pub fn new(case: &Case, implementation: &str) -> Self {
-        Self {
-            workload: case.workload.clone(),
-            params: case.params.clone(),
-            input: case.input.clone(),
-            implementation: implementation.to_string(),
-        }
-    }
-
-    /// Rebuilds the case.
-    pub fn case(&self) -> Case {
-        Case { input: self.input.clone(), ..Case::new(&self.workload, self.params.clone()) }
+        Self { case: case.clone(), implementation: implementation.to_string() }
     }
 }
 
@@ -283,6 +270,7 @@ pub struct Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ellwand_core::Value;
     use ellwand_core::record::SlotState;
 
     fn there_and_back(answer: &Answer) {
@@ -322,7 +310,7 @@ mod tests {
             Ask::Slot { judged: false },
             Ask::Slot { judged: true },
             Ask::Again,
-            Ask::Pose(Box::new(Pose { asked: Asked::new(&case, ""), seed: 7, allowed: None })),
+            Ask::Pose(Box::new(Pose { case: case.clone(), seed: 7, allowed: None })),
             Ask::Check { implementation: "simd".into(), device: Some("cpu".into()) },
             Ask::Close,
         ] {
@@ -331,8 +319,8 @@ mod tests {
             let back: Ask = serde_json::from_str(&line).unwrap();
             assert_eq!(back, ask);
             if let Ask::Open(open) = back {
-                assert_eq!(open.asked.case(), case);
-                assert_eq!(open.asked.case().id(), case.id());
+                assert_eq!(open.asked.case, case);
+                assert_eq!(open.asked.case.id(), case.id());
             }
         }
     }

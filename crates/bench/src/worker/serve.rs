@@ -14,7 +14,7 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
 
 use super::examine::Examiner;
-use super::protocol::{Answer, Ask, Asked, Open, Opened, Pose, Step};
+use super::protocol::{Answer, Ask, Open, Opened, Pose, Step};
 use super::shared;
 use crate::arm::{Arm, Judge};
 use crate::block::stay_on;
@@ -180,7 +180,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(host: &Host<'a>, open: &Open, on_step: &dyn Fn(Step)) -> Result<Self, Outcome> {
-        let workload = workload(host.registry, &open.asked)?;
+        let workload = workload(host.registry, &open.asked.case.workload)?;
         let implementation = implementation(host.registry, workload.name(), &open.asked.implementation)?;
         let mut registry = host.registry.clone();
         registry.look_for(implementation.needs);
@@ -226,8 +226,8 @@ fn missing(what: &str, name: &str) -> Outcome {
     Outcome::Failed { error: format!("this program has no {what} '{name}'") }
 }
 
-pub(super) fn workload<'a>(registry: &'a Registry, asked: &Asked) -> Result<&'a Arc<dyn Workload>, Outcome> {
-    registry.find(&asked.workload).ok_or_else(|| missing("workload", &asked.workload))
+pub(super) fn workload<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn Workload>, Outcome> {
+    registry.find(name).ok_or_else(|| missing("workload", name))
 }
 
 pub(super) fn implementation<'a>(
@@ -240,13 +240,12 @@ pub(super) fn implementation<'a>(
 }
 
 fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Tensors), InputError> {
-    let case = open.asked.case();
+    let case = &open.asked.case;
     if open.given.is_empty() {
-        let make = || workload.inputs(&case, open.seed ^ workload.data_digest(&case));
-        let inputs = shared::at(open.inputs.as_deref(), make)?;
-        return Ok((case, inputs));
+        let make = || workload.inputs(case, open.seed ^ workload.data_digest(case));
+        return Ok((case.clone(), shared::at(open.inputs.as_deref(), make)?));
     }
-    workload.adopt(&case, (host.read_given)(&open.given)?, Fit::Case)
+    workload.adopt(case, (host.read_given)(&open.given)?, Fit::Case)
 }
 
 fn is_long(slot: Slot, open: &Open) -> bool {
