@@ -1,13 +1,14 @@
 //! A block: all arms of a comparison, each in a fresh process, started and then sampled in turns.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ellwand_core::record::{Counts, Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -41,20 +42,22 @@ impl Spec {
 
     fn ask(&self, padding: [u64; 2], core: Option<u32>, known: &Known) -> Ask {
         let right = known.right.keys().filter(|(program, _)| *program == self.launch.program);
+        let shared = known.shared.get(&self.launch.program);
+        let path = |which: usize| Some(shared?[which].as_ref()?.path());
         Ask::Open(Box::new(Open {
             padding,
             core: core.filter(|_| self.open.pin),
             known_right: right.map(|(_, digest)| *digest).collect(),
             slot: known.slots.get(&self.key()).copied(),
-            reference: known.shared(&self.launch.program, |shared| &shared.reference),
-            inputs: known.shared(&self.launch.program, |shared| &shared.inputs),
+            reference: path(0),
+            inputs: path(1),
             ..self.open.clone()
         }))
     }
 }
 
 /// What earlier processes of the same cell learned, by program, so that later ones need not repeat it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Known {
     /// Verdicts on outputs known to be correct, by digest.
     pub right: BTreeMap<(PathBuf, u64), Verdict>,
@@ -62,20 +65,8 @@ pub struct Known {
     pub slots: BTreeMap<(PathBuf, String), Slot>,
     /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
-    /// What the workers of a program share.
-    shared: BTreeMap<PathBuf, Arc<Arrays>>,
-}
-
-#[derive(Debug)]
-struct Arrays {
-    reference: Option<Shared>,
-    inputs: Option<Shared>,
-}
-
-impl Known {
-    fn shared(&self, program: &Path, of: impl Fn(&Arrays) -> &Option<Shared>) -> Option<PathBuf> {
-        Some(of(self.shared.get(program)?).as_ref()?.path())
-    }
+    /// Reference outputs and inputs, which the workers of a program share.
+    shared: BTreeMap<PathBuf, [Option<Shared>; 2]>,
 }
 
 /// A process that gets less time than this to get ready is no failure if it does not.
@@ -133,7 +124,7 @@ impl<'a> Block<'a> {
         order.shuffle(coin);
         for spec in specs {
             let place = known.shared.entry(spec.launch.program.clone());
-            place.or_insert_with(|| Arc::new(Arrays { reference: Shared::new(), inputs: Shared::new() }));
+            place.or_insert_with(|| [Shared::new(), Shared::new()]);
         }
         let not_ready = |_: &Spec| Arm { worker: None, state: Err(Outcome::Measured), stopped: false };
         let mut arms: Vec<Arm> = specs.iter().map(not_ready).collect();
@@ -327,27 +318,17 @@ impl<'a> Block<'a> {
 
 /// Processors available to this process, and so to its workers; none if the system does not report them.
 pub fn allowed_cores() -> Vec<u32> {
-    #[cfg(target_os = "linux")]
-    if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
-        let count = nix::sched::CpuSet::count();
-        return (0..count).filter(|core| allowed.is_set(*core).unwrap_or(false)).map(|core| core as u32).collect();
-    }
-    Vec::new()
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    (0..CpuSet::count()).filter(|core| allowed.is_set(*core).unwrap_or(false)).map(|core| core as u32).collect()
 }
 
 /// Pins the calling thread to one processor. If the system refuses (a container with fewer processors), the scheduler
 /// decides as usual.
 pub(crate) fn stay_on(core: u32) {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sched::{CpuSet, sched_setaffinity};
-        let mut only = CpuSet::new();
-        if only.set(core as usize).is_ok() {
-            let _ = sched_setaffinity(nix::unistd::Pid::from_raw(0), &only);
-        }
+    let mut only = CpuSet::new();
+    if only.set(core as usize).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &only);
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = core;
 }
 
 impl Arm {

@@ -16,11 +16,11 @@ pub(crate) enum Kind {
     Faults,
 }
 
-#[cfg(all(target_os = "linux", feature = "counters"))]
-pub(crate) use linux::{start, stop, why};
+#[cfg(feature = "counters")]
+pub(crate) use perf::{start, stop, why};
 
-#[cfg(all(target_os = "linux", feature = "counters"))]
-mod linux {
+#[cfg(feature = "counters")]
+mod perf {
     use std::io;
     use std::sync::{Mutex, PoisonError};
 
@@ -122,21 +122,17 @@ mod linux {
     }
 }
 
-#[cfg(not(all(target_os = "linux", feature = "counters")))]
+#[cfg(not(feature = "counters"))]
 pub(crate) fn start(_: Kind) -> Option<u64> {
     None
 }
 
-#[cfg(not(all(target_os = "linux", feature = "counters")))]
+#[cfg(not(feature = "counters"))]
 pub(crate) fn stop(_: Kind) -> Option<u64> {
     None
 }
 
-#[cfg(not(all(target_os = "linux", feature = "counters")))]
+#[cfg(not(feature = "counters"))]
 pub(crate) fn why(kind: Kind) -> String {
-    if cfg!(target_os = "linux") {
-        format!("{kind:?} are not counted: this program was built without the feature `counters`")
-    } else {
-        format!("{kind:?} are counted on Linux only")
-    }
+    format!("{kind:?} are not counted: this program was built without the feature `counters`")
 }

@@ -45,18 +45,12 @@ fn cpu_time_ns(scope: CpuScope) -> Option<u64> {
 struct Threads(Vec<ClockId>);
 
 impl Threads {
-    #[cfg(target_os = "linux")]
     fn others() -> Self {
         let me = nix::unistd::gettid().as_raw();
         let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Self::default() };
         let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
         // Linux's clock id of a thread (MAKE_THREAD_CPUCLOCK): the complement of its id, and CPUCLOCK_SCHED per thread.
         Self(ids.filter(|id| *id != me).map(|id| ClockId::from_raw((!id << 3) | 0b110)).collect())
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn others() -> Self {
-        Self::default()
     }
 
     /// Brings the process clock up to date.
@@ -327,7 +321,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn what_another_thread_does_is_counted_while_it_still_runs() {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
         // Well below a scheduler tick and without system calls, which would update the scheduler's record.

@@ -135,11 +135,8 @@ fn examine(host: &Host, first: Box<Pose>, lines: &mut Lines, desk: &Desk) -> io:
 /// Ends the worker with its parent, however that dies (kill -9, a second Ctrl-C), even if it never reads another
 /// question.
 fn die_with_the_parent() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
-        // Without it the worker still ends at the end of stdin.
-        let _ = error;
-    }
+    // Without it the worker still ends at the end of stdin.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
 }
 
 type Lines<'a> = io::Lines<&'a mut dyn BufRead>;

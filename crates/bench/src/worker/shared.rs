@@ -6,10 +6,12 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ellwand_core::Tensors;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// Time of opening a file, and bytes that are written and read in a second: what takes less time is made again sooner.
 const OPENING: Duration = Duration::from_millis(20);
@@ -19,13 +21,7 @@ const MOST: u64 = 1 << 30;
 
 /// An empty file without a name.
 pub(crate) fn unnamed() -> std::io::Result<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sys::memfd::{MFdFlags, memfd_create};
-        Ok(File::from(memfd_create(c"ellwand", MFdFlags::MFD_CLOEXEC)?))
-    }
-    #[cfg(not(target_os = "linux"))]
-    Err(std::io::ErrorKind::Unsupported.into())
+    Ok(File::from(memfd_create(c"ellwand", MFdFlags::MFD_CLOEXEC)?))
 }
 
 /// The parent's end.
@@ -40,7 +36,6 @@ impl Shared {
 
     /// Where workers find it.
     pub(crate) fn path(&self) -> PathBuf {
-        use std::os::fd::AsRawFd;
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
 }
@@ -76,7 +71,7 @@ fn leave(path: &Path, made: &Tensors) -> std::io::Result<()> {
     file.flush()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use ellwand_core::Tensor;
