@@ -83,12 +83,7 @@
 //! exceeds the region. Blocks measured on one machine within minutes say nothing about another machine. Undecided is a
 //! valid answer: at the edge of the region no number of blocks decides, and the forecast says so.
 //!
-//! # Literature
-//!
-//! Ville 1939, Etude critique de la notion de collectif · Clopper and Pearson 1934, Biometrika 26 · Lan and DeMets 1983,
-//! Biometrika 70 · Kalibera and Jones 2013, ISMM · Mytkowicz et al. 2009, ASPLOS · Ramdas, Ruf, Larsson and Koolen 2020,
-//! arXiv:2009.03167 · Shafer 2021, JRSS A 184 (testing by betting) · Wang and Ramdas 2022, JRSS B 84 (e-BH) · Matteson and James
-//! 2014, JASA 109 · Fleming et al. 2023, ICPE.
+//! The literature is listed in `docs/statistics.md`.
 
 mod blocks;
 mod centre;
