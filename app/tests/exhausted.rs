@@ -64,7 +64,7 @@ fn a_case_that_exhausts_the_device_fails_and_the_next_one_has_its_memory_again()
     let held: Arc<Mutex<Vec<Option<u64>>>> = Arc::default();
     let (inner, seen) = (row.prepare.clone(), held.clone());
     let prepare = move |case: &_, inputs: &_, device: &dyn Device| {
-        seen.lock().unwrap().push(device.status().memory_bytes);
+        seen.lock().unwrap().push(device.state().device_bytes);
         let _limit = (ellwand::internals::core::Case::int(case, "bins") == Some(3200)).then(Limit::here);
         inner(case, inputs, device)
     };
@@ -90,5 +90,5 @@ fn a_case_that_exhausts_the_device_fails_and_the_next_one_has_its_memory_again()
     let held = held.lock().unwrap();
     assert!(held.len() == 3 && held[1].is_some(), "{held:?}");
     assert_eq!(held[1], held[2], "what the failed case had made is given back");
-    assert_eq!(device.status().memory_bytes, held[1], "and so is everything at the end");
+    assert_eq!(device.state().device_bytes, held[1], "and so is everything at the end");
 }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use ellwand_core::device::{CpuScope, Device};
+use ellwand_core::device::{CpuScope, Device, Timing};
 use ellwand_core::implementation::{Implementation, Parallelism, Prepared};
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
@@ -122,7 +122,7 @@ impl<'a> Arm<'a> {
         self.slot = shape;
         let mut spent = 0;
         while spent < warm_up_ns {
-            spent += self.timed(false)?.timing.wall_ns.max(shape.turn_ns()).max(1);
+            spent += self.timed(false)?.0.wall_ns.max(shape.turn_ns()).max(1);
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<'a> Arm<'a> {
         taken.map_err(failed)?.map_err(failed)
     }
 
-    fn timed(&mut self, poisoned: bool) -> Result<sample::SlotTiming, Outcome> {
+    fn timed(&mut self, poisoned: bool) -> Result<(Timing, Vec<u64>), Outcome> {
         self.poisoned = poisoned;
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || {
@@ -154,9 +154,9 @@ impl<'a> Arm<'a> {
     /// # Errors
     /// The outcome if a run fails.
     pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
-        let taken = self.timed(last)?;
-        self.drift.saw(&taken.parts_ns);
-        Ok(Sample { state: sample::state(self.device), ..sample::sample(self.slot, &taken) })
+        let (timing, parts_ns) = self.timed(last)?;
+        self.drift.saw(&parts_ns);
+        Ok(Sample { state: self.device.state(), ..sample::sample(self.slot, &timing, &parts_ns) })
     }
 
     /// Checks the answer again and reads the final probes.

@@ -90,7 +90,7 @@ fn cold(
         let flush = device.time(CpuScope::Thread, &mut || flushed = device.flush_cache());
         flushed?;
         flush_ns = flush_ns.min(flush.wall_ns);
-        let timing = slot(device, parallelism.scope(), prepared, Slot::cold(0, 0))?.timing;
+        let timing = slot(device, parallelism.scope(), prepared, Slot::cold(0, 0))?.0;
         fastest = fastest.min(timing.device_ns.unwrap_or(timing.wall_ns));
         spent = spent.saturating_add(timing.wall_ns.saturating_add(flush.wall_ns).max(1));
         slots += 1;
@@ -126,7 +126,7 @@ fn warm(
     let mut fastest = u64::MAX;
     let (mut tries, mut starved_ns) = (0, 0_u64);
     loop {
-        let timing = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?.timing;
+        let timing = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?.0;
         let took = timing.device_ns.unwrap_or(timing.wall_ns);
         spent = spent.saturating_add(timing.wall_ns.max(1));
         fastest = fastest.min(took);

@@ -3,7 +3,7 @@
 use ellwand_core::DeviceError;
 use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
-use ellwand_core::record::{Counts, Sample, Settings, SlotState};
+use ellwand_core::record::{Counts, Sample, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, SlotNeeds};
@@ -13,17 +13,9 @@ use crate::check;
 /// costs a clock reading.
 pub(crate) const MOST_PARTS: u64 = 5;
 
-/// The timing of one slot.
-#[derive(Debug, Clone, Default)]
-pub struct SlotTiming {
-    /// Time and counters of the whole slot.
-    pub timing: Timing,
-    /// Time of each part in nanoseconds, if the device can time parts.
-    pub parts_ns: Vec<u64>,
-}
-
 /// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run_times` and
-/// `sync` lie between the clock readings.
+/// `sync` lie between the clock readings. Returns time and counters of the whole slot, and the time of each part in
+/// nanoseconds, if the device can time parts.
 ///
 /// # Errors
 /// If the work fails on its device.
@@ -32,7 +24,7 @@ pub fn slot(
     scope: CpuScope,
     prepared: &mut dyn Prepared,
     shape: Slot,
-) -> Result<SlotTiming, DeviceError> {
+) -> Result<(Timing, Vec<u64>), DeviceError> {
     let most = prepared.most_iterations().max(1);
     let mut head = shape.lead;
     // Head iterations that cannot be loaded together with those of the slot run first.
@@ -55,13 +47,12 @@ pub fn slot(
             synced = done;
         }
     };
-    let (timing, parts_ns) = device.time_parts(scope, shape.parts.max(1), &mut part);
-    synced.map(|()| SlotTiming { timing, parts_ns })
+    let taken = device.time_parts(scope, shape.parts.max(1), &mut part);
+    synced.map(|()| taken)
 }
 
 /// Makes a sample of a timed slot.
-pub fn sample(shape: Slot, taken: &SlotTiming) -> Sample {
-    let SlotTiming { timing, parts_ns } = taken;
+pub fn sample(shape: Slot, timing: &Timing, parts_ns: &[u64]) -> Sample {
     let fastest_ns = parts_ns.iter().min().filter(|_| parts_ns.len() > 1).copied();
     Sample {
         iterations: shape.iterations,
@@ -75,18 +66,6 @@ pub fn sample(shape: Slot, taken: &SlotTiming) -> Sample {
         parts: fastest_ns.map(|_| shape.parts),
         fastest_ns,
         ..Sample::default()
-    }
-}
-
-/// Reads the device status; called between slots, never inside one.
-pub fn state(device: &dyn Device) -> SlotState {
-    let status = device.status();
-    let whole = |value: f64| (value.is_finite() && value >= 0.0).then_some(value.round() as u64);
-    SlotState {
-        clock_hz: status.clock_hz.and_then(whole),
-        power_mw: status.power_watts.and_then(|watts| whole(watts * 1e3)),
-        device_bytes: status.memory_bytes,
-        slowed_by: status.slowed_by,
     }
 }
 
@@ -238,7 +217,7 @@ pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f6
     let mut costs = Vec::new();
     for _ in 0..15 {
         let whole = Slot { parts: 1, ..found };
-        let timing = slot(device, CpuScope::Thread, nothing.as_mut(), whole)?.timing;
+        let timing = slot(device, CpuScope::Thread, nothing.as_mut(), whole)?.0;
         costs.push(timing.device_ns.unwrap_or(timing.wall_ns) as f64 / whole.iterations as f64);
     }
     Ok(ellwand_core::stats::median(&costs).unwrap_or(f64::NAN))
@@ -282,7 +261,7 @@ mod tests {
         {
             let mut counted = Counted { loaded: Vec::new(), left: 0, most };
             let taken = slot(&crate::Cpu::default(), CpuScope::Thread, &mut counted, shape).unwrap();
-            assert_eq!((counted.loaded, counted.left, taken.parts_ns.len()), (loaded, 0, 4), "{most}");
+            assert_eq!((counted.loaded, counted.left, taken.1.len()), (loaded, 0, 4), "{most}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use common::{Act, AddOne, Bench, Clock, Fake};
 use ellwand_core::device::slowed;
 use ellwand_core::record::{Measurement, SlotState};
-use ellwand_core::{CpuScope, Device, DeviceKind, DeviceStatus, Registry, Timing};
+use ellwand_core::{CpuScope, Device, DeviceKind, Registry, Timing};
 
 /// A card that overheats: from the third query on it reports a thermal limit, later a power limit too.
 struct Hot {
@@ -34,18 +34,18 @@ impl Device for Hot {
         self.timing.store(false, SeqCst);
         timing
     }
-    fn status(&self) -> DeviceStatus {
+    fn state(&self) -> SlotState {
         assert!(!self.timing.load(SeqCst), "asked inside a slot");
         let slowed_by = match self.asked.fetch_add(1, SeqCst) {
             0 | 1 => 0,
             2 => slowed::HEAT,
             _ => slowed::POWER,
         };
-        DeviceStatus {
-            clock_hz: Some(1.5e9),
+        SlotState {
+            clock_hz: Some(1_500_000_000),
             slowed_by: Some(slowed_by),
-            memory_bytes: Some(7),
-            power_watts: Some(0.25),
+            device_bytes: Some(7),
+            power_mw: Some(250),
         }
     }
     fn as_any(&self) -> &dyn Any {

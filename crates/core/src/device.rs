@@ -7,6 +7,7 @@ pub use ellwand_profile::Activity;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DeviceError, InputError};
+use crate::record::SlotState;
 
 ellwand_profile::words! {
     /// The kind of device that an implementation needs.
@@ -109,19 +110,6 @@ pub struct Timing {
     pub waits: Option<u64>,
 }
 
-/// The state of a device; a quantity that cannot be read is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct DeviceStatus {
-    /// Clock frequency in hertz.
-    pub clock_hz: Option<f64>,
-    /// Throttling reasons as a sum of the constants in [`slowed`]; 0 if the device is not throttled.
-    pub slowed_by: Option<u64>,
-    /// Memory in use on the device, in bytes.
-    pub memory_bytes: Option<u64>,
-    /// Power draw in watts.
-    pub power_watts: Option<f64>,
-}
-
 /// Reasons for which a device throttles itself.
 pub mod slowed {
     /// Power limit reached.
@@ -173,9 +161,9 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// Reads the state of the device.
-    fn status(&self) -> DeviceStatus {
-        DeviceStatus::default()
+    /// Reads the state of the device; called between slots, never inside one.
+    fn state(&self) -> SlotState {
+        SlotState::default()
     }
 
     /// Starts recording the device's activities for the span timeline. Never called while anything is timed.

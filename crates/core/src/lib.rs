@@ -26,7 +26,7 @@ pub mod workload;
 pub use axis::{Axis, Domain, Size};
 pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingCase, CeilingKind};
-pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+pub use device::{Caches, CpuScope, Device, DeviceKind, Timing};
 pub use ellwand_profile::{replace_file, words};
 pub use ellwand_stats as stats;
 pub use error::{DeviceError, InputError, PrepareError};

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::core::device::Part;
+use ellwand::internals::core::record::SlotState;
 use ellwand::internals::core::{
-    Axis, Case, Compared, CpuScope, Description, Device, DeviceError, DeviceKind, DeviceStatus, Implementation,
-    InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Verdict, Work, Workload,
+    Axis, Case, Compared, CpuScope, Description, Device, DeviceError, DeviceKind, Implementation, InputError, Poison,
+    PrepareError, Prepared, Registry, Tensor, Tensors, Timing, Verdict, Work, Workload,
 };
 
 type Test = (&'static str, fn());
@@ -109,8 +110,8 @@ impl Device for Fake {
     fn about(&self) -> String {
         "a device for tests".into()
     }
-    fn status(&self) -> DeviceStatus {
-        DeviceStatus { slowed_by: std::env::var(SLOWED).ok().and_then(|by| by.parse().ok()), ..DeviceStatus::default() }
+    fn state(&self) -> SlotState {
+        SlotState { slowed_by: std::env::var(SLOWED).ok().and_then(|by| by.parse().ok()), ..SlotState::default() }
     }
     /// A call that costs nothing still takes as long as a slot: the resolution of this device.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {

@@ -20,7 +20,8 @@ use std::time::Instant;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use ellwand_core::DeviceError;
-use ellwand_core::device::{Activity, DeviceStatus};
+use ellwand_core::device::Activity;
+use ellwand_core::record::SlotState;
 
 use super::cublas::{self, Cublas};
 use super::cupti::Cupti;
@@ -447,10 +448,10 @@ impl Backend for Cuda {
         self.try_stop().ok().flatten()
     }
 
-    fn status(&self) -> DeviceStatus {
+    fn state(&self) -> SlotState {
         let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
-        let status = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
-        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..status }
+        let state = self.nvml.as_ref().map(Nvml::state).unwrap_or_default();
+        SlotState { device_bytes: free.map(|(free, total)| (total - free) as u64), ..state }
     }
 
     fn memory(&self) -> Option<Memory> {

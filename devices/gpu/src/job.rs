@@ -293,19 +293,19 @@ impl Prepared for Job {
 
 /// Clock, power and throttling of a CUDA device.
 pub(crate) fn state(gpu: &Gpu) -> Vec<Reading> {
-    let status = gpu.status();
+    let state = gpu.state();
     let without = "the driver's management library (libnvidia-ml.so.1) does not report it";
     let reading = |id, title, unit, better, value: Option<f64>, about| match value {
         Some(value) => Reading::measured(id, title, unit, better, value, about),
         None => Reading::unavailable(id, title, unit, better, without),
     };
-    let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
+    let slowed = state.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
     let after = "multiprocessor clock, read once after the last slot";
     let power = "power that the card draws, read once after the last slot";
     let why = "1 where heat or power slowed the card down, read once after the last slot";
     vec![
-        reading("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
-        reading("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+        reading("device-clock", "device clock", "Hz", Better::Higher, state.clock_hz.map(|hz| hz as f64), after),
+        reading("device-power", "device power", "W", Better::Lower, state.power_mw.map(|mw| mw as f64 * 1e-3), power),
         reading("device-slowed", "device slowed", "", Better::Lower, slowed, why),
     ]
 }

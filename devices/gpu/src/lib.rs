@@ -26,7 +26,8 @@ mod wgpu;
 use std::any::Any;
 use std::sync::Arc;
 
-use ellwand_core::device::{Activity, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+use ellwand_core::device::{Activity, CpuScope, Device, DeviceKind, Timing};
+use ellwand_core::record::SlotState;
 use ellwand_core::{DeviceError, Implementation, InputError, PrepareError, Registry};
 
 pub use buffer::Buffer;
@@ -208,9 +209,9 @@ pub trait Backend: Send + Sync {
     fn stop(&self) -> Option<u64> {
         None
     }
-    /// Clock, power, temperature and memory.
-    fn status(&self) -> DeviceStatus {
-        DeviceStatus::default()
+    /// Clock, power, throttling and memory.
+    fn state(&self) -> SlotState {
+        SlotState::default()
     }
     /// Device memory held by this process, if the backend counts it.
     fn memory(&self) -> Option<Memory> {
@@ -285,8 +286,8 @@ impl Device for GpuDevice {
         Timing { wall_ns, device_ns, ..Timing::default() }
     }
 
-    fn status(&self) -> DeviceStatus {
-        self.gpu.status()
+    fn state(&self) -> SlotState {
+        self.gpu.state()
     }
 
     fn watch(&self) -> Result<(), DeviceError> {

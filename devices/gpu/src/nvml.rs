@@ -7,7 +7,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use cudarc::driver::sys;
-use ellwand_core::device::{DeviceStatus, slowed};
+use ellwand_core::device::slowed;
+use ellwand_core::record::SlotState;
 use libloading::{Library, Symbol};
 
 use super::GpuError;
@@ -101,16 +102,16 @@ impl Nvml {
     }
 
     /// Clock, power and throttling. The driver reports memory.
-    pub(super) fn status(&self) -> DeviceStatus {
+    pub(super) fn state(&self) -> SlotState {
         // The first name is used since 2023; CUDA 14 drops the second.
         let reasons: Option<c_ulonglong> = self
             .value(b"nvmlDeviceGetCurrentClocksEventReasons\0")
             .or_else(|| self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0"));
-        DeviceStatus {
-            clock_hz: self.clock_mhz().map(|mhz| f64::from(mhz) * 1e6),
+        SlotState {
+            clock_hz: self.clock_mhz().map(|mhz| u64::from(mhz) * 1_000_000),
             slowed_by: reasons.map(slowed_by),
-            power_watts: self.value::<c_uint>(b"nvmlDeviceGetPowerUsage\0").map(|mw| f64::from(mw) * 1e-3),
-            memory_bytes: None,
+            power_mw: self.value::<c_uint>(b"nvmlDeviceGetPowerUsage\0").map(u64::from),
+            device_bytes: None,
         }
     }
 }

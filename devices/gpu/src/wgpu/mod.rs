@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use ellwand_core::DeviceKind;
-use ellwand_core::device::DeviceStatus;
+use ellwand_core::record::SlotState;
 
 use super::held::Memory;
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source};
@@ -162,8 +162,8 @@ impl Backend for Vulkan {
         self.known()?.stop()
     }
 
-    fn status(&self) -> DeviceStatus {
-        DeviceStatus { memory_bytes: self.memory().map(|memory| memory.now), ..DeviceStatus::default() }
+    fn state(&self) -> SlotState {
+        SlotState { device_bytes: self.memory().map(|memory| memory.now), ..SlotState::default() }
     }
 
     fn memory(&self) -> Option<Memory> {

@@ -107,9 +107,9 @@ fn memory_comes_back_when_nobody_holds_it() {
     // A separate device, so that no other test changes its memory.
     let gpu: &Gpu = &(Arc::new(super::adapters().unwrap().swap_remove(0)) as Gpu);
     let held: Vec<Buffer> = (0..64).map(|_| Buffer::new(gpu, 1 << 20).unwrap()).collect();
-    let before = gpu.status().memory_bytes.unwrap();
+    let before = gpu.state().device_bytes.unwrap();
     drop(held);
-    assert_eq!(gpu.status().memory_bytes.unwrap() + (64 << 20), before);
+    assert_eq!(gpu.state().device_bytes.unwrap() + (64 << 20), before);
     assert_eq!(gpu.memory().unwrap().most, before, "the most that was held is remembered");
     // The flush array is allocated once, and counts as kept.
     let without = gpu.memory().unwrap();
