@@ -39,22 +39,23 @@ pub fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTree
     let rows = registry.implementations(&case.workload);
     let rows = rows.iter().filter(|row| row.needs == DeviceKind::Cuda).map(|row| row.name.as_str());
     let rows: Vec<&str> = rows.filter(|name| !FOREIGN.contains(name)).collect();
-    judge_on(registry, case, inputs, &rows, &test_devices())
+    judge_on(registry, case, inputs, &rows, &test_devices(), |_, _| {})
 }
 
 /// Judges the cuBLAS implementation on the emulation's mock and on the first real GPU.
 pub fn judge_cublas(registry: &Registry, case: &Case, inputs: &Tensors) {
-    let judged = judge_on(registry, case, inputs, &["cublas"], &test_devices());
+    let judged = judge_on(registry, case, inputs, &["cublas"], &test_devices(), |_, _| {});
     assert!(judged.is_none_or(|rows| rows.len() == 1), "{case}: the row says that it cannot do it");
 }
 
-/// Judges the implementations with these names on these devices.
-pub fn judge_on(
+/// Judges the implementations with these names on these devices; `more` receives the expected and the actual outputs.
+pub(crate) fn judge_on(
     registry: &Registry,
     case: &Case,
     inputs: &Tensors,
     names: &[&str],
     devices: &[TestDevice],
+    more: impl Fn(&Tensors, &Tensors),
 ) -> Option<BTreeSet<String>> {
     let task = registry.find(&case.workload).unwrap();
     task.check(case).unwrap();
@@ -62,13 +63,13 @@ pub fn judge_on(
     let nan = expected.iter().any(|(_, tensor)| tensor.data().to_f64().iter().any(|value| value.is_nan()));
     let rows = registry.implementations(&case.workload);
     let rows: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name.as_str())).collect();
-    assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
+    assert!(!rows.is_empty(), "{case} has no implementation named {names:?}");
     // Implementations with the same kernels must agree bit for bit; a specialised one has separate bits.
     let mut first = BTreeMap::new();
     let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
     for (row, (device_name, device)) in each {
-        let special = !["cuda", "cuda-graph", "cublas"].contains(&&*row.name);
+        let special = !["cuda", "cuda-graph", "cublas", "wgpu"].contains(&&*row.name);
         let name = format!("{} on {device_name}", row.name);
         let mut ready = match (row.prepare)(case, inputs, device.as_ref()) {
             Err(PrepareError::Unsupported(_)) if special => continue,
@@ -87,6 +88,7 @@ pub fn judge_on(
             let output = ready.output().unwrap_or_else(|error| panic!("{case}, {name}: {error}"));
             let verdict = task.judge(case, inputs, &expected, &output);
             assert!(verdict.passed, "{case}, {name}: {}", verdict.detail);
+            more(&expected, &output);
             if name.contains("emulation") {
                 // Code that calls the race detector may give NaN another sign.
                 let digest = *first.entry((special, device_name.contains("Watched"))).or_insert(output.digest());

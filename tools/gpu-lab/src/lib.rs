@@ -14,7 +14,7 @@ mod judge;
 pub mod testing;
 
 pub use emulation::{stand_in, test_devices};
-pub use judge::{a_hopper_is_tested, judge, judge_cublas, judge_on};
+pub use judge::{a_hopper_is_tested, judge, judge_cublas};
 
 /// A test device, with its name in messages.
 pub type TestDevice = (String, Arc<dyn Device>);

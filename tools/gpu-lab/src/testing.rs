@@ -49,30 +49,8 @@ pub fn prepared(row: &Implementation, case: &Case, inputs: &Tensors) -> Option<B
 #[cfg(feature = "vulkan")]
 pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: impl Fn(&Tensors, &Tensors)) {
     let Some(device) = ellwand_gpu::test_adapter() else { return };
-    let task = registry.find(&case.workload).unwrap();
-    task.check(case).unwrap();
-    let expected = task.reference(case, inputs).unwrap();
-    let rows = registry.implementations(&case.workload);
-    let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
-    let mut ready = (row.prepare)(case, inputs, &device).unwrap_or_else(|error| panic!("{case}: {error}"));
-    ready.poison(ellwand_core::Poison::Ones);
-    // If the reference has NaN, poisoned outputs may be correct.
-    let holds_nan = |t: &ellwand_core::Tensor| t.f32().is_ok_and(|values| values.iter().any(|value| value.is_nan()));
-    if !expected.iter().any(|(_, tensor)| holds_nan(tensor))
-        && let Ok(spoilt) = ready.output()
-    {
-        let verdict = task.judge(case, inputs, &expected, &spoilt);
-        assert!(!verdict.passed, "{case}: what was never computed must not pass");
-    }
-    for _ in 0..2 {
-        ready.poison(ellwand_core::Poison::Ones);
-        ready.run();
-        ready.sync().unwrap_or_else(|error| panic!("{case}: {error}"));
-        let output = ready.output().unwrap_or_else(|error| panic!("{case}: {error}"));
-        let verdict = task.judge(case, inputs, &expected, &output);
-        assert!(verdict.passed, "{case}: {}", verdict.detail);
-        more(&expected, &output);
-    }
+    let adapter: crate::TestDevice = ("wgpu:0".into(), std::sync::Arc::new(device));
+    crate::judge::judge_on(registry, case, inputs, &["wgpu"], &[adapter], more);
 }
 
 /// Without the `vulkan` feature there is nothing to judge.
