@@ -104,9 +104,6 @@ impl<'a> Arm<'a> {
     }
 
     /// Warms up and finds an initial slot shape.
-    ///
-    /// # Errors
-    /// The outcome if a run fails.
     pub(crate) fn calibrate(&mut self, effort: SlotNeeds) -> Result<(), Outcome> {
         let prepared = self.prepared.as_mut();
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
@@ -115,9 +112,6 @@ impl<'a> Arm<'a> {
     }
 
     /// Takes slots of the given shape for `warm_up_ns`.
-    ///
-    /// # Errors
-    /// The outcome if a run fails.
     pub(crate) fn warm_up(&mut self, shape: Slot, warm_up_ns: u64) -> Result<(), Outcome> {
         self.slot = shape;
         let mut spent = 0;
@@ -128,9 +122,6 @@ impl<'a> Arm<'a> {
     }
 
     /// Records one turn of the settling curve.
-    ///
-    /// # Errors
-    /// The outcome if a run fails.
     pub(crate) fn turn(&mut self, steps: Steps) -> Result<Curve, Outcome> {
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || settle::turn(self.device, scope, prepared, steps));
@@ -150,9 +141,6 @@ impl<'a> Arm<'a> {
     }
 
     /// Takes one slot. If `last`, poisons the outputs first, because this slot's answer is checked next.
-    ///
-    /// # Errors
-    /// The outcome if a run fails.
     pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
         let (timing, parts_ns) = self.timed(last)?;
         self.drift.saw(&parts_ns);

@@ -47,9 +47,6 @@ fn starved(parallelism: Parallelism, timing: &Timing, slot_ns: u64) -> bool {
 }
 
 /// Warms up and finds the slot shape.
-///
-/// # Errors
-/// If the work fails on its device or the caches cannot be flushed.
 pub(crate) fn shape(
     device: &dyn Device,
     parallelism: Parallelism,
@@ -74,9 +71,6 @@ const COLD_SLOTS: [u64; 2] = [3, 1000];
 
 /// Takes cold-cache slots for at least `warm_up_ns`, which raises the device's clock rate and touches all pages, and
 /// measures the time of a slot and of the flush before it.
-///
-/// # Errors
-/// If the work fails on its device or the caches cannot be flushed.
 fn cold(
     device: &dyn Device,
     parallelism: Parallelism,
@@ -108,9 +102,6 @@ pub(crate) fn unlearnt(slot: Slot) -> u64 {
 }
 
 /// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
-///
-/// # Errors
-/// If the work fails on its device.
 fn warm(
     device: &dyn Device,
     parallelism: Parallelism,

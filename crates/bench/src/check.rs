@@ -46,9 +46,6 @@ pub(crate) struct Ran {
 
 /// Flushes the device's caches if slots must start cold. Also called before the first slot, so that a device that
 /// cannot flush is distinguished from one that fails later.
-///
-/// # Errors
-/// Why the caches cannot be flushed.
 pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), DeviceError> {
     match caches {
         Caches::Warm => Ok(()),
@@ -57,9 +54,6 @@ pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), DeviceEr
 }
 
 /// Prepares an implementation on its device and runs it once on poisoned outputs.
-///
-/// # Errors
-/// The outcome if the implementation is unsupported or fails.
 pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ran, Outcome> {
     let mut made = None;
     let prepare = device.time(CpuScope::Process, &mut || {
@@ -109,9 +103,6 @@ pub(crate) fn overwritten(prepared: &mut dyn Prepared, answer: &Tensors) -> Resu
 }
 
 /// Poisons the outputs, runs once more and returns the new outputs.
-///
-/// # Errors
-/// The outcome if a step fails.
 pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     flatten(guarded("run", || {
         prepared.poison(LATER);
@@ -122,9 +113,6 @@ pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 }
 
 /// Downloads the outputs of the last run.
-///
-/// # Errors
-/// The outcome if they cannot be read.
 pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     guarded("output", || prepared.output()).map_err(failed)?.map_err(failed)
 }

@@ -63,9 +63,6 @@ pub(crate) enum FlushError {
 
 impl Flush {
     /// Flushes all caches. The first call allocates the buffers.
-    ///
-    /// # Errors
-    /// If memory runs out or a thread cannot be started.
     pub(crate) fn run(&mut self, caches: &dyn Fn() -> Vec<Cache>) -> Result<(), FlushError> {
         let cores = cores();
         if self.buffers.iter().map(|buffer| buffer.core).ne(cores.iter().copied()) {

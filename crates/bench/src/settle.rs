@@ -85,9 +85,6 @@ pub(crate) fn steps(slot: Slot, factor: f64) -> Option<Steps> {
 }
 
 /// Takes one turn and times all steps. The curve is empty if the device cannot time parts.
-///
-/// # Errors
-/// If the work fails on its device.
 pub(crate) fn turn(
     device: &dyn Device,
     scope: CpuScope,
@@ -122,9 +119,6 @@ pub(crate) fn turn(
 /// Records the settling curves of all arms of a cell, which take turns as they later will for their slots, in random
 /// order. `shape` returns the current slot shape of an arm; `take` takes a turn and returns `None` for an arm that has
 /// ended. Arms that have not settled by the end of their curve get a longer curve once.
-///
-/// # Errors
-/// The error of `take`.
 pub(crate) fn rehearse<E>(
     arms: usize,
     coin: &mut ChaCha8Rng,
