@@ -153,6 +153,50 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     assert_eq!(why, Some("too few slots for an interval of the ratios"));
 }
 
+/// The row in three processes, with the time of each slot multiplied by `times(process, round)`.
+fn in_processes(mut m: Measurement, times: impl Fn(u32, u32) -> f64) -> Measurement {
+    for sample in &mut m.samples {
+        sample.block = sample.round / 7;
+        sample.wall_ns = (sample.wall_ns as f64 * times(sample.block, sample.round)) as u64;
+    }
+    m
+}
+
+#[test]
+fn a_row_that_is_far_slower_is_never_tied() {
+    let near = || [timed("reference", 1e-6), timed("simd", 1.01e-6)].map(|m| in_processes(m, |_, _| 1.0));
+    let with = |other: Measurement| report_of(&[near().as_slice(), &[other]].concat());
+    // The interval of three processes that scatter contains 1, but all of them take longer.
+    let report = with(in_processes(timed("parallel", 1e-6), |process, _| [12.0, 8.0, 2.5][process as usize]));
+    let far = row(&report, "parallel");
+    assert!(far.speedup.high.unwrap() > 1.0 && !far.tied, "{:?}", far.speedup);
+    assert!(row(&report, "reference").tied && row(&report, "simd").tied);
+    // A process of the fastest row was as slow: nothing is shown, and eight times as long is no tie.
+    let report = report_of(&[
+        in_processes(timed("reference", 1e-6), |process, _| [1.0, 1.0, 10.0][process as usize]),
+        in_processes(timed("parallel", 8e-6), |_, _| 1.0),
+    ]);
+    assert!(report.workloads[0].rows.iter().all(|row| !row.best && !row.tied));
+    let why = report.workloads[0].cases[0].best.unavailable.clone().unwrap();
+    assert!(why.contains("scatter too much"), "{why}");
+}
+
+#[test]
+fn rows_whose_printed_intervals_are_disjoint_are_not_tied() {
+    // The baseline takes part in every second round, in which the first process of the fastest row was hardly disturbed.
+    let mut base = in_processes(timed("reference", 9e-6), |_, _| 1.0);
+    base.samples.retain(|sample| sample.round % 2 == 0);
+    let disturbed = |_, round| if [1, 3, 5, 6].contains(&round) { 2.0 } else { 1.0 };
+    let report = report_of(&[
+        base,
+        in_processes(timed("simd", 1e-6), |_, _| 1.0),
+        in_processes(timed("parallel", 0.5e-6), disturbed),
+    ]);
+    let (slow, fast) = (row(&report, "simd"), row(&report, "parallel"));
+    assert!(slow.speedup.high.unwrap() < fast.speedup.low.unwrap());
+    assert!(fast.best && !slow.tied, "{:?}", report.workloads[0].cases[0].best);
+}
+
 /// A row that got `busy` processors while other programs switched it out.
 fn beside_others(mut m: Measurement, busy: f64) -> Measurement {
     for sample in &mut m.samples {
@@ -177,6 +221,14 @@ fn times_of_a_busy_machine_are_bounds() {
     assert!(!row(&report, "simd").best);
     let why = report.workloads[0].cases[0].best.unavailable.clone().unwrap();
     assert!(why.contains("held up parallel"), "{why}");
+    // The same where its bound is the shortest time of two that are near: it may be faster than both.
+    for own in [19.8e-3, 20.2e-3] {
+        let near = of(&[timed("reference", 90e-3), timed("simd", own), parallel(0.5)]);
+        assert!(near.workloads[0].rows.iter().all(|row| !row.best && !row.tied), "{own}");
+        assert_eq!(near.workloads[0].cases[0].best.unavailable.as_ref(), Some(&why), "{own}");
+    }
+    // Where its bound is shorter than all other times, it is the fastest.
+    assert!(row(&of(&[timed("reference", 90e-3), timed("simd", 40e-3), parallel(0.5)]), "parallel").best);
     // Threads are not blamed for what other programs did.
     assert!(report.findings.iter().all(|finding| !finding.rule.starts_with("threads")), "{:#?}", report.findings);
     assert!(report.findings.iter().any(|finding| finding.title.starts_with("other programs held it up")));

@@ -111,7 +111,7 @@ fn legend(report: &Report) -> String {
         parts.push("speed-up: time of the baseline / time of the row".into());
     }
     if rows().any(|row| row.best || row.tied) {
-        parts.push("best: by 5 % and by the 95 % interval, else tied".into());
+        parts.push("best: by 5 % and by the 95 % interval; tied: no such difference, within 25 %".into());
     }
     if rows().any(|row| row.held_up.is_some()) {
         parts.push(columns::BOUNDS.into());

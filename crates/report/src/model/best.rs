@@ -1,6 +1,7 @@
 //! The fastest implementation of a case, as far as the samples show it.
 
 use ellwand_core::Measurement;
+use ellwand_core::record::Basis;
 use serde::Serialize;
 
 use super::{Row, speedup};
@@ -11,7 +12,7 @@ pub struct Best {
     /// Index into [`super::Section::rows`]; empty if none can be named.
     pub row: Option<usize>,
     /// The rows that may be the fastest, if the samples do not separate any two of them; fastest first. They end at the first row
-    /// that is surely slower than one of them.
+    /// that is surely slower than one of them, or slower by more than 25 %.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<usize>,
     /// Why none can be named.
@@ -25,10 +26,9 @@ impl Best {
     }
 }
 
-/// True if all slots of `other` take longer than all of `own`, and equal rows would show that with a probability of at most
-/// 5 %. Each order of n + m slots is as likely, so the probability is one over the number of ways to choose n of them.
-fn is_apart(other: &Measurement, own: &Measurement) -> bool {
-    let (other, own) = (other.all_seconds(), own.all_seconds());
+/// True if all times in `other` are longer than all in `own`, and equal rows would show that with a probability of at most
+/// 5 %. Each order of n + m times is as likely, so the probability is one over the number of ways to choose n of them.
+fn is_apart(other: &[f64], own: &[f64]) -> bool {
     let (few, many) = (other.len().min(own.len()), other.len().max(own.len()));
     let orders = (1..=few).map(|taken| (many + taken) as f64 / taken as f64).product::<f64>();
     few > 0
@@ -36,8 +36,21 @@ fn is_apart(other: &Measurement, own: &Measurement) -> bool {
         && other.iter().copied().fold(f64::INFINITY, f64::min) > own.iter().copied().fold(0.0, f64::max)
 }
 
+/// The median time in each process.
+fn by_process(m: &Measurement) -> Vec<f64> {
+    m.basis.unwrap_or(Basis::Wall).by_process(&m.samples).into_values().collect()
+}
+
+/// True if the printed intervals of two speed-ups over the same measurement have no ratio in common.
+fn are_disjoint(slow: &Row, fast: &Row) -> bool {
+    let ends = slow.speedup.high.zip(fast.speedup.low);
+    slow.device == fast.device && ends.is_some_and(|(high, low)| high < low)
+}
+
 /// Ratio of times from which a run alone can tell two implementations apart.
 const FASTER: f64 = 1.05;
+/// Ratio of times above which two rows are not tied, however much they scatter.
+const TIED: f64 = 1.25;
 /// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio,
 /// among the rows from index `first`, which belong to `measurements`.
 pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) -> Best {
@@ -58,11 +71,14 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     };
     let ratio = |slow: usize, fast: usize| speedup::interval(measurements[slow - first], measurements[fast - first]);
     let separated = |slow: (usize, f64), fast: (usize, f64)| {
+        let (other, own) = (measurements[slow.0 - first], measurements[fast.0 - first]);
         let surely = match ratio(slow.0, fast.0) {
             Some((low, _)) => low > 1.0,
-            None => is_apart(measurements[slow.0 - first], measurements[fast.0 - first]),
+            None => is_apart(&other.all_seconds(), &own.all_seconds()),
         };
-        slow.1 >= FASTER * fast.1 && surely
+        // A few disturbed slots widen the interval of few processes, but move none of their medians past the others.
+        let surely = surely || is_apart(&by_process(other), &by_process(own));
+        slow.1 >= FASTER * fast.1 && (surely || are_disjoint(&rows[slow.0], &rows[fast.0]))
     };
     // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
     let faster_alone = |(index, _): &(usize, f64)| rows[*index].held_up.is_some_and(|held| held.least_s < fastest.1);
@@ -78,14 +94,14 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     if open.iter().all(|(index, _)| ratio(*index, fastest.0).is_none()) {
         return Best::unknown("too few slots for an interval of the ratios");
     }
-    let held: Vec<(usize, f64)> = open.iter().copied().filter(faster_alone).collect();
+    let held: Vec<(usize, f64)> = [fastest].into_iter().chain(open.iter().copied()).filter(faster_alone).collect();
     if !held.is_empty() {
         return Best::unknown(format!("other programs held up {}, which may be faster without them", names(&held)));
     }
-    // A tie ends at the first row that is surely slower than one of its rows, so that it has no gaps.
+    // A tie ends at the first row that is surely slower than one of its rows, or far slower, so that it has no gaps.
     let mut tied = vec![fastest];
     for other in others {
-        if tied.iter().any(|one| separated(other, *one)) {
+        if other.1 > TIED * fastest.1 || tied.iter().any(|one| separated(other, *one)) {
             break;
         }
         tied.push(other);
