@@ -35,7 +35,7 @@ pub(crate) fn instrument(item: &Item, options: &Options, prefix: &str) -> Option
     Some(head.chain([block(inside, body)]).collect())
 }
 
-fn block(stream: TokenStream, like: &Group) -> TokenTree {
+pub(crate) fn block(stream: TokenStream, like: &Group) -> TokenTree {
     let mut group = Group::new(Delimiter::Brace, stream);
     group.set_span(like.span());
     TokenTree::Group(group)

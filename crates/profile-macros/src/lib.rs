@@ -83,10 +83,8 @@ fn container(item: &Item, options: &Options) -> TokenStream {
             _ => plain(),
         });
     }
-    let mut group = Group::new(Delimiter::Brace, inside);
-    group.set_span(body.span());
     let head = item.tokens.iter().take(item.tokens.len() - 1).cloned();
-    head.chain([TokenTree::Group(group)]).collect()
+    head.chain([function::block(inside, body)]).collect()
 }
 
 /// `compile_error!(message);`

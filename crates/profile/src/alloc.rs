@@ -61,7 +61,6 @@ static COUNTERS: [Shard; SHARDS] = [const {
         owned: AtomicBool::new(false),
     }
 }; SHARDS];
-/// Shards that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -133,7 +132,6 @@ fn shard() -> Option<&'static Shard> {
     MINE.get().or_else(|| ASIDE.get()).or_else(claim)
 }
 
-/// Puts the shard of a thread back.
 struct Back(Option<&'static Shard>);
 
 impl Drop for Back {
@@ -211,7 +209,6 @@ fn count_slowly(allocations: u64, allocated: u64, more: u64) {
 }
 
 impl Shard {
-    /// Counts in any direction.
     fn count(&self, allocations: u64, allocated: u64, more: u64) {
         add(&self.allocations, allocations);
         add(&self.allocated, allocated);
@@ -243,7 +240,6 @@ impl Shard {
         self.high.store(sampled_high.min(self.peak.load(Relaxed).cast_signed()).cast_unsigned(), Relaxed);
     }
 
-    /// Sets the peak.
     fn set_peak(&self, peak: u64) {
         self.peak.store(peak, Relaxed);
         self.set_high();

@@ -85,7 +85,6 @@ impl Trace {
         json.raw("},\n\"traceEvents\":[\n");
     }
 
-    /// Devices of streams, by name.
     fn devices(&self) -> Vec<String> {
         let names = self.lanes.iter().filter_map(|lane| match &lane.kind {
             LaneKind::Stream { device } => Some(device.clone()),

@@ -53,7 +53,6 @@ const PAGE: usize = 4096;
 pub(crate) struct FreeSlot {
     chunk: &'static Chunk,
     pub(crate) slot: &'static Slot,
-    /// Its index in the chunk.
     pub(crate) at: u32,
 }
 
@@ -83,7 +82,6 @@ impl Chunk {
         Some(FreeSlot { chunk: self, slot: self.slots.0.get(at as usize)?, at })
     }
 
-    /// Index of the first slot.
     #[inline]
     pub(crate) fn first(&self) -> u32 {
         self.first.load(Relaxed)
@@ -95,7 +93,6 @@ impl Chunk {
         self.slots.0.get(number + self.first() as usize)
     }
 
-    /// The spans so far.
     pub(crate) fn read(&self) -> impl Iterator<Item = Span> {
         let used = self.used.load(Acquire) as usize;
         let slots = self.slots.0.get(self.first() as usize..used).unwrap_or_default();

@@ -229,7 +229,6 @@ impl Profiler {
     }
 }
 
-/// Streams under construction.
 struct Lanes {
     device: String,
     begun: u64,

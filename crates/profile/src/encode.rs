@@ -53,7 +53,6 @@ impl<'a> Encoder<'a> {
         &mut self.buffer[from..self.len]
     }
 
-    /// Appends JSON text as it is.
     #[inline]
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
         for part in text.as_bytes().chunks(CHUNK) {
@@ -94,7 +93,6 @@ impl<'a> Encoder<'a> {
         self.string(name).raw(":")
     }
 
-    /// Appends an integer.
     #[inline]
     pub(crate) fn int(&mut self, value: i64) -> &mut Self {
         if value < 0 {
@@ -103,7 +101,6 @@ impl<'a> Encoder<'a> {
         self.uint(value.unsigned_abs())
     }
 
-    /// Appends an integer.
     #[inline]
     pub(crate) fn uint(&mut self, mut value: u64) -> &mut Self {
         if value < 10 {

@@ -9,7 +9,6 @@ use crate::kind::{Kind, LaneKind};
 use crate::summary::Row;
 use crate::trace::Trace;
 
-/// Data collected for a row.
 #[derive(Default)]
 pub(crate) struct Gathered {
     site: u32,

@@ -56,7 +56,6 @@ impl Link {
     }
 }
 
-/// How a span ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Off,
@@ -200,13 +199,11 @@ impl Guard {
         self.way != Way::Slot || self.parent as u32 == NONE
     }
 
-    /// A span in a slot.
     #[inline]
     pub(crate) fn of_slot(slot: &'static Slot, key: u64, parent: u64) -> Self {
         Self::whole(Way::Slot, key, parent, Some(slot), None, 0)
     }
 
-    /// A span in a node.
     #[inline]
     pub(crate) fn of_node(node: &'static Node, epoch: u32, start: u64) -> Self {
         let key = u64::from(epoch) << 32;

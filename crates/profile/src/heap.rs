@@ -53,7 +53,6 @@ impl Samples {
     }
 }
 
-/// Starts sampling for one more recording.
 pub(crate) fn watch() {
     let mut samples = locked(&SAMPLES);
     if WATCHERS.load(Relaxed) == 0 {

@@ -211,7 +211,6 @@ impl Default for Guard {
 }
 
 impl Owned {
-    /// The innermost open span of a site.
     fn open_of(&self, hot: &Hot, site: u32) -> Option<(&'static Slot, u32)> {
         let mut at = hot.current();
         loop {

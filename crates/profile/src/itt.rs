@@ -19,7 +19,6 @@ use crate::site::Site;
 type Begin = unsafe extern "C" fn(*const ___itt_domain, ___itt_id, ___itt_id, *mut ___itt_string_handle);
 type End = unsafe extern "C" fn(*const ___itt_domain);
 
-/// What the collector gave.
 struct Collector {
     domain: *const ___itt_domain,
     name: unsafe extern "C" fn(*const std::ffi::c_char) -> *mut ___itt_string_handle,
@@ -81,7 +80,6 @@ impl Handle {
     }
 }
 
-/// True if a collector runs.
 pub(crate) fn is_attached() -> bool {
     collector().is_some()
 }

@@ -210,7 +210,6 @@ struct Place<'a> {
     details: i64,
 }
 
-/// A value of every span.
 fn column<'a>(
     json: &mut Encoder<'a>,
     places: &[Place],
@@ -236,7 +235,6 @@ fn lane(json: &mut Encoder, lane: &TraceLane) {
     json.raw("}");
 }
 
-/// An object of named values.
 pub(crate) fn members(json: &mut Encoder, values: &[(String, Value)]) {
     json.raw("{");
     for (index, (name, value)) in values.iter().enumerate() {

@@ -122,7 +122,6 @@ impl Lane {
         self.successors.load(Relaxed)
     }
 
-    /// Takes a parked lane over.
     pub(crate) fn adopt(&self) -> Option<Position> {
         let position = handed(&self.parked).take()?;
         self.successors.fetch_add(1, Relaxed);

@@ -159,7 +159,6 @@ fn entered<R>(body: impl FnOnce(&mut Vec<Entered>) -> R) -> Option<R> {
     ENTERED.try_with(|entered| entered.try_borrow_mut().ok().map(|mut entered| body(&mut entered))).ok().flatten()
 }
 
-/// Changes what the registry keeps of a span.
 fn edit<S: for<'a> LookupSpan<'a>>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut Known)) {
     let mut extensions = span.extensions_mut();
     let mut known: Known = extensions.remove().unwrap_or_default();
@@ -168,7 +167,6 @@ fn edit<S: for<'a> LookupSpan<'a>>(span: &SpanRef<'_, S>, change: impl FnOnce(&m
 }
 
 impl ProfileLayer {
-    /// The link of the first entry of a span.
     fn link_of<S: for<'a> LookupSpan<'a>>(&self, span: &SpanRef<'_, S>) -> Option<Link> {
         match self.spans.get(span.id().into_u64()) {
             Some(entry) => Some(Link(entry.link.load(Relaxed))).filter(|link| link.is_some()),
@@ -280,7 +278,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
     }
 }
 
-/// Fields as arguments.
 struct Args(Vec<(&'static str, Value)>);
 
 impl Args {

@@ -17,7 +17,6 @@ const PLACES: usize = if cfg!(miri) { 64 } else { 2048 };
 pub(crate) struct Entry {
     /// Number of the span, 0 if the place is free.
     id: AtomicU64,
-    /// Address of its metadata.
     metadata: AtomicUsize,
     /// Link of its first entry, 0 before.
     pub(crate) link: AtomicU32,
@@ -26,13 +25,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Address of the metadata of the span.
     pub(crate) fn metadata(&self) -> usize {
         self.metadata.load(Relaxed)
     }
 }
 
-/// The spans of a layer.
 #[derive(Debug)]
 pub(crate) struct Spans(Box<[Entry]>);
 
@@ -59,12 +56,10 @@ impl Spans {
         Some(entry)
     }
 
-    /// A living span.
     pub(crate) fn get(&self, id: u64) -> Option<&Entry> {
         self.place(id).filter(|entry| entry.id.load(Relaxed) == id)
     }
 
-    /// Removes a span that the registry closes.
     pub(crate) fn remove(&self, id: u64) {
         if let Some(entry) = self.get(id) {
             entry.id.store(0, Release);

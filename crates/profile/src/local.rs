@@ -67,7 +67,6 @@ impl Owner {
         RECENT.with(Recent::clear);
     }
 
-    /// Makes a lane the active one.
     fn load(&mut self, index: usize) {
         if self.active != Some(index) {
             self.store();
@@ -76,7 +75,6 @@ impl Owner {
         }
     }
 
-    /// The recording that spans of this thread go to.
     fn target(&self) -> Option<Arc<Recording>> {
         match self.entered.last() {
             Some(entered) => entered.recording.clone().or_else(|| {
@@ -109,7 +107,6 @@ impl Owner {
         self.resolved = (generation, epoch);
     }
 
-    /// The active lane, if spans are recorded.
     pub(crate) fn current(&mut self) -> Option<&mut Owned> {
         self.owned.get_mut(self.active?)
     }
@@ -188,13 +185,11 @@ fn begin_slow(site: &'static Site, generation: u32) -> Begun {
     }
 }
 
-/// Starts a span that measures something by its site.
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
     let begun = begin_slow(site, generation);
     Guard::new(begun.way, hot(Hot::epoch), begun.number)
 }
 
-/// Ends a span.
 #[inline]
 pub(crate) fn end(guard: &Guard) {
     match (guard.way, guard.slot, guard.node) {
@@ -243,13 +238,11 @@ pub(crate) fn on_lane<R>(epoch: u32, body: impl FnOnce(&mut Owned, &Hot) -> R) -
     owner(|owner, hot| owner.lane(epoch).map(|owned| body(owned, hot))).flatten()
 }
 
-/// Adds to the counters of a span.
 #[inline(never)]
 pub(crate) fn count(guard: &Guard, counters: Counters) {
     on_lane(guard.epoch(), |owned, _| owned.count(guard, counters));
 }
 
-/// Adds an argument to a span.
 pub(crate) fn add_argument(guard: &Guard, name: &'static str, value: Value) {
     on_lane(guard.epoch(), |owned, _| owned.argue(guard, name, value));
 }
@@ -326,7 +319,6 @@ pub(crate) fn leave(epoch: u32) {
     });
 }
 
-/// Reads the state of the hot path.
 pub(crate) fn with_hot<R>(body: impl FnOnce(&Hot) -> R) -> R {
     HOT.with(body)
 }

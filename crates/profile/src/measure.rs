@@ -13,7 +13,6 @@ use crate::trace::TraceLane;
 /// Name of the track of resident memory.
 pub const RESIDENT: &str = "resident memory";
 
-/// Readings at the start of a span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Baseline {
     measures: Measures,
@@ -31,7 +30,6 @@ impl Baseline {
         }
     }
 
-    /// Adds what was measured since to `detail`.
     pub(crate) fn finish(self, detail: &mut Detail) {
         if let Some(start) = self.cpu_ns {
             detail.cpu_ns = thread_cpu_ns().map(|now| now.saturating_sub(start));

@@ -17,7 +17,6 @@ pub(crate) const LONGEST: usize = 256;
 /// Different names; further ones share a site.
 const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 
-/// Site of names that found no room.
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
 /// Sites by name and kind: operations of devices may have names of spans.

@@ -96,7 +96,6 @@ fn add(value: &AtomicU64, more: u64) {
 }
 
 impl Node {
-    /// Counts a span that begins.
     #[inline]
     pub(crate) fn begin(&self) {
         add(&self.begun, 1);
@@ -154,7 +153,6 @@ impl Node {
         self.write(|| add(&self.beyond, ticks));
     }
 
-    /// Adds the counters or measurements of a span.
     pub(crate) fn add(&self, detail: &Detail) {
         let [bytes, items, flops, cpu, allocations, allocated, freed, peak, measured, rss] = &self.sums;
         self.write(|| {
@@ -231,7 +229,6 @@ impl Node {
         }
     }
 
-    /// Makes a used node new again.
     fn clear(&self) {
         for value in [&self.number, &self.site, &self.parent, &self.first_child, &self.next, &self.latest] {
             value.store(0, Relaxed);

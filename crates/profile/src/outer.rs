@@ -11,18 +11,25 @@ pub(crate) struct Outer<'a> {
     sources: HashMap<u32, (usize, usize)>,
 }
 
-impl<'a> Outer<'a> {
-    pub(crate) fn of(trace: &'a Trace) -> Self {
-        let mut sources: HashMap<u32, (usize, usize)> = HashMap::new();
-        for (number, lane) in trace.lanes.iter().enumerate() {
+impl Trace {
+    /// The first span of each correlation number, by its lane and its index there: it started the others.
+    pub fn starters(&self) -> HashMap<u32, (usize, usize)> {
+        let mut starters: HashMap<u32, (usize, usize)> = HashMap::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
             for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.corr != 0) {
-                let known = sources.entry(span.corr).or_insert((number, index));
-                if span.start < trace.lanes[known.0].spans[known.1].start {
+                let known = starters.entry(span.corr).or_insert((number, index));
+                if span.start < self.lanes[known.0].spans[known.1].start {
                     *known = (number, index);
                 }
             }
         }
-        Self { trace, sources }
+        starters
+    }
+}
+
+impl<'a> Outer<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        Self { trace, sources: trace.starters() }
     }
 
     /// The span that a span is linked to as its cause.

@@ -25,7 +25,6 @@ use crate::trace::NONE;
 pub const ROOM_NAME: &str = "(room for spans)";
 static ROOM: Site = Site::new(ROOM_NAME, file!(), line!()).kind(Kind::Instrumentation);
 
-/// Where a span is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     Skipped,
@@ -37,7 +36,6 @@ pub(crate) enum Target {
 /// An open span that the fast paths do not end.
 #[derive(Debug)]
 struct Open {
-    /// Number in the table.
     number: u32,
     target: Target,
     baseline: Option<Baseline>,
@@ -86,7 +84,6 @@ impl Owned {
         self.lane.release();
     }
 
-    /// The way spans take.
     pub(crate) fn path(&self) -> Path {
         let options = &self.recording.options;
         if self.recording.sampling.load(Relaxed) > 1 || !options.measures.is_none() {
@@ -100,7 +97,6 @@ impl Owned {
         }
     }
 
-    /// Starts a span by any rule.
     pub(crate) fn begin(&mut self, hot: &Hot, site: &'static Site) -> Begun {
         if hot.skipping.get() {
             return Begun::OFF;
@@ -132,7 +128,6 @@ impl Owned {
         Begun { number: self.last_number, way }
     }
 
-    /// Where the span of a guard is written.
     fn target(&self, guard: &Guard) -> Option<Target> {
         match (guard.way, guard.slot, guard.node) {
             (Way::Slot, Some(slot), _) => {
@@ -228,7 +223,6 @@ impl Owned {
         begun.map(|(slot, number, parent)| Target::Ring { slot, number, parent })
     }
 
-    /// Ends a span in the table.
     pub(crate) fn end_listed(&mut self, hot: &Hot, number: u32, now: u64) {
         let Some(at) = self.open.iter().rposition(|open| open.number == number) else { return };
         let open = self.open.remove(at);
@@ -238,7 +232,6 @@ impl Owned {
         self.end(hot, open.target, now);
     }
 
-    /// Ends a span by any rule.
     pub(crate) fn end(&mut self, hot: &Hot, target: Target, now: u64) {
         match target {
             Target::Skipped => hot.skipping.set(false),

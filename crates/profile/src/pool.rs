@@ -16,7 +16,6 @@ pub(crate) const CHUNK: usize = if cfg!(loom) {
     1024
 };
 
-/// A buffer of [`CHUNK`] entries.
 pub(crate) trait Chunked: Sync + 'static {
     fn fresh() -> &'static Self;
 }

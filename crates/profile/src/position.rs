@@ -206,7 +206,6 @@ impl Hot {
         is_innermost
     }
 
-    /// True if no span is open.
     pub(crate) fn is_outermost(&self) -> bool {
         self.current() == NONE && self.node.get() == self.root.get()
     }

@@ -81,7 +81,6 @@ impl Profiler {
         profiler
     }
 
-    /// A profiler that is not started.
     pub(crate) fn idle(is_of_process: bool) -> Self {
         Self(Arc::new(Shared { is_of_process, recording: Mutex::new(None), epoch: AtomicU32::new(0) }))
     }

@@ -23,7 +23,6 @@ use crate::untangle::untangled;
 /// Changes whenever a recording starts, stops or changes its rules; 0 while none records. Every span reads it first.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The recordings of this process.
 struct Registry {
     last_epoch: u32,
     last_generation: u32,
@@ -54,7 +53,6 @@ const MANY_LANES: usize = 256;
 /// Threads recorded at the same time.
 const MOST_LANES: usize = 4096;
 
-/// One recording of a profiler.
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// Never 0, and of no other recording.
@@ -135,7 +133,6 @@ impl Recording {
         locked(&REGISTRY).changed();
     }
 
-    /// A lane for a thread with this name.
     pub(crate) fn join(&self, name: Option<&str>) -> Option<(Arc<Lane>, Position)> {
         let mut lanes = locked(&self.lanes);
         if lanes.len() >= MANY_LANES {
@@ -168,12 +165,10 @@ impl Recording {
         Some((lane, position))
     }
 
-    /// Counts a span that found no lane.
     pub(crate) fn lose(&self) {
         self.lost.fetch_add(1, Relaxed);
     }
 
-    /// Adds the spans of a device.
     pub(crate) fn add_stream(&self, lane: TraceLane) {
         let mut streams = locked(&self.streams);
         match streams.iter_mut().find(|known| known.name == lane.name && known.kind == lane.kind) {

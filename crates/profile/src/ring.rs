@@ -29,7 +29,6 @@ impl RingSlot {
         self.number.store(u64::from(number), Release);
     }
 
-    /// Makes the slot unused.
     fn clear(&self) {
         self.number.store(0, Relaxed);
         if let Some(detail) = locked(&self.detail).take() {
@@ -37,7 +36,6 @@ impl RingSlot {
         }
     }
 
-    /// Changes the details of the span.
     pub(crate) fn detail(&self, change: impl FnOnce(&mut Detail)) {
         change(locked(&self.detail).get_or_insert_default());
     }

@@ -21,7 +21,6 @@ struct Active {
 /// A lane, walked from change to change.
 struct Walk<'a> {
     lane: &'a TraceLane,
-    /// Part by site.
     parts: Vec<Option<Part>>,
     /// Share of computing by span; empty if no span recorded its CPU time.
     computing: Vec<f32>,

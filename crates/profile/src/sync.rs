@@ -38,14 +38,12 @@ pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> Locked<'_, T> {
     Locked { value: mutex.lock().unwrap_or_else(PoisonError::into_inner), _inside: inside }
 }
 
-/// The lock of a value that is handed over.
 #[cfg(not(loom))]
 pub(crate) use std::sync::Mutex as Handed;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::Mutex as Handed;
 
-/// Locks a value that is handed over.
 #[cfg(not(loom))]
 pub(crate) use locked as handed;
 

@@ -14,7 +14,6 @@ use crate::names;
 use crate::profiler::{Profiler, Scope};
 use crate::site::Site;
 
-/// What is known of a future between its polls.
 struct Task {
     site: &'static Site,
     profiler: Option<Profiler>,
@@ -31,7 +30,6 @@ impl Task {
         Self { site, profiler, parent, first: 0, polls: 0, is_done: false }
     }
 
-    /// The span of one poll.
     fn enter(&mut self) -> (Guard, Option<Scope>) {
         let scope = self.profiler.as_ref().map(Profiler::enter);
         let guard = Guard::enter(self.site);

@@ -104,14 +104,11 @@ impl Routing {
     /// Fewer than two sizes have timings on both sides.
     pub fn of(operation: &str, cpu: &[Timing], gpu: &[Timing]) -> Result<Self, RoutingError> {
         let (cpu, gpu) = (by_size(cpu), by_size(gpu));
-        let sizes: Vec<u64> = cpu.keys().filter(|size| gpu.contains_key(size)).copied().collect();
-        if sizes.len() < 2 {
-            return Err(RoutingError::TooFewSizes { operation: operation.to_string(), common: sizes.len() });
+        let both: Vec<(u64, &[f64], &[f64])> =
+            cpu.iter().filter_map(|(size, cpu)| Some((*size, &cpu[..], &gpu.get(size)?[..]))).collect();
+        if both.len() < 2 {
+            return Err(RoutingError::TooFewSizes { operation: operation.to_string(), common: both.len() });
         }
-        let both: Vec<(u64, &[f64], &[f64])> = sizes
-            .iter()
-            .filter_map(|size| Some((*size, cpu.get(size)?.as_slice(), gpu.get(size)?.as_slice())))
-            .collect();
         let median = |values: &[f64]| ellwand_stats::median(values).unwrap_or(f64::NAN);
         let routes: Vec<Route> = both
             .iter()

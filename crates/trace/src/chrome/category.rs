@@ -2,7 +2,6 @@
 
 use ellwand_profile::Kind;
 
-/// What to do with an event of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A span of this kind.
@@ -13,7 +12,6 @@ pub(crate) enum Class {
     Extent,
 }
 
-/// The class of a complete event.
 pub(crate) fn class(category: &str, name: &str) -> Class {
     // Categories of our own export are the words of kinds.
     if let Some(kind) = Kind::of_word(category) {

@@ -30,7 +30,6 @@ impl Event {
         self.ph.text().and_then(|text| text.chars().next()).unwrap_or('?')
     }
 
-    /// The first category.
     pub(crate) fn category(&self) -> &str {
         self.cat.text().and_then(|text| text.split(',').next()).unwrap_or("")
     }

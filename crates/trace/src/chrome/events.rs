@@ -45,7 +45,6 @@ pub(crate) struct Track {
     pub(crate) arrows: Vec<Arrow>,
 }
 
-/// Names of processes and threads.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) processes: BTreeMap<String, String>,
@@ -53,7 +52,6 @@ pub(crate) struct Names {
     pub(crate) threads: HashMap<(String, String), String>,
 }
 
-/// Everything read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     read: u64,
@@ -88,7 +86,6 @@ pub(crate) fn shifted(ns: i64) -> u64 {
 }
 
 impl Events {
-    /// Number of events read.
     pub(crate) fn events(&self) -> u64 {
         self.read
     }
@@ -97,7 +94,6 @@ impl Events {
         self.notes.push(note);
     }
 
-    /// A fact about the recording.
     pub(crate) fn fact(&mut self, name: &str, value: Value) {
         if self.facts.len() < MOST_FACTS {
             let value = match value {

@@ -172,7 +172,6 @@ fn name(track: &Track, names: &Names, several: bool) -> String {
     format!("{process}: {thread}")
 }
 
-/// The kind of a lane.
 fn lane_kind(track: &Track, names: &Names) -> LaneKind {
     if !track.stream {
         return LaneKind::Thread;

@@ -6,7 +6,6 @@ use ellwand_profile::{NONE, Span};
 
 use crate::read::MOST_SPANS;
 
-/// An end of an arrow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrow {
     pub(crate) link: u32,

@@ -21,7 +21,6 @@ pub(crate) fn is_thread(lane: &TraceLane) -> bool {
     lane.kind == LaneKind::Thread && number.is_none_or(|number| number.parse::<usize>().is_err())
 }
 
-/// The lanes of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Nested {
     /// Spans with their details: the thread's own lane, then those of events that overlap.

@@ -138,13 +138,11 @@ fn exact(text: &str) -> Option<i64> {
 pub(crate) struct Args(pub(crate) Vec<(String, Value)>);
 
 impl Args {
-    /// Removes a member and returns its value.
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         let at = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(at).1)
     }
 
-    /// Removes a number.
     pub(crate) fn take_number(&mut self, name: &str) -> Option<f64> {
         let at = self.0.iter().position(|(known, value)| known == name && number(value).is_some())?;
         number(&self.0.remove(at).1)
@@ -156,7 +154,6 @@ impl Args {
     }
 }
 
-/// The value as a number.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Int(value) => Some(*value as f64),

@@ -13,7 +13,6 @@ const GROUPS: usize = 64;
 /// Share of the time in spans of the busiest thread that a root covers, unless the caller names it.
 const COVERED: f64 = 0.5;
 
-/// Times of a path.
 pub(super) struct Times {
     /// Time inside per repetition.
     pub(super) total: Sample,
@@ -25,7 +24,6 @@ pub(super) struct Times {
 
 /// The call tree of one profile.
 pub(super) struct Tree {
-    /// Time of a repetition.
     pub(super) repetitions: Sample,
     pub(super) count: u64,
     pub(super) nodes: BTreeMap<Vec<String>, Times>,
@@ -83,7 +81,6 @@ impl Tree {
     }
 }
 
-/// The paths of both trees.
 pub(super) fn paths(a: &Tree, b: &Tree) -> BTreeSet<Vec<String>> {
     a.nodes.keys().chain(b.nodes.keys()).cloned().collect()
 }
@@ -102,7 +99,6 @@ fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
     roots
 }
 
-/// Ended outermost spans.
 fn outermost(lane: &TraceLane) -> impl Iterator<Item = &Span> {
     lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open())
 }

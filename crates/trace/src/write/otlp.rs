@@ -141,20 +141,12 @@ impl Ids {
         let text = trace.name.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         let facts = [trace.started_unix_ns, trace.start, trace.end, trace.spans()];
         let seed = facts.into_iter().fold(text, |hash, fact| mix(hash ^ fact));
-        let mut starters: HashMap<u32, Place> = HashMap::new();
         let mut all = Vec::new();
-        for (number, lane) in trace.lanes.iter().enumerate() {
+        for lane in &trace.lanes {
             let mut outermost = Vec::with_capacity(lane.spans.len());
             for (index, span) in lane.spans.iter().enumerate() {
                 // A parent comes first; in a damaged profile a span without such a parent is outermost.
                 outermost.push(outermost.get(span.parent as usize).copied().unwrap_or(index));
-                if span.corr != 0 {
-                    let known = starters.entry(span.corr).or_insert((number, index));
-                    let first = trace.lanes[known.0].spans[known.1].start;
-                    if span.start < first {
-                        *known = (number, index);
-                    }
-                }
             }
             all.push(outermost);
         }
@@ -162,7 +154,7 @@ impl Ids {
         let threshold = sampling.map_or(0, |(kept, skipped)| {
             ((u128::from(skipped) << 56) / (u128::from(kept) + u128::from(skipped))) as u64
         });
-        Self { seed, outermost: all, starters, threshold }
+        Self { seed, outermost: all, starters: trace.starters(), threshold }
     }
 
     fn span(&self, (lane, index): Place) -> [u8; 8] {
