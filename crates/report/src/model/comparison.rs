@@ -114,7 +114,7 @@ fn support(comparison: &Comparison) -> Option<f64> {
     if main.is_empty() {
         None
     } else {
-        weighted_evidence(&main, &bets, comparison.rope, comparison.stakes.into()).ok().map(|e| e.either())
+        weighted_evidence(&main, &bets, comparison.rope, comparison.stakes).ok().map(|e| e.either())
     }
 }
 
@@ -155,7 +155,7 @@ fn beside(comparison: &Comparison) -> Option<f64> {
     let rounds = rounds(comparison)?;
     let of = |(_, value): Question| {
         let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
-        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes.into())
+        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes)
             .ok()
             .map(|found| found.slower.now)
     };
