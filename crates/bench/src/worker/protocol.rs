@@ -57,7 +57,7 @@ pub enum Ask {
 /// A case at which implementations are judged and not timed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pose {
-    /// The case.
+    /// Where the implementations are judged.
     pub case: Case,
     /// Seed of the inputs.
     pub seed: u64,

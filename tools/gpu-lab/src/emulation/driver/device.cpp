@@ -12,9 +12,9 @@ Driver& driver() {
     return *only;
 }
 
-long knob(const char* name, long otherwise) {
-    const char* value = std::getenv(name);
-    return value && *value ? std::atol(value) : otherwise;
+size_t memory_of_device() {
+    const char* value = std::getenv("REHEARSAL_MEMORY");
+    return value && *value ? size_t(std::atol(value)) : size_t(4) << 30;
 }
 
 void note(const char* kind, const std::string& what) {
@@ -41,8 +41,8 @@ bool is_handle(const void* handle) {
     return driver().handles.count(const_cast<void*>(handle)) > 0;
 }
 
-// An index among the devices.
-static bool known(int device) { return driver().started && device >= 0 && device < int(driver().contexts.size()); }
+// The index of the one device.
+static bool known(int device) { return driver().started && device == 0; }
 
 }  // namespace rehearsal
 
@@ -50,14 +50,11 @@ using namespace rehearsal;
 
 API cuInit(unsigned flags) {
     if (flags != 0) return invalid_value;
-    // The devices of the driver that CUDA_VISIBLE_DEVICES allows.
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    const long devices = visible && !*visible ? 0 : knob("REHEARSAL_DEVICES", 1);
-    if (devices <= 0) return no_device;
+    if (visible && !*visible) return no_device;
     std::lock_guard<std::mutex> lock(driver().mutex);
     if (!driver().started) {
         std::fprintf(stderr, "rehearsal: CUDA devices here are a rehearsal on the processor; their times mean nothing\n");
-        for (long k = 0; k < devices; ++k) driver().contexts.emplace_back().device = int(k);
         driver().started = true;
     }
     return ok;
@@ -75,7 +72,7 @@ API cuGetExportTable(const void** table, const void*) {
 }
 
 API cuDeviceGetCount(int* count) {
-    *count = int(driver().contexts.size());
+    *count = 1;
     return driver().started ? ok : not_initialized;
 }
 
@@ -92,12 +89,12 @@ API cuDeviceGetName(char* name, int bytes, int device) {
 
 API cuDeviceGetPCIBusId(char* text, int bytes, int device) {
     if (!known(device)) return invalid_device;
-    std::snprintf(text, size_t(bytes), "0000:%02x:00.0", device + 1);
+    std::snprintf(text, size_t(bytes), "0000:01:00.0");
     return ok;
 }
 
 API cuDeviceTotalMem_v2(size_t* bytes, int device) {
-    *bytes = size_t(knob("REHEARSAL_MEMORY", 4l << 30));
+    *bytes = memory_of_device();
     return known(device) ? ok : invalid_device;
 }
 
@@ -119,23 +116,21 @@ API cuDeviceGetAttribute(int* value, int which, int device) {
 
 API cuDevicePrimaryCtxRetain(void** context, int device) {
     if (!known(device)) return invalid_device;
-    driver().contexts[size_t(device)].retained = true;
-    *context = &driver().contexts[size_t(device)];
+    driver().context.retained = true;
+    *context = &driver().context;
     return ok;
 }
 
 API cuCtxSetCurrent(void* context) {
     if (!driver().started) return not_initialized;
-    bool found = context == nullptr;
-    for (Context& each : driver().contexts) found = found || (&each == context && each.retained);
-    if (!found) return invalid_context;
+    if (context && (context != &driver().context || !driver().context.retained)) return invalid_context;
     here = static_cast<Context*>(context);
     return ok;
 }
 
 API cuCtxGetDevice(int* device) {
     if (!here) return invalid_context;
-    *device = here->device;
+    *device = 0;
     return ok;
 }
 

@@ -1,15 +1,11 @@
 // A CUDA driver that runs on the CPU, to rehearse all host code: streams are threads with queues, kernels are those of
-// the emulation, and it rejects what a real driver rejects. Its times mean nothing for a GPU, and its device's name
+// the emulation (NAME.cu.so in its own folder), and it rejects what a real driver rejects. Its times mean nothing for a GPU, and its device's name
 // says so.
 //
 // Settings, from the environment:
-//   REHEARSAL_KERNELS=FOLDER    folder of the emulated sources (NAME.cu.so); default: the driver's folder
-//   REHEARSAL_DEVICES=N         number of devices (1)
-//   REHEARSAL_MEMORY=BYTES      memory per device (4 GiB)
-//   REHEARSAL_SEED=N            order of threads (0 forward, 1 backward, else random)
+//   REHEARSAL_MEMORY=BYTES      memory of the device (4 GiB)
 //   REHEARSAL_FAIL=KERNEL:CODE[:NTH[:BLOCKS]]   the NTH launch of a kernel (with BLOCKS blocks) fails with this error
 //   REHEARSAL_HANG=KERNEL[:NTH[:BLOCKS]]        .. never ends
-//   REHEARSAL_SLOW_US=N         every work item takes N us longer
 //   REHEARSAL_LOG=FILE          log of all calls; `misuse` marks reliance on behaviour that no driver guarantees
 #pragma once
 
@@ -115,7 +111,6 @@ struct Graph {
 };
 
 struct Context {
-    int device = 0;
     bool retained = false;
     // The first error of asynchronous work; every later call returns it.
     std::atomic<int> lost{ok};
@@ -128,13 +123,14 @@ struct Context {
 struct Driver {
     std::mutex mutex;
     bool started = false;
-    std::deque<Context> contexts;
+    Context context;
     std::set<void*> handles;
     std::map<uint64_t, size_t> pinned;
 };
 Driver& driver();
 
-long knob(const char* name, long otherwise);
+// Bytes of the device.
+size_t memory_of_device();
 // Appends a line to the log.
 void note(const char* kind, const std::string& what);
 inline int misuse(const std::string& what, int code) {

@@ -70,7 +70,7 @@ using namespace rehearsal;
 API cuMemGetInfo_v2(size_t* unused, size_t* all) {
     Context* context;
     if (const int code = current(context)) return code;
-    *all = size_t(knob("REHEARSAL_MEMORY", 4l << 30));
+    *all = memory_of_device();
     *unused = *all - context->held;
     return ok;
 }
@@ -80,7 +80,7 @@ API cuMemAlloc_v2(uint64_t* at, size_t bytes) {
     if (const int code = current(context)) return code;
     if (const int code = outside_capture(*context, "cuMemAlloc")) return code;
     if (bytes == 0) return invalid_value;
-    if (context->held + bytes > size_t(knob("REHEARSAL_MEMORY", 4l << 30))) return out_of_memory;
+    if (context->held + bytes > memory_of_device()) return out_of_memory;
     auto* start = static_cast<unsigned char*>(std::aligned_alloc(512, (bytes + 2 * guard + 511) & ~size_t(511)));
     if (!start) return out_of_memory;
     std::memset(start, guard_byte, guard);

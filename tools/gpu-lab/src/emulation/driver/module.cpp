@@ -97,7 +97,6 @@ std::map<std::string, std::unique_ptr<Function>> kernels_of(const Image& image) 
 }
 
 std::string folder() {
-    if (const char* given = std::getenv("REHEARSAL_KERNELS")) return given;
     Dl_info own;
     if (!dladdr(reinterpret_cast<void*>(&folder), &own)) return ".";
     const std::string path = own.dli_fname;

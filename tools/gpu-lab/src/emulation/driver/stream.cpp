@@ -19,7 +19,6 @@ static void serve(Stream& stream) {
         }
         // After a failure, skip all remaining work.
         if (context.lost == ok) {
-            if (const long slow = knob("REHEARSAL_SLOW_US", 0)) std::this_thread::sleep_for(std::chrono::microseconds(slow));
             const int code = work.run();
             if (code != ok && context.lost == ok) {
                 note("lost", work.what + " ended with " + std::to_string(code));
