@@ -116,7 +116,11 @@ fn every_implementation_on_this_processor_is_right_on_hard_inputs() {
                 Ok(judged) => {
                     assert!(judged.right + judged.excepted.len() >= 3, "{workload}: {judged:?}");
                     let names = judged.excepted.iter().map(|(set, _)| set);
-                    assert!(names.clone().all(|set| hard.names().any(|name| name == set)), "{:?}", judged.excepted);
+                    assert!(
+                        names.clone().all(|set| hard.iter().any(|(known, _)| known.name == *set)),
+                        "{:?}",
+                        judged.excepted
+                    );
                 }
                 Err(outcome) => wrong.push(format!("{workload}:{} {axes:?}: {outcome:?}", row.name)),
             }

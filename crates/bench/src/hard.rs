@@ -15,14 +15,7 @@ use crate::measure::Instrument;
 use crate::plan::Cell;
 
 /// The hard sets of a cell with their expected outputs.
-pub struct Hard(Vec<(HardSet, Tensors)>);
-
-impl Hard {
-    /// Names of the sets.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(set, _)| set.name.as_str())
-    }
-}
+pub type Hard = Vec<(HardSet, Tensors)>;
 
 impl Instrument<'_> {
     /// Makes the hard sets of a cell.
@@ -31,15 +24,14 @@ impl Instrument<'_> {
     /// If inputs or reference cannot be computed.
     pub fn hard(&self, cell: &Cell) -> Result<Hard, SetupError> {
         let workload = cell.workload.as_ref();
-        let sets = check::guarded("the workload's hard sets", || {
+        Ok(check::guarded("the workload's hard sets", || {
             let sets = workload.hard_sets(&cell.case, self.seed)?;
             let with_expected = |set: HardSet| {
                 let expected = workload.reference(&set.case, &set.inputs)?;
                 Ok::<_, InputError>((set, expected))
             };
             sets.into_iter().map(with_expected).collect::<Result<Vec<_>, InputError>>()
-        })??;
-        Ok(Hard(sets))
+        })??)
     }
 
     /// Runs an implementation once on each hard set and judges its answers; nothing is timed. An interrupt leaves the
@@ -47,11 +39,16 @@ impl Instrument<'_> {
     ///
     /// # Errors
     /// The first wrong or failed outcome, which names its set.
-    pub fn judged_on(&self, cell: &Cell, hard: &Hard, row: &Implementation) -> Result<HardResult, Outcome> {
+    pub fn judged_on(
+        &self,
+        cell: &Cell,
+        hard: &[(HardSet, Tensors)],
+        row: &Implementation,
+    ) -> Result<HardResult, Outcome> {
         let mut judged = HardResult::default();
         // The other cases choose among our instruction sets and tiles, which code of others does not have.
         let forms = if row.foreign { 1 } else { usize::MAX };
-        for (set, expected) in hard.0.iter().take_while(|_| !self.interrupt.load(Relaxed)) {
+        for (set, expected) in hard.iter().take_while(|_| !self.interrupt.load(Relaxed)) {
             if let Some(limit) = row.limits.iter().find(|limit| limit.set == set.name) {
                 judged.excepted.push((set.name.clone(), limit.range.to_string()));
                 continue;

@@ -92,8 +92,8 @@ pub fn series(
             Err(other) => return Err(other),
         }
     }
-    let rows = trials.iter().zip(&sofar).map(|(trial, sofar)| sofar.row(trial)).collect();
-    Ok((rows, end))
+    let row = |(trial, of): (&Trial, &Sofar)| row(trial, &of.decisions, of.failed, &of.cpu_s);
+    Ok((trials.iter().zip(&sofar).map(row).collect(), end))
 }
 
 /// Decisions of one trial so far.
@@ -107,10 +107,6 @@ struct Sofar {
 impl Sofar {
     fn done(&self) -> u32 {
         u32::try_from(self.decisions.len() as u64 + self.failed).unwrap_or(u32::MAX)
-    }
-
-    fn row(&self, trial: &Trial) -> Row {
-        row(trial, &self.decisions, self.failed, &self.cpu_s)
     }
 }
 

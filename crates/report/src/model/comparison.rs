@@ -155,9 +155,7 @@ fn beside(comparison: &Comparison) -> Option<f64> {
     let rounds = rounds(comparison)?;
     let of = |(_, value): Question| {
         let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
-        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes)
-            .ok()
-            .map(|found| found.slower.now)
+        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes).ok().map(|found| found.slower.now)
     };
     let all: Vec<f64> = QUESTIONS.into_iter().map(of).collect::<Option<_>>()?;
     if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / all.len() as f64) }
