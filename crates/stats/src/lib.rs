@@ -31,18 +31,13 @@
 //! process draws a new placement, so processes are the unit of replication (Kalibera and Jones 2013; Mytkowicz et al.
 //! 2009), and a block is one number.
 //!
-//! # Why a coin, and the proof in short
+//! # Why a coin
 //!
 //! If the sides are identical, the other outcome of a coin would have given the same times under swapped names: given
-//! |d_i| and all earlier blocks, the sign of d_i is fair. This holds under drift, heavy tails, neighbours and
-//! autocorrelation, because the randomness is our coin and not the machine. A gambler who bets on these signs cannot
-//! expect to win, and by Ville's inequality multiplies the stake by 1/alpha *at any time* with probability at most
-//! alpha. [`decide`] requires 2/alpha in each direction, so a comparison gives a false positive, in either direction,
-//! with probability at most alpha. With a region of practical equivalence the bets are on the signs of d_i - ln(1 +
-//! rope) and -d_i - ln(1 + rope); a difference inside the region only makes them worse. The module of [`evidence()`]
-//! gives the steps and conditions, and tests check two of the steps by enumerating all sign patterns. The bound
-//! requires: the order drawn by a coin per round and the spawn order per block; no block dropped because of its value
-//! (a crashed block ends the comparison); plan and rope fixed in advance.
+//! |d_i| and all earlier blocks, the sign of d_i is fair, whatever the machine did. [`decide`] requires evidence of 2/alpha in
+//! each direction, so a comparison gives a false positive, in either direction, with probability at most alpha. The module of
+//! [`evidence()`] has the proof, `docs/verdict.md` what it requires of a comparison: the order drawn by a coin per round and
+//! the spawn order per block; no block dropped because of its value; plan and rope fixed in advance.
 //!
 //! Student's interval is a second test with other weaknesses: it is correct if blocks are independent, and it bounds
 //! the *size* of the difference. If it fails (under drift: see the table), the evidence still bounds the false
