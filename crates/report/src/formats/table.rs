@@ -104,9 +104,11 @@ fn remark_line(
 /// What the columns mean, in one line.
 fn legend(report: &Report) -> String {
     let rows = || report.workloads.iter().flat_map(|section| &section.rows);
+    let fastest = rows().any(|row| row.basis == Some(Basis::Fastest));
+    let elapsed = if fastest { "elapsed in the fastest part of each" } else { "elapsed" };
     let cpu = rows().any(|row| row.basis.is_some_and(Basis::is_cpu));
-    let elapsed = if cpu { "elapsed, or CPU time where CPU time accounts for it" } else { "elapsed" };
-    let mut parts = vec![format!("time: of one iteration, median over slots, {elapsed}")];
+    let cpu = if cpu { ", or CPU time where that accounts for it" } else { "" };
+    let mut parts = vec![format!("time: of one iteration, median over slots, {elapsed}{cpu}")];
     if rows().any(|row| row.speedup.ratio.is_some() && !row.speedup.is_baseline) {
         parts.push("speed-up: time of the baseline / time of the row".into());
     }

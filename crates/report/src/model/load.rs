@@ -17,7 +17,7 @@ const GOT: f64 = 0.8;
 /// A row whose elapsed time other programs lengthened. The printed time is then an upper bound of the undisturbed one.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct HeldUp {
-    /// Processors that worked for the row on average during the printed time.
+    /// CPU time of an iteration over the printed time: the processors that worked for the row on average.
     pub busy: f64,
     /// Processors that its threads could use.
     pub could_use: f64,
@@ -43,6 +43,8 @@ pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<Held
         m.samples.iter().map(|sample| sample.switches).sum::<Option<u64>>().filter(|switches| *switches > 1)?;
     let switches = switches as f64 / m.samples.iter().map(ran).sum::<f64>();
     let time = median(&m.all_seconds())?;
+    // The CPU time of an iteration hardly depends on other programs, so that of whole slots is that of their fastest parts. Whole
+    // slots are often disturbed where the printed time is not.
     let cpu = middle(&Sample::cpu_seconds)?;
     let could_use = could_use(m, environment);
     let busy = cpu / time;
