@@ -52,21 +52,28 @@ const GAP: usize = 2;
 pub(crate) const KEY: u8 = 1;
 
 /// Drops columns until the table is at most `width` wide, and returns their headings. Columns of rank 0 stay at any
-/// width.
+/// width. Those that fit again after a wide one was dropped come back, the most important first.
 pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String> {
-    let mut out = Vec::new();
-    let Some(width) = width else { return out };
-    while total(columns) > width {
+    let Some(width) = width else { return Vec::new() };
+    let mut kept = vec![true; columns.len()];
+    let is_too_wide =
+        |kept: &[bool]| total(columns.iter().zip(kept).filter(|(_, kept)| **kept).map(|(c, _)| c)) > width;
+    let mut dropped = Vec::new();
+    while is_too_wide(&kept) {
         // Of equal ranks, drop the rightmost.
-        let least = columns
-            .iter()
-            .enumerate()
-            .filter(|(_, column)| column.rank > 0)
-            .max_by_key(|(i, column)| (column.rank, *i));
-        let Some((index, _)) = least else { break };
-        out.push(columns.remove(index).head);
+        let can_go = (0..kept.len()).filter(|index| kept[*index] && columns[*index].rank > 0);
+        let Some(least) = can_go.max_by_key(|index| (columns[*index].rank, *index)) else { break };
+        kept[least] = false;
+        dropped.push(least);
     }
-    out
+    for index in dropped.iter().rev() {
+        kept[*index] = true;
+        kept[*index] = !is_too_wide(&kept);
+    }
+    let hidden = dropped.into_iter().filter(|index| !kept[*index]).map(|index| columns[index].head.clone()).collect();
+    let mut stays = kept.into_iter();
+    columns.retain(|_| stays.next().unwrap_or(true));
+    hidden
 }
 
 /// The note that names the columns that [`fit`] dropped, if any.
@@ -86,7 +93,7 @@ pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Colum
     let mut tables: Vec<Vec<Column>> = Vec::new();
     for column in others {
         match tables.last_mut() {
-            Some(table) if total(table) + GAP + column.width() <= width => table.push(column),
+            Some(table) if total(&*table) + GAP + column.width() <= width => table.push(column),
             _ => tables.push([keys.as_slice(), &[column]].concat()),
         }
     }
@@ -141,8 +148,8 @@ pub(crate) fn fits(columns: &[Column], width: Option<usize>) -> bool {
     width.is_none_or(|width| total(columns) <= width)
 }
 
-fn total(columns: &[Column]) -> usize {
-    columns.iter().map(|column| column.width() + GAP).sum::<usize>().saturating_sub(GAP)
+fn total<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
+    columns.into_iter().map(|column| column.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
 /// Writes the table; `tone` returns the tone of a row.
@@ -255,6 +262,11 @@ mod tests {
         assert_eq!(fit(&mut narrow, Some(3)), ["note"]);
         assert_eq!(narrow.len(), 2);
         assert!(fit(&mut columns(), None).is_empty());
+        // A note that is too wide for any table hides no others.
+        let mut wide = columns();
+        wide[3].cells[1] = "a long note".repeat(3);
+        assert_eq!(fit(&mut wide, Some(24)), ["note"]);
+        assert_eq!(wide.iter().map(|column| column.head.as_str()).collect::<Vec<_>>(), ["case", "time", "extra"]);
     }
 
     #[test]

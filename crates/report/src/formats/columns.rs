@@ -24,7 +24,7 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
 }
 
 /// Sign of an upper bound.
-const BOUND: &str = "≤";
+pub(super) const BOUND: &str = "≤";
 /// What the signs of bounds mean.
 pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, since other programs held rows up";
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::columns::BOUND;
 use super::seed_json::{SeedRow, rows};
 use crate::grid::{self, Column, Tone, paint};
 use crate::units::UNAVAILABLE;
@@ -31,13 +32,16 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     if rows.is_empty() {
         writeln!(out, "no measured row; the format table gives the reasons")?;
     } else {
-        report.options.print(Tone::Faint, LEGEND, out)?;
+        let held = rows.iter().any(|row| row.held_up.is_some());
+        let held = if held { format!("; {HELD_UP}") } else { String::new() };
+        report.options.print(Tone::Faint, &format!("{LEGEND}{held}"), out)?;
     }
     Ok(())
 }
 
-/// Note on a row that other programs held up.
-const HELD_UP: &str = "held up: the time is an upper bound";
+/// What the sign of a bound means.
+const HELD_UP: &str =
+    "≤: an upper bound, since other programs held the row up; its other numbers are that of the bound";
 
 fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     let text = |of: &dyn Fn(&SeedRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();
@@ -64,9 +68,12 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     let number = |value: Option<f64>, least: usize, digits: usize| {
         value.map_or_else(|| UNAVAILABLE.into(), |v| format!("{v:.*}", places(v, least, digits)))
     };
+    let time = |row: &SeedRow<'_>| {
+        format!("{}{}", if row.held_up.is_some() { BOUND } else { "" }, number(Some(row.time_ms), 4, 4))
+    };
     let compared = text(&|row| row.compared.clone().unwrap_or_default());
     columns.extend([
-        Column::new("time (ms)", true, 0, text(&|row| number(Some(row.time_ms), 4, 4))),
+        Column::new("time (ms)", true, 0, text(&time)),
         Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2, 2))),
         Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1, 2))),
         Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1, 2))),
@@ -74,10 +81,6 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     ]);
     if compared.iter().any(|cell| !cell.is_empty()) {
         columns.push(Column::new("compared", false, 5, compared));
-    }
-    let held = text(&|row| if row.held_up.is_some() { HELD_UP.to_string() } else { String::new() });
-    if held.iter().any(|cell| !cell.is_empty()) {
-        columns.push(Column::new("note", false, 1, held));
     }
     columns
 }
