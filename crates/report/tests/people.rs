@@ -3,7 +3,7 @@
 
 mod common;
 
-use ellwand_core::record::{Record, Settling};
+use ellwand_core::record::{Basis, Record, Settling};
 use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Verdict, Work};
 use ellwand_report::units::human;
 use ellwand_report::{Options, Report, format};
@@ -43,6 +43,30 @@ fn the_largest_case_is_named_even_if_it_is_tied() {
         "{line}"
     );
     assert!(line.contains("fastest in 1 of 3 cases and tied for it in 1"), "{line}");
+}
+
+#[test]
+fn the_largest_case_is_named_even_if_nothing_is_fastest_there() {
+    let mut rows = tied_at_the_largest();
+    rows.push(Measurement { implementation: "parallel".into(), ..held_up(rows[5].clone()) });
+    let report = report(common::through_text(&common::run(), &rows), None);
+    assert!(report.workloads[0].cases[2].best.row.is_none() && report.workloads[0].cases[2].best.tied.is_empty());
+    let markdown = text(&report, "markdown");
+    let line = markdown.lines().find(|line| line.starts_with("- **sort**")).unwrap();
+    assert!(line.contains("at batch 1000 (other programs held up parallel"), "{line}");
+    assert!(!line.contains("0 of 3"), "{line}");
+}
+
+#[test]
+fn the_legend_names_the_part_of_a_slot_that_counts() {
+    let of = |basis: Option<Basis>| {
+        let mut rows = tied_at_the_largest();
+        rows.iter_mut().for_each(|row| row.basis = basis);
+        text(&report(common::through_text(&common::run(), &rows), None), "table")
+    };
+    let fastest = "median over slots, elapsed in the fastest part of each;";
+    assert!(of(Some(Basis::Fastest)).contains(fastest) && !of(None).contains("fastest part"));
+    assert!(of(Some(Basis::Cpu)).contains("median over slots, elapsed, or CPU time where that accounts for it;"));
 }
 
 #[test]
@@ -167,7 +191,8 @@ fn a_time_that_other_programs_lengthened_is_an_upper_bound_in_every_format() {
     assert_eq!(json[0]["held_up"], "time_ms is an upper bound: held up (0.50 of 1 CPUs)");
     assert!(json[1].get("held_up").is_none());
     let table = text(&one, "seed-table");
-    assert_eq!(table.matches("held up: the time is an upper bound").count(), 1, "{table}");
+    assert!(table.matches("  ≤1.0").count() == 1 && table.contains("≤: an upper bound"), "{table}");
+    assert!(!text(&report(common::through_text(&common::run(), &rows[1..]), None), "seed-table").contains('≤'));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use ellwand_core::stats::geometric_mean;
 
 use super::columns::at_most;
-use crate::model::{Bound, Report, Row, Section, bounded};
+use crate::model::{Bound, CaseInfo, Report, Row, Section, bounded};
 use crate::units::{below_resolution, human};
 
 /// Most findings listed at the top.
@@ -14,7 +14,7 @@ const FINDINGS: usize = 5;
 pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## In short\n")?;
     for section in &report.workloads {
-        writeln!(out, "- **{}**: {}.", section.workload, line(section))?;
+        writeln!(out, "- **{}**: {}.", section.workload, line(report, section))?;
     }
     for finding in crate::diagnose::select(&report.findings, FINDINGS) {
         writeln!(out, "- {}: {} ({}).", finding.subject_in(report), finding.title, finding.evidence_line())?;
@@ -22,13 +22,16 @@ pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The fastest implementation, or the first of those that are tied, at the largest case in which it is known, since the
-/// best rate of a sweep may occur at a shape that is never used. Among cases of the same size, the one with the highest
-/// rate.
-fn line(section: &Section) -> String {
-    let fastest = section.cases.iter().filter_map(|case| Some((case, section.fastest(case)?)));
+/// The largest case, since the best rate of a sweep may occur at a shape that is never used; among cases of the same size,
+/// the one with the highest rate. Of its rows the fastest, or where none can be named the one with the shortest time and the
+/// reason.
+fn line(report: &Report, section: &Section) -> String {
+    let rows = section
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, section.fastest(case).or_else(|| shortest(section, case))?)));
     let rate = |row: &Row| row.median("throughput").unwrap_or(0.0);
-    let largest = fastest.max_by(|(_, a), (_, b)| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
+    let largest = rows.max_by(|(_, a), (_, b)| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
     let Some((case, row)) = largest else {
         let why = section.cases.iter().find_map(|case| case.best.unavailable.as_deref());
         return format!("the fastest implementation is unknown: {}", why.unwrap_or("nothing was measured"));
@@ -47,8 +50,19 @@ fn line(section: &Section) -> String {
         return format!("{}: {}", row.implementation, below_resolution(row.resolution_s));
     }
     let tied = case.best.unavailable.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let run = if report.runs.len() > 1 { format!(", run {}", row.run + 1) } else { String::new() };
     let place = section.place(row);
-    format!("{} reaches {} at {place}{tied}{}", row.implementation, parts.join(", "), over_all(section, row))
+    format!("{} reaches {} at {place}{run}{tied}{}", row.implementation, parts.join(", "), over_all(section, row))
+}
+
+/// The row of a case with the shortest time, unless one is too short to be known.
+fn shortest<'a>(section: &'a Section, case: &CaseInfo) -> Option<&'a Row> {
+    let rows: Vec<&Row> = case.rows.iter().filter_map(|index| section.rows.get(*index)).collect();
+    let timed = rows.iter().filter_map(|row| Some((*row, row.median("time")?)));
+    timed
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|_| rows.iter().all(|row| !row.below_resolution))
+        .map(|(row, _)| row)
 }
 
 /// How the same implementation performs over the whole sweep.
@@ -61,14 +75,20 @@ fn over_all(section: &Section, row: &Row) -> String {
         section.rows_of(row.run, &row.implementation).filter(|other| other.device == row.device).collect();
     let fastest = mine.iter().filter(|row| row.best).count();
     let tied = mine.iter().filter(|row| row.tied).count();
-    let tied = if tied > 0 { format!(" and tied for it in {tied}") } else { String::new() };
     let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
     let mean = match geometric_mean(&ratios) {
         Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
             let mean = bounded(Bound::of_mean(mine.iter().map(|row| &row.speedup)), mean);
-            format!(", in the geometric mean {mean} the speed of {}", row.speedup.baseline)
+            format!("in the geometric mean {mean} the speed of {}", row.speedup.baseline)
         }
         _ => String::new(),
     };
-    format!("; it is the fastest in {fastest} of {cases} cases{tied}{mean}")
+    let often = match (fastest, tied) {
+        (0, 0) => String::new(),
+        (0, tied) => format!("it is tied for the fastest in {tied} of {cases} cases"),
+        (fastest, 0) => format!("it is the fastest in {fastest} of {cases} cases"),
+        (fastest, tied) => format!("it is the fastest in {fastest} of {cases} cases and tied for it in {tied}"),
+    };
+    let both: Vec<String> = [often, mean].into_iter().filter(|text| !text.is_empty()).collect();
+    if both.is_empty() { String::new() } else { format!("; {}", both.join(", ")) }
 }
