@@ -100,6 +100,29 @@ fn a_row_beside_other_programs_leaves_a_target_open() {
 }
 
 #[test]
+fn a_target_within_the_interval_is_open_and_a_speed_up_names_its_baseline() {
+    let mut record =
+        record(vec![target("speed-up of 2", Measure::Speedup, 2.0), target("speed-up of 4", Measure::Speedup, 4.0)]);
+    // Between 1.7 and 2.2 times as fast as its baseline, by round.
+    record.measurements.retain(|m| ["scalar", "simd"].contains(&m.implementation.as_str()));
+    let base = record.measurements[0].samples.clone();
+    record.measurements.truncate(2);
+    for m in &mut record.measurements {
+        m.baseline = "scalar".into();
+        m.samples = base.clone();
+    }
+    for sample in &mut record.measurements[1].samples {
+        sample.wall_ns = (sample.wall_ns as f64 / [1.7, 1.9, 2.2][sample.round as usize % 3]) as u64;
+    }
+    for name in ["table", "markdown"] {
+        let text = written(&record, name);
+        let near = line(&text, "speed-up of 2");
+        assert!(near.contains("x over scalar") && near.contains("open: within the 95 % interval"), "{near}");
+        assert!(line(&text, "speed-up of 4").contains(" missed"), "{text}");
+    }
+}
+
+#[test]
 fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
     let mut record = record(vec![
         target("rate of 1 M", Measure::Throughput, 1e6),

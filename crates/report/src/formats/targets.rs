@@ -24,6 +24,8 @@ struct Line<'a> {
     value: f64,
     /// True if other programs held the row up: its rates are lower bounds.
     bound: bool,
+    /// Upper end of the 95 % interval of a rate or a speed-up.
+    high: Option<f64>,
     /// The row that decides.
     row: &'a Row,
     section: &'a Section,
@@ -39,6 +41,9 @@ impl Line<'_> {
             (true, _) => "met",
             // A bound below the target leaves it open.
             (false, true) => "open: other programs ran",
+            (false, false) if self.high.is_some_and(|high| high >= self.target.limit) => {
+                "open: within the 95 % interval"
+            }
             (false, false) => "missed",
         }
     }
@@ -52,7 +57,8 @@ impl Line<'_> {
             }
             Measure::Hold => human(self.value, "1"),
             Measure::Spread => format!("within {}", human(self.value, "1")),
-            Measure::Speedup | Measure::Reading(_) | Measure::Unknown => human(self.value, "x"),
+            Measure::Speedup => format!("{} over {}", human(self.value, "x"), clean(&self.row.speedup.baseline)),
+            Measure::Reading(_) | Measure::Unknown => human(self.value, "x"),
         };
         let least = if self.bound && self.target.measure != Measure::Spread { "≥" } else { "" };
         format!("{least}{value}")
@@ -114,7 +120,12 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
         Measure::Spread => row.held_up.is_some() || switched,
         _ => row.held_up.is_some(),
     };
-    Some(Line { target, value, bound, row, section })
+    let high = match target.measure {
+        Measure::Throughput => row.stats("throughput").and_then(|rate| rate.high),
+        Measure::Speedup => row.speedup.high,
+        _ => None,
+    };
+    Some(Line { target, value, bound, high, row, section })
 }
 
 /// A target and what was measured, as JSON has it.
