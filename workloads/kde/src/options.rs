@@ -107,11 +107,11 @@ impl Options {
         self.threads.map_or(all, |most| most.clamp(1, all))
     }
 
-    /// The same in words. One thread of several was asked for, and needs no reason.
-    pub(super) fn threads_in_words(&self) -> String {
+    /// `busy` threads in words, for work on `items`. If the user asked for one thread of several, that needs no reason.
+    pub(super) fn threads_in_words(&self, busy: usize, items: &str) -> String {
         match self.threads() {
             1 if self.method.threads() > 1 => "1 thread".into(),
-            threads => ellwand_simd::pool::about(threads, "bins"),
+            _ => ellwand_simd::pool::about(busy, items),
         }
     }
 }

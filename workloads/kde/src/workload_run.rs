@@ -11,6 +11,7 @@ use super::workload_spec::{self as spec, Task};
 use super::workload_work as work;
 use super::{LocalWorkspace, Workspace};
 use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
 
 /// The CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
@@ -56,6 +57,8 @@ struct Job {
     /// The result in f64; always used by the reference.
     wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
+    /// The most threads that the last run can have used: small work stays on one.
+    threads: usize,
     /// Operations of the fit that each run begins with; 0 if a run only predicts. A fit skips nothing.
     fit_operations: f64,
     problem: Option<InputError>,
@@ -95,6 +98,7 @@ impl Job {
                 if options.precision == Precision::F64 && method != Method::Reference { values } else { 0 }
             ],
             fitted: None,
+            threads: 1,
             fit_operations: if task == Task::Total { work::of_fit(case, &arrays) } else { 0.0 },
             problem: None,
             arrays,
@@ -168,7 +172,8 @@ impl Job {
 
 impl Prepared for Job {
     fn run(&mut self) {
-        self.problem = self.compute().err();
+        let (done, threads) = pool::most_threads(|| self.compute());
+        (self.problem, self.threads) = (done.err(), threads);
     }
 
     fn poison(&mut self, poison: Poison) {
@@ -186,7 +191,7 @@ impl Prepared for Job {
     }
 
     fn threads(&self) -> Option<usize> {
-        matches!(self.options.method, Method::Parallel(_)).then(|| self.options.threads())
+        matches!(self.options.method, Method::Parallel(_)).then_some(self.threads)
     }
 
     /// How much work is skipped depends on the data, so it is known only after a run.
@@ -207,7 +212,14 @@ impl Prepared for Job {
             Method::Scalar => format!("{precision} loops"),
             Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
             Method::Simd(isa) => format!("{}{type_of}", isa.name()),
-            Method::Parallel(isa) => format!("{}{type_of}, {}", isa.name(), self.options.threads_in_words()),
+            Method::Parallel(isa) => {
+                let items = match self.task {
+                    Task::Fit => "bins",
+                    Task::Local => "spikes",
+                    Task::Predict | Task::Total | Task::Stream => "spikes and bins",
+                };
+                format!("{}{type_of}, {}", isa.name(), self.options.threads_in_words(self.threads, items))
+            }
         };
         let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };
         let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };

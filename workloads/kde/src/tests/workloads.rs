@@ -1,7 +1,7 @@
 //! The workloads: every implementation passes its check, poisoned outputs do not, and arrays are accepted or rejected
 //! by name.
 
-use ellwand_core::{Dtype, Fit, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Case, Dtype, Fit, Registry, Tensor, Tensors, Value};
 
 use ellwand_gpu_lab::testing::{Here, case, here, prepared};
 
@@ -290,5 +290,36 @@ fn a_reference_that_fits_uses_all_threads() {
     let registry = registry();
     for (workload, uses) in [("kde-fit", Many), ("kde-fit-predict", Many), ("kde-predict", Single)] {
         assert_eq!(registry.implementations(workload)[0].parallelism, uses, "{workload}");
+    }
+}
+
+/// A case with these sizes, as far as the workload has such axes.
+fn sized(registry: &Registry, workload: &str, sizes: &[(&'static str, usize)]) -> Case {
+    let axes = registry.find(workload).unwrap().axes();
+    let known = sizes.iter().filter(|(axis, _)| axes.iter().any(|known| known.name == *axis));
+    case(registry, workload, &known.map(|(axis, size)| (*axis, Value::Int(*size as i64))).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_run_reports_the_threads_that_its_parts_can_occupy() {
+    let registry = registry();
+    let ran = |workload: &str, set: &[(&'static str, usize)]| {
+        let case = sized(&registry, workload, set);
+        let inputs = registry.find(workload).unwrap().inputs(&case, 5).unwrap();
+        let row = registry.implementations(workload).into_iter().find(|row| row.name == "parallel").unwrap();
+        let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+        ready.run();
+        (ready.threads().unwrap(), ready.what_ran())
+    };
+    let few = [("edges", 30), ("bins", 50), ("enc-spikes", 20), ("dec-spikes", 10), ("electrodes", 2)];
+    let all = ellwand_simd::pool::threads();
+    for (workload, items) in [("kde-fit", "bins"), ("kde-predict", "spikes and bins"), ("kde-predict-local", "spikes")]
+    {
+        let (threads, what_ran) = ran(workload, &few);
+        assert_eq!(threads, 1, "{workload}");
+        assert!(what_ran.contains(&ellwand_simd::pool::about(1, items)), "{workload}: {what_ran}");
+        let many = [("bins", 640 * all), ("edges", 640 * all), ("dec-spikes", 640)];
+        let (threads, what_ran) = ran(workload, &many);
+        assert_eq!(threads, all, "{workload}: {what_ran}");
     }
 }
