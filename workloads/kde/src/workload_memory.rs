@@ -14,11 +14,13 @@ pub(super) fn parts(task: Task, case: &Case) -> Vec<(&'static str, u64)> {
     // Arrays, their owned copy, and the model with its f32 forms.
     let spikes = encoding * (3.0 * 8.0 + 8.0 * (3.0 * features + 4.0 * dims));
     let decoding = electrodes * (s.decoding * 1.2 + 10.0) * (24.0 + 20.0 * features);
-    let output = if task.predicts() || task == Task::Stream {
-        s.edges as f64 * bins * 16.0
-    } else {
-        24.0 * (s.edges as f64 + bins)
+    let values = match task {
+        Task::Fit => 2.0 * bins,
+        Task::Local => s.edges as f64,
+        Task::Predict | Task::Total | Task::Stream => s.edges as f64 * bins,
     };
+    let rates = if task == Task::Fit { 8.0 * electrodes } else { 0.0 };
+    let output = values * spec::precision(case).bytes() as f64 + rates;
     // The reference's position kernels of one electrode, and the per-bin data of the model.
     let reference = (s.encoding * 1.2 + 10.0) * bins * 8.0 + electrodes * bins * 4.0;
     let track = s.samples as f64 * dims * 64.0;
@@ -28,6 +30,7 @@ pub(super) fn parts(task: Task, case: &Case) -> Vec<(&'static str, u64)> {
         ("track", track as u64),
         ("decoding spikes", decoding as u64),
         ("output", output as u64),
+        ("its copy and its reference", (output + 8.0 * values + rates) as u64),
         ("blocks of one thread", working),
         ("reference", reference as u64),
         ("program", 32 << 20),

@@ -323,3 +323,24 @@ fn a_run_reports_the_threads_that_its_parts_can_occupy() {
         assert_eq!(threads, all, "{workload}: {what_ran}");
     }
 }
+
+#[test]
+fn the_output_of_a_size_is_the_array() {
+    let registry = registry();
+    for workload in registry.workloads() {
+        for precision in ["f32", "f64"] {
+            let set = [("edges", 300), ("bins", 200), ("enc-spikes", 20), ("electrodes", 2)];
+            let mut case = sized(&registry, workload.name(), &set);
+            if case.get("precision").is_some() {
+                case.set("precision", precision);
+            }
+            let inputs = workload.inputs(&case, 1).unwrap();
+            let row = here(&registry, workload.name()).into_iter().find(|row| row.name == "simd").unwrap();
+            let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+            ready.run();
+            let parts = workload.memory(&case);
+            let output = parts.iter().find(|(name, _)| *name == "output").unwrap().1;
+            assert_eq!(output, ready.output().unwrap().bytes(), "{case}");
+        }
+    }
+}
