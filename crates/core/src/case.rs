@@ -18,6 +18,17 @@ pub enum Value {
     Flag(bool),
 }
 
+impl Value {
+    /// The value as a number; integers are converted.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Int(value) => Some(*value as f64),
+            Value::Float(value) => Some(*value),
+            Value::Flag(_) | Value::Text(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,11 +99,7 @@ impl Case {
 
     /// The number on `axis`; integers are converted.
     pub fn float(&self, axis: &str) -> Option<f64> {
-        match self.get(axis) {
-            Some(Value::Float(value)) => Some(*value),
-            Some(Value::Int(value)) => Some(*value as f64),
-            _ => None,
-        }
+        self.get(axis)?.number()
     }
 
     /// The word on `axis`; `None` if the axis is missing or holds another type.

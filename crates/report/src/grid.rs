@@ -37,14 +37,22 @@ impl Column {
         Self { head: head.into(), right, rank, cells: cells.into_iter().collect() }
     }
 
-    /// The number of each row's run, if the report has several.
-    pub(crate) fn runs(several: bool, rank: u8, runs: impl Iterator<Item = usize>) -> Option<Self> {
-        several.then(|| Self::new("run", true, rank, runs.map(|run| (run + 1).to_string())))
+    /// The number of each row's run, if the report has several: the first column of a table.
+    pub(crate) fn runs(several: bool, rank: u8, runs: impl Iterator<Item = usize>) -> Vec<Self> {
+        several.then(|| Self::new("run", true, rank, runs.map(|run| (run + 1).to_string()))).into_iter().collect()
     }
 
     fn width(&self) -> usize {
         self.cells.iter().map(|cell| cell.width()).chain([self.head.width()]).max().unwrap_or(0)
     }
+}
+
+/// What a column has in a row.
+type Cell<'a, T> = dyn Fn(&T) -> String + 'a;
+
+/// Makes columns of a table that has a line for each of `rows`: heading, whether it is flush right, rank, and the cell of a row.
+pub(crate) fn over<T>(rows: &[T]) -> impl Fn(&str, bool, u8, &Cell<'_, T>) -> Column {
+    |head, right, rank, cell| Column::new(head, right, rank, rows.iter().map(cell))
 }
 
 const GAP: usize = 2;

@@ -53,6 +53,20 @@ fn percent(value: f64, digits: usize) -> String {
     significant(value * 100.0, if value.abs() < 0.01 { digits - 1 } else { digits })
 }
 
+/// Formats a share without needless zeros: `1 %`, `2.5 %`.
+pub fn share(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A text that begins a line.
+pub(crate) fn capital(mut text: String) -> String {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}
+
 /// Formats a ratio: `3.21x`.
 pub fn ratio(value: f64) -> String {
     precise(value, "x", DIGITS)

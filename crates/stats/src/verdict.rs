@@ -151,6 +151,18 @@ pub enum Difference {
     },
 }
 
+impl Difference {
+    /// The verdict in one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Undecided { .. } => "undecided",
+        }
+    }
+}
+
 /// Decides a comparison from its block values (natural logarithms of candidate over baseline, in the order measured) at
 /// one of the rule's looks. Stop at the first verdict or continue to the next look; the error rate holds either way.
 ///

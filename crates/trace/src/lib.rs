@@ -8,7 +8,7 @@ mod read;
 mod routing;
 mod write;
 
-pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff, verdict_word};
+pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff};
 pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings, reached_limits};
 pub use gaps::{Gaps, calls};
 pub use read::{

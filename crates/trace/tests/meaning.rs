@@ -9,7 +9,7 @@ use ellwand_profile::{
 use ellwand_stats::Difference;
 use ellwand_trace::{
     Ceilings, Confidence, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing,
-    diff, findings, reached_limits, timings, verdict_word,
+    diff, findings, reached_limits, timings,
 };
 use proptest::prelude::*;
 
@@ -425,7 +425,7 @@ fn the_same_profile_is_the_same_and_one_repetition_is_undecided() {
     assert_eq!(same.verdict, Difference::Same);
     assert!(same.nodes.iter().all(|node| node.verdict == Difference::Same && node.contribution_ns == 0.0));
     let once = diff(&repeated(1, 500, 900, false), &repeated(1, 500, 950, false), &DiffOptions::default()).unwrap();
-    assert_eq!((verdict_word(once.verdict), once.root, once.notes.len()), ("undecided", None, 1));
+    assert_eq!((once.verdict.word(), once.root, once.notes.len()), ("undecided", None, 1));
     assert!((once.change_ns - 50.0).abs() < 1e-9);
     let empty = diff(&Trace::in_nanoseconds(), &step(), &DiffOptions::default()).unwrap();
     assert!(empty.nodes.iter().any(|node| node.baseline_ns.is_none()) && empty.ratio.is_none());

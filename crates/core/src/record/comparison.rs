@@ -10,7 +10,7 @@ use crate::stats::{Change, DecisionRule, StatsError, Weighted, decide, decide_we
 use crate::verdict::Compared;
 
 /// Baseline against candidate at one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Id of the case, with the implementation if programs are compared; `command` for shell commands.
     pub case: String,

@@ -7,7 +7,7 @@ use ellwand_bench::environment::allowed_cores;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::{Cell, Instrument, Interrupted, machine};
 use ellwand_core::case::Fnv;
-use ellwand_core::ceiling::Ceiling;
+use ellwand_core::ceiling::{Ceiling, CeilingKind};
 use ellwand_core::record::{Environment, Measurement, Settings};
 use ellwand_core::{Caches, DeviceKind, InputError, Registry};
 use ellwand_report::units;
@@ -128,6 +128,14 @@ pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     // What no machine can be is damage, and is measured again.
     let plausible = |ceiling: &Ceiling| ceiling.value > 0.0 && ceiling.value < 1e16;
     (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)
+}
+
+/// Passes the size from which on non-temporal stores pay on this machine, if it was measured, to the kernels of this process.
+pub(super) fn tell_kernels() {
+    ellwand_simd::stores::measured_by(|| {
+        let kept = kept(&ellwand_bench::environment::facts()).unwrap_or_default();
+        kept.iter().find(|c| c.kind == CeilingKind::Streamed && c.device == "cpu").map(|c| c.value as u64)
+    });
 }
 
 pub(super) fn path(environment: &Environment) -> Option<PathBuf> {

@@ -85,16 +85,8 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         spending: Spending::Hyperbolic,
         stakes: Stakes::ByBlocks,
         centre: Centre::Robust,
-        judged_by: String::new(),
-        basis: None,
         verdict: verdict::label(row.said).into(),
-        ended: None,
-        arms: Vec::new(),
-        blocks: Vec::new(),
-        grain: 0.0,
-        compared: None,
-        notes: Vec::new(),
-        elapsed_s: 0.0,
+        ..Comparison::default()
     };
     match &row.result {
         Err((arm, outcome)) => {

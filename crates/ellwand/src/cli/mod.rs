@@ -12,7 +12,6 @@ mod check;
 mod ci;
 mod compare;
 mod contests;
-mod crossing;
 mod diagnosis;
 #[cfg(feature = "arrays")]
 mod differences;
@@ -107,7 +106,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         return code(Err(slip.into()));
     }
     let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
-    crossing::tell_kernels();
+    ceilings::tell_kernels();
     code(match command {
         Command::List(args) => list::list(registry, &args),
         Command::Run(args) => run::run(registry, &args, line),
@@ -147,7 +146,7 @@ fn code(outcome: Outcome) -> i32 {
 pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dyn Write) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
-    crossing::tell_kernels();
+    ceilings::tell_kernels();
     // The kernels of the self-check live in every program that has a command line.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);

@@ -180,7 +180,7 @@ fn diff(args: &DiffArgs) -> Outcome {
         }
         Ok(())
     })?;
-    Ok(match (ellwand_trace::verdict_word(diff.verdict), args.fail_on) {
+    Ok(match (diff.verdict.word(), args.fail_on) {
         ("slower", FailOn::Slower | FailOn::Undecided) => Exit::Regression,
         ("undecided", FailOn::Undecided) => Exit::Undecided,
         _ => Exit::Ok,

@@ -9,11 +9,12 @@ use ellwand_bench::writer;
 use ellwand_core::record::{Basis, Record, Sample};
 use ellwand_core::stats::median;
 use ellwand_core::{Caches, Compared, InputError};
+use ellwand_report::units;
 use serde_json::{Value, json};
 
 use super::args::{CompareArgs, Form};
 use super::exit::{Exit, Failure, Outcome};
-use super::verdict::{against, digits, percent};
+use super::verdict::{against, digits};
 use super::{ci, output};
 
 /// The record that a side names: a file, or a directory as `run` writes it.
@@ -195,7 +196,7 @@ impl Pair {
             format!("{}x the time (processes {} to {}){both}{remark}", digits(middle), digits(low), digits(high));
         match self.suggests(rope) {
             word @ ("slower" | "faster") => format!("suggests {word}: {takes}"),
-            "same" => format!("suggests no difference beyond {}: {takes}", percent(rope)),
+            "same" => format!("suggests no difference beyond {}: {takes}", units::share(rope)),
             _ => format!("suggests nothing: {takes}"),
         }
     }

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use ellwand_bench::compare::{Decision, End};
 use ellwand_core::stats::{Change, Difference};
+use ellwand_report::units;
 
 use super::args::CompareArgs;
-use super::verdict::{digits as ratio_digits, percent};
+use super::verdict::digits as ratio_digits;
 
 /// The usual time of a case and of all, in seconds.
 const CASE_S: f64 = 20.0;
@@ -67,7 +68,7 @@ fn share(case_s: f64, left_s: f64, cases: usize) -> f64 {
 /// What a result excludes although it is undecided.
 pub(super) fn excluded(change: &Change) -> String {
     match excluded_above(change) {
-        Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", percent(above)),
+        Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", units::share(above)),
         Some(above) if above < 9.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
         // One end is far away.
         _ if change.high < 10.0 => format!("no ratio above {}, at 99 %", ratio_digits(change.high)),
@@ -129,7 +130,7 @@ pub(super) fn settles(decision: &Decision) -> String {
 
 /// A share as per cent without its unit, for `--rope`.
 fn digits(share: f64) -> String {
-    percent(share).trim_end_matches(" %").to_string()
+    units::share(share).trim_end_matches(" %").to_string()
 }
 
 /// Why there is no decision at all.

@@ -80,7 +80,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
         "{candidate} takes {} the time of {baseline} ({}), {}",
         times(change.ratio),
         bounds(change),
-        both(decision)
+        against(decision.seconds)
     );
     match row.said {
         Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
@@ -100,13 +100,13 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             about(name),
             unsettled(decision, name, [&baseline, &candidate]),
             where_judged(decision.basis),
-            percent(rope),
+            units::share(rope),
         ),
         Said::Call(Call::Withheld) => format!(
             "no verdict: this machine is not steady enough now: one copy of {baseline} takes {} the time of another ({}); {candidate} took {}, {cost}",
             times(decision.control.ratio),
             bounds(&decision.control),
-            both(decision)
+            against(decision.seconds)
         ),
         Said::OneOfMany => format!(
             "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use --blocks {}",
@@ -125,7 +125,7 @@ fn called(difference: Difference, decision: &Decision, rope: f64, takes: &str, c
     match difference {
         Difference::Slower => format!("slower: {takes}, {cost}"),
         Difference::Faster => format!("faster: {takes}, {cost}"),
-        Difference::Same => format!("same within {}: {takes}, {cost}", percent(rope)),
+        Difference::Same => format!("same within {}: {takes}, {cost}", units::share(rope)),
         Difference::Undecided { .. } => {
             let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope));
             format!("undecided: {excluded}: {takes}, {cost}; {needed}")
@@ -142,11 +142,6 @@ fn names(row: &Row) -> [String; 2] {
 /// The change that a side question is about.
 fn side_change(decision: &Decision, name: &str) -> Change {
     decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
-}
-
-/// The times of both sides, candidate first.
-fn both(decision: &Decision) -> String {
-    against(decision.seconds)
 }
 
 /// The seconds of baseline and candidate, candidate first.
@@ -185,7 +180,7 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
             "contended: {} of the slots met a context switch, and elapsed time is judged",
-            percent(decision.disturbed)
+            units::share(decision.disturbed)
         ));
     }
     notes
@@ -246,12 +241,6 @@ pub(super) fn bounds(change: &Change) -> String {
     format!("99 % interval {low} to {high}")
 }
 
-/// A share in per cent without needless zeros.
-pub(super) fn percent(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 /// Everything that is known, for programs. Budgets of the program stand at each of its cases.
 pub(super) fn write_json(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let of_program = budgets.iter().filter(|budget| rows.iter().all(|row| !row.budgets.contains(budget)));
@@ -304,7 +293,7 @@ fn as_json(row: &Row, rope: f64) -> Value {
 }
 
 fn change(change: &Change) -> Value {
-    json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": difference(change.difference) })
+    json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": change.difference.word() })
 }
 
 /// Whether a block has the two slots a side without which there is no 90th percentile.
@@ -328,15 +317,6 @@ fn more(change: &Change) -> Option<usize> {
     }
 }
 
-fn difference(difference: Difference) -> &'static str {
-    match difference {
-        Difference::Slower => "slower",
-        Difference::Faster => "faster",
-        Difference::Same => "same",
-        Difference::Undecided { .. } => "undecided",
-    }
-}
-
 /// The moments or the time that the main question is about.
 fn where_judged(basis: Basis) -> &'static str {
     match basis {
@@ -348,7 +328,7 @@ fn where_judged(basis: Basis) -> &'static str {
 /// A verdict in one word.
 pub(super) fn label(said: Said) -> &'static str {
     match said {
-        Said::Call(Call::As(difference)) => self::difference(difference),
+        Said::Call(Call::As(difference)) => difference.word(),
         Said::Call(Call::SlowerBeside(_)) => "slower-beside",
         Said::Call(Call::Withheld) => "withheld",
         Said::Call(Call::Unsettled(_)) | Said::OneOfMany => "undecided",

@@ -1,12 +1,14 @@
 //! The columns of a result table, shared by terminal and Markdown.
 
+use std::borrow::Borrow;
+
 use ellwand_core::record::Basis;
 use ellwand_core::{CeilingKind, Metric};
 
 use super::readings;
 use crate::diagnose::Limit;
 use crate::grid::{Column, KEY, Tone};
-use crate::model::{MetricValue, ONLY, Report, Row, Section};
+use crate::model::{AxisInfo, MetricValue, ONLY, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 
 /// Order in which metric columns are dropped on a narrow terminal: rank of the median and of its spread. Metrics not
@@ -36,20 +38,13 @@ const DIFFERS: f64 = 1.1;
 /// The columns of a section, and the metrics that are unavailable in all its rows, with the reason.
 pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<Column>, Vec<String>) {
     let rows = &section.rows;
-    let mut columns = Vec::new();
+    let mut columns = Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run));
     let mut missing = Vec::new();
-    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
     // Markdown and --full show every axis.
     let every = repeat || report.options.full;
     for axis in section.swept.iter().filter(|axis| every || section.leading.contains(&axis.name)) {
-        let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
-        let cells = rows.iter().enumerate().map(|(index, row)| {
-            // Leave repeated parameters blank, so the cases stand out.
-            let same_case = index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
-            if same_case && !repeat { String::new() } else { value(row) }
-        });
         let rank = if section.leading.contains(&axis.name) { KEY } else { FOLLOWING };
-        columns.push(Column::new(axis.name.clone(), axis.numeric, rank, cells));
+        columns.push(axis_column(axis, rank, rows, repeat));
     }
     columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     if rows.iter().any(|row| row.device != rows[0].device) {
@@ -77,6 +72,16 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
         columns.push(Column::new("note", false, 1, notes));
     }
     (columns, missing)
+}
+
+/// The values of an axis. Without `repeat` those that the row before has too are left blank, so the cases stand out.
+pub(super) fn axis_column<R: Borrow<Row>>(axis: &AxisInfo, rank: u8, rows: &[R], repeat: bool) -> Column {
+    let cells = rows.iter().map(Borrow::borrow).enumerate().map(|(index, row): (usize, &Row)| {
+        let before: Option<&Row> = index.checked_sub(1).map(|before| rows[before].borrow());
+        let repeated = before.is_some_and(|before| before.case == row.case && before.run == row.run);
+        if repeated && !repeat { String::new() } else { row.param(&axis.name).unwrap_or_else(|| "–".into()) }
+    });
+    Column::new(axis.name.clone(), axis.numeric, rank, cells)
 }
 
 /// True if a metric repeats the time in every row: the elapsed time where nothing else ran, the CPU time of one thread.

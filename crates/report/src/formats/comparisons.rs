@@ -1,8 +1,8 @@
 //! The table of comparisons for terminal and Markdown. Parameters shared by all cases are listed once below it.
 
-use crate::grid::Column;
+use crate::grid::{Column, over};
 use crate::model::{Beside, ComparisonInfo, Report};
-use crate::units::{UNAVAILABLE, human, significant};
+use crate::units::{UNAVAILABLE, human, share, significant};
 
 /// The columns; empty if the records have no comparison.
 pub(super) fn columns(report: &Report) -> Vec<Column> {
@@ -10,13 +10,10 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&ComparisonInfo) -> String| {
-        Column::new(head, right, rank, rows.iter().map(cell))
-    };
+    let column = over(rows);
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let shared = shared(rows);
-    let mut columns = Vec::new();
-    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
+    let mut columns = Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run));
     columns.extend([
         column("case", false, 0, &|row| Parts::of(&row.case).without(&shared)),
         column("baseline", false, 3, &|row| row.baseline.clone()),
@@ -26,7 +23,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
         column("interval", true, 1, &|row| {
             or_none(row.low.zip(row.high).map(|(low, high)| format!("{}–{}", digits(low), digits(high))))
         }),
-        column("same within", true, 6, &|row| percent(row.rope)),
+        column("same within", true, 6, &|row| share(row.rope)),
         column("blocks", true, 4, &|row| row.blocks.to_string()),
         column("baseline time", true, 5, &|row| time(row, 0)),
         column("candidate time", true, 5, &|row| time(row, 1)),
@@ -56,7 +53,7 @@ pub(super) fn legend(report: &Report) -> String {
     let beside = if beside { BESIDE } else { "" };
     format!(
         "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians of the judged time{beside}",
-        percent(confidence)
+        share(confidence)
     )
 }
 
@@ -100,12 +97,6 @@ fn time(row: &ComparisonInfo, side: usize) -> String {
 
 fn ratio(ratio: f64) -> String {
     format!("{}x", digits(ratio))
-}
-
-/// Formats a share chosen by the user without further digits.
-fn percent(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Formats a ratio with enough digits for differences below a per cent.

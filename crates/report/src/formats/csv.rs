@@ -10,10 +10,8 @@ use crate::{ReportError, model};
 
 type Cell<'a> = dyn Fn(&Section, &Row) -> String + 'a;
 
-struct Column<'a> {
-    name: String,
-    cell: Box<Cell<'a>>,
-}
+/// The name of a column, and its cell in a row.
+type Column<'a> = (String, Box<Cell<'a>>);
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     // One file holds one table; if there are both, `spans.csv` holds the other.
@@ -21,10 +19,10 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         return super::spans::write_csv(report, out);
     }
     let columns = columns(report);
-    record(out, columns.iter().map(|column| column.name.clone()))?;
+    record(out, columns.iter().map(|(name, _)| name.clone()))?;
     for section in &report.workloads {
         for row in &section.rows {
-            record(out, columns.iter().map(|column| (column.cell)(section, row)))?;
+            record(out, columns.iter().map(|(_, cell)| cell(section, row)))?;
         }
     }
     Ok(())
@@ -49,7 +47,7 @@ pub(super) fn some(value: Option<f64>) -> String {
 }
 
 fn column<'a>(name: impl Into<String>, cell: impl Fn(&Section, &Row) -> String + 'a) -> Column<'a> {
-    Column { name: name.into(), cell: Box::new(cell) }
+    (name.into(), Box::new(cell))
 }
 
 fn columns(report: &Report) -> Vec<Column<'_>> {
@@ -125,7 +123,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
     columns.push(column("warnings", |_, row: &Row| row.warnings.join("; ")));
     for axis in axes(report).into_iter().rev() {
         // An axis may have the name of a column; then its column is marked as an axis.
-        let taken = columns.iter().any(|column| column.name == axis);
+        let taken = columns.iter().any(|(name, _)| name == axis);
         let name = if taken { format!("param_{axis}") } else { axis.to_string() };
         columns.insert(parameters, column(name, move |_, row| row.param(axis).unwrap_or_default()));
     }

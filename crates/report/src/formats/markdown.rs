@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::{columns, comparisons, machines, parts, readings, spans, targets};
 use crate::diagnose::Finding;
-use crate::grid::{Column, markdown};
+use crate::grid::{Column, markdown, over};
 use crate::model::{ComparisonInfo, Report, Row, RunInfo, Section, distinct, distinct_by, settings_line};
 use crate::plots::Plot;
-use crate::units::{UNAVAILABLE, clean, human, range};
+use crate::units::{UNAVAILABLE, capital, clean, human, range};
 use crate::{RULES, ReportError};
 
 mod compare;
@@ -166,9 +166,7 @@ fn about_run(run: &RunInfo, comparisons: &[&ComparisonInfo], out: &mut dyn Write
         ],
         out,
     )?;
-    let mut trust = run.trust.clone();
-    trust[..1].make_ascii_uppercase();
-    writeln!(out, "{trust}.\n")?;
+    writeln!(out, "{}.\n", capital(run.trust.clone()))?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
     }
@@ -182,21 +180,19 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     }
     let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
     let unit = |c: &ellwand_core::Ceiling| c.kind.unit();
-    let column = |head: &str, right: bool, cell: &dyn Fn(&ellwand_core::Ceiling) -> String| {
-        Column::new(head, right, 0, ceilings.iter().map(cell))
-    };
+    let column = over(ceilings);
     let columns = [
-        column("what", false, &|c| kind(c.kind)),
-        column("level", false, &|c| c.level.clone()),
-        column("footprint", true, &|c| match c.footprint_bytes {
+        column("what", false, 0, &|c| kind(c.kind)),
+        column("level", false, 0, &|c| c.level.clone()),
+        column("footprint", true, 0, &|c| match c.footprint_bytes {
             0 => String::new(),
             bytes => human(bytes as f64, "B"),
         }),
-        column("threads", false, &|c| format!("{:?}", c.parallelism).to_lowercase()),
-        column("implementation", false, &|c| c.implementation.clone()),
-        column("limit", true, &|c| human(c.value, unit(c))),
-        column("interval", true, &|c| range(c.low, c.high, unit(c))),
-        column("origin", false, &|c| crate::model::origin(c.provenance).to_string()),
+        column("threads", false, 0, &|c| format!("{:?}", c.parallelism).to_lowercase()),
+        column("implementation", false, 0, &|c| c.implementation.clone()),
+        column("limit", true, 0, &|c| human(c.value, unit(c))),
+        column("interval", true, 0, &|c| range(c.low, c.high, unit(c))),
+        column("origin", false, 0, &|c| crate::model::origin(c.provenance).to_string()),
     ];
     markdown(&columns, out)?;
     writeln!(out)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::columns::{limit, time};
 use super::readings;
-use crate::grid::Column;
+use crate::grid::{Column, over};
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 
 /// Most cases that an overview of one workload lists.
@@ -76,7 +76,7 @@ pub(super) struct Overview {
 /// The overview of one workload.
 pub(super) fn of_one(report: &Report, section: &Section) -> Overview {
     let lines: Vec<Line<'_>> = spread(&section.cases, CASES).into_iter().map(|case| Line { section, case }).collect();
-    let mut columns = runs(report, &lines);
+    let mut columns = Column::runs(report.runs.len() > 1, 1, lines.iter().map(|line| line.case.run));
     columns.extend(section.leading().map(|axis| axis_column(&axis.name, axis.numeric, LEADING, &lines)));
     columns.extend(results(&lines, &ran(&[section])));
     let beside = readings::beside_time(report, section);
@@ -100,7 +100,7 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
         .iter()
         .flat_map(|section| spread(&section.cases, most).into_iter().map(|case| Line { section, case }))
         .collect();
-    let mut columns = runs(report, &lines);
+    let mut columns = Column::runs(report.runs.len() > 1, 1, lines.iter().map(|line| line.case.run));
     columns.push(Column::new("workload", false, 0, lines.iter().map(|line| line.section.workload.clone())));
     let mut fixed = Vec::new();
     let axes = sections.iter().flat_map(|section| section.leading().chain(&section.fixed));
@@ -143,10 +143,6 @@ fn ran<'a>(sections: &[&'a Section]) -> Vec<&'a String> {
     distinct(sections.iter().copied().flat_map(measured))
 }
 
-fn runs(report: &Report, lines: &[Line<'_>]) -> Vec<Column> {
-    Column::runs(report.runs.len() > 1, 1, lines.iter().map(|line| line.case.run)).into_iter().collect()
-}
-
 fn value(line: &Line<'_>, axis: &str) -> Option<String> {
     line.rows().next().and_then(|row| row.param(axis))
 }
@@ -157,9 +153,7 @@ fn axis_column(name: &str, numeric: bool, rank: u8, lines: &[Line<'_>]) -> Colum
 
 /// The times of each implementation, the fastest, and its speed-up.
 fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
-    let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&Line<'_>) -> String| {
-        Column::new(head, right, rank, lines.iter().map(cell))
-    };
+    let column = over(lines);
     let of = |name: &String| {
         let name = name.clone();
         move |line: &Line<'_>| line.rows().find(|row| row.implementation == name).map_or_else(String::new, time)

@@ -12,7 +12,7 @@ use crate::Options;
 use crate::diagnose::Limit;
 use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section};
-use crate::units::{UNAVAILABLE, clean, human};
+use crate::units::{UNAVAILABLE, capital, clean, human};
 
 /// Heading of the column that says what would change most.
 const ADVICE: &str = "recommendation";
@@ -271,11 +271,8 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 /// For the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    for (mut title, groups) in tables(report) {
-        if let Some(first) = title.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
-        writeln!(out, "## {title}\n")?;
+    for (title, groups) in tables(report) {
+        writeln!(out, "## {}\n", capital(title))?;
         writeln!(out, "Each part was measured separately, on its own inputs; shares refer to the sum.\n")?;
         for group in groups {
             writeln!(out, "### {}\n", group.title())?;

@@ -3,6 +3,7 @@
 
 use ellwand_core::{Provenance, Reading, View};
 
+use super::columns::axis_column;
 use crate::grid::Column;
 use crate::model::{Report, Row, Section, distinct_by};
 use crate::units::{UNAVAILABLE, clean, human};
@@ -157,17 +158,8 @@ fn carrier<'a>(section: &'a Section, rows: &[usize]) -> Option<&'a Row> {
 }
 
 fn places(report: &Report, section: &Section, rows: &[&Row], implementation: bool) -> Vec<Column> {
-    let mut columns = Vec::new();
-    columns.extend(Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run)));
-    for axis in section.leading() {
-        let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
-        let cells = rows.iter().enumerate().map(|(index, row)| {
-            let repeated =
-                implementation && index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
-            if repeated { String::new() } else { value(row) }
-        });
-        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
-    }
+    let mut columns = Column::runs(report.runs.len() > 1, 1, rows.iter().map(|row| row.run));
+    columns.extend(section.leading().map(|axis| axis_column(axis, 0, rows, !implementation)));
     if implementation {
         columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone())));
     }

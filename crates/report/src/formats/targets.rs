@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section, distinct};
-use crate::units::{clean, human};
+use crate::units::{capital, clean, human};
 
 /// Share of samples that lost the processor from which other programs shape the 10th and 90th percentile.
 const SWITCHED: f64 = 0.1;
@@ -220,11 +220,8 @@ fn table(
 
 /// For the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    for (mut title, lines) in tables(report) {
-        if let Some(first) = title.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
-        writeln!(out, "## {title}\n")?;
+    for (title, lines) in tables(report) {
+        writeln!(out, "## {}\n", capital(title))?;
         markdown(&columns(&lines), out)?;
         writeln!(out)?;
     }

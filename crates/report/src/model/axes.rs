@@ -26,15 +26,6 @@ pub(crate) fn text(value: &Value) -> String {
     crate::units::clean(&value.to_string())
 }
 
-/// A parameter value as a number.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Int(value) => Some(*value as f64),
-        Value::Float(value) => Some(*value),
-        Value::Flag(_) | Value::Text(_) => None,
-    }
-}
-
 /// The cases, with an axis that a case omits at its neutral value added if another case has that axis.
 pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone) -> Vec<CaseRecord> {
     let names: BTreeSet<&str> = cases.clone().flat_map(|case| &case.params).map(|param| param.axis.as_str()).collect();
@@ -87,9 +78,9 @@ fn axis(name: &str, cases: &[CaseRecord]) -> AxisInfo {
             params.push(param);
         }
     }
-    let numeric = params.iter().all(|param| number(&param.value).is_some());
+    let numeric = params.iter().all(|param| param.value.number().is_some());
     if numeric {
-        let key = |param: &Param| number(&param.value).unwrap_or(f64::NAN);
+        let key = |param: &Param| param.value.number().unwrap_or(f64::NAN);
         params.sort_by(|a, b| key(a).total_cmp(&key(b)));
     }
     AxisInfo {

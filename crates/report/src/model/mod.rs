@@ -290,7 +290,7 @@ impl Row {
 
     /// The value on an axis as a number; `None` for words.
     pub fn number(&self, axis: &str) -> Option<f64> {
-        self.params.iter().find(|param| param.axis == axis).and_then(|param| axes::number(&param.value))
+        self.params.iter().find(|param| param.axis == axis).and_then(|param| param.value.number())
     }
 
     /// Share of the printed time that a limit alone would take, for [`Limit::Compute`] and [`Limit::Memory`] the

@@ -96,18 +96,8 @@ pub struct Diff {
     pub notes: Vec<String>,
 }
 
-/// The verdict in one word, as `ellwand compare` prints it.
-pub fn verdict_word(difference: Difference) -> &'static str {
-    match difference {
-        Difference::Faster => "faster",
-        Difference::Slower => "slower",
-        Difference::Same => "same",
-        Difference::Undecided { .. } => "undecided",
-    }
-}
-
 fn word<S: Serializer>(difference: &Difference, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(verdict_word(*difference))
+    serializer.serialize_str(difference.word())
 }
 
 /// Why two profiles cannot be compared.

@@ -5,7 +5,7 @@ use std::fmt;
 use ellwand_profile::table::{fitted, named, time};
 use ellwand_stats::Difference;
 
-use super::{Diff, Node, Ratio, verdict_word};
+use super::{Diff, Node, Ratio};
 
 /// Nodes that `{}` prints; `{:#}` prints all.
 const FIRST: usize = 30;
@@ -56,7 +56,7 @@ impl Node {
         match (self.baseline_ns, self.candidate_ns) {
             (None, _) => "new",
             (_, None) => "gone",
-            _ => verdict_word(self.verdict),
+            _ => self.verdict.word(),
         }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Diff {
             Difference::Undecided { .. } => "undecided".to_string(),
             decided => format!(
                 "suggests {}; one recording each cannot exclude that their processes differ, `ellwand compare` can",
-                verdict_word(decided)
+                decided.word()
             ),
         };
         writeln!(f, "verdict: {verdict}")?;

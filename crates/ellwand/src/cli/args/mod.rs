@@ -24,13 +24,13 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ellwand_bench::settings::Effort;
 use ellwand_core::{InputError, Registry, Workload};
-use ellwand_report::Format;
+use ellwand_report::{FORMATS, Format};
 
 #[cfg(feature = "arrays")]
 pub(super) use apply::ApplyArgs;
 pub(super) use axes::{defaults, range};
 #[cfg(feature = "history")]
-pub(super) use history::{HistoryArgs, HistoryCommand, TrendArgs};
+pub(super) use history::{HistoryArgs, HistoryCommand, StoreArgs, TrendArgs};
 pub(super) use measure::{CheckArgs, Measuring, RunArgs};
 #[cfg(feature = "page")]
 pub(super) use profile::{DiffArgs, ExportArgs, ProfileArgs, ProfileCommand, ShowArgs, ViewArgs};
@@ -43,7 +43,7 @@ pub(super) use values::{FailOn, Form, RunFormat};
 pub(super) use verdicts::{CompareArgs, SelfcheckArgs};
 
 use shared::Chosen;
-use values::{directory, named, reports};
+use values::{directory, named};
 
 #[derive(Parser)]
 #[command(
@@ -108,7 +108,7 @@ pub(super) struct ReportArgs {
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub(super) file: Vec<PathBuf>,
     /// Format of the result on stdout
-    #[arg(long, value_name = "FORMAT", value_parser = named(reports()), default_value = "table")]
+    #[arg(long, value_name = "FORMAT", value_parser = named(FORMATS.iter().map(|format| (format.name, format)).collect::<Vec<_>>()), default_value = "table")]
     pub(super) format: &'static Format,
     /// Show the records of several machines in one table, each row with its share of that machine's own ceilings
     #[arg(long)]

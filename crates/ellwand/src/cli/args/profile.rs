@@ -73,7 +73,7 @@ pub(in crate::cli) struct ExportArgs {
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// Format to write
-    #[arg(long, value_name = "FORMAT", value_parser = named(exports()))]
+    #[arg(long, value_name = "FORMAT", value_parser = named(FORMATS.iter().map(|format| (format.name, format)).collect::<Vec<_>>()))]
     pub(in crate::cli) format: &'static Format,
     /// File to write; stdout by default
     #[arg(short, long, value_name = "FILE")]
@@ -81,10 +81,6 @@ pub(in crate::cli) struct ExportArgs {
     /// Replace an existing file
     #[arg(long)]
     pub(in crate::cli) overwrite: bool,
-}
-
-fn exports() -> Vec<(&'static str, &'static Format)> {
-    FORMATS.iter().map(|format| (format.name, format)).collect()
 }
 
 #[derive(Args)]

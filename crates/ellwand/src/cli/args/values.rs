@@ -53,11 +53,6 @@ impl RunFormat {
     }
 }
 
-/// The formats of `report`.
-pub(super) fn reports() -> Vec<(&'static str, &'static Format)> {
-    FORMATS.iter().map(|format| (format.name, format)).collect()
-}
-
 /// What ends a command with an exit code other than 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailOn {

@@ -10,19 +10,19 @@ use ellwand_history::{Added, CellRow, RunRow, Store};
 use ellwand_report::units::{clean, human, range, utc};
 use serde_json::json;
 
-use super::args::{Form, HistoryCommand};
+use super::args::{Form, HistoryCommand, StoreArgs};
 use super::exit::{Exit, Failure, Outcome};
 use super::{output, records, standing};
 use table::Table;
 
 pub(super) fn history(command: &HistoryCommand) -> Outcome {
     match command {
-        HistoryCommand::Add(args) => add(&args.record, args.store.store.as_deref()),
-        HistoryCommand::List(args) => list(&mut open(args.store.store.as_deref(), false)?, args.format),
-        HistoryCommand::Show(args) => show(&mut open(args.store.store.as_deref(), false)?, &args.id, args.format),
-        HistoryCommand::Trend(args) => trend::trend(&mut open(args.store.store.as_deref(), false)?, args),
+        HistoryCommand::Add(args) => add(&args.record, &args.store),
+        HistoryCommand::List(args) => list(&mut open(&args.store, false)?, args.format),
+        HistoryCommand::Show(args) => show(&mut open(&args.store, false)?, &args.id, args.format),
+        HistoryCommand::Trend(args) => trend::trend(&mut open(&args.store, false)?, args),
         HistoryCommand::Export(args) => {
-            let mut store = open(args.store.store.as_deref(), false)?;
+            let mut store = open(&args.store, false)?;
             let mut count = 0;
             output::result(|out| -> Result<(), Failure> {
                 count = args.format.write(&mut store, args.id.as_deref(), out)??;
@@ -37,8 +37,8 @@ pub(super) fn history(command: &HistoryCommand) -> Outcome {
 const FOLDER: &str = "ellwand-history";
 
 /// The history that the user names, or the nearest one. With `create` a missing one begins.
-fn open(named: Option<&str>, create: bool) -> Result<Store, Failure> {
-    let store = match named {
+fn open(named: &StoreArgs, create: bool) -> Result<Store, Failure> {
+    let store = match named.store.as_deref() {
         Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => connect(url)?,
         Some(folder) => Store::open(Path::new(folder), create)?,
         None => Store::open(&nearest(), create)?,
@@ -67,7 +67,7 @@ fn connect(_: &str) -> Result<Store, Failure> {
     Err(error.help("build it with `cargo build --release --features postgres`").into())
 }
 
-fn add(paths: &[PathBuf], store: Option<&str>) -> Outcome {
+fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
     let mut read = Vec::new();
     for path in paths {
         let path = if path.is_dir() { path.join(standing::RECORD) } else { path.clone() };

@@ -5,8 +5,6 @@ use std::io::Write;
 use ellwand_bench::selfcheck::{self, Seen, SelfCheck};
 use ellwand_report::units;
 
-use crate::cli::verdict::percent;
-
 const KERNEL: &str = "kernel";
 const HEAD: &str = "           planted decisions slower faster same undecided withheld\
 \x20  called slower (95 %)     bias covered  s (median, p90)  cpu s  found by";
@@ -89,8 +87,8 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
         writeln!(
             out,
             "{alarms} false alarms in {trials} decisions on equal code: the false-positive rate is at most {} (95 % bound); region of equivalence {}",
-            bound.map_or_else(unknown, percent),
-            percent(certificate.rope)
+            bound.map_or_else(unknown, units::share),
+            units::share(certificate.rope)
         )?;
     }
     let failed = certificate.failed();
@@ -114,7 +112,8 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
     }
     let (covered, known, share) = certificate.coverage();
     if known > 0 {
-        let share = share.map_or_else(unknown, |(low, high)| format!("{} to {}", percent(low), percent(high)));
+        let share =
+            share.map_or_else(unknown, |(low, high)| format!("{} to {}", units::share(low), units::share(high)));
         let bias = certificate.worst_bias().map_or_else(unknown, |bias| format!("{:+.3} %", bias * 100.0));
         writeln!(
             out,

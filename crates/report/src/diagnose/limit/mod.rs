@@ -30,6 +30,8 @@ pub(super) const ABOVE: f64 = 1.05;
 /// A call that takes at most this many times an empty call is bound by call overhead: the rest is only a few
 /// instructions. The same holds for a kernel and its launch.
 const CALLS: f64 = 5.0;
+/// Size of a cache line in bytes.
+const LINE: f64 = 64.0;
 
 /// Compares a measurement with the ceilings of its device. `None` without times or without ceilings.
 pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {

@@ -4,7 +4,7 @@ use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic}
 use ellwand_core::stats::{median, quantile};
 use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Reading, Sample};
 
-use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, REFUTED, binds, changes, rest};
+use super::{ABOVE, BINDS, CALLS, Diagnosis, LINE, Limit, REFUTED, binds, changes, rest};
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE: f64 = (2 << 20) as f64;
@@ -15,8 +15,6 @@ const TIMES_OVER: f64 = 4.0;
 /// varies by a factor of 7 between processors that share a cache and those that do not, and on a virtual machine the
 /// host chooses which.
 const WAKES: f64 = 7.0;
-/// Size of a cache line in bytes.
-const LINE: f64 = 64.0;
 /// Loads in flight that identify a chain of dependent loads, given the uncertainty of level latencies and alignment:
 /// next to programs that use the same memory, a load takes up to twice as long.
 const CHAIN: std::ops::RangeInclusive<f64> = BINDS..=1.7;

@@ -23,8 +23,6 @@ const CLOCK_HZ: std::ops::RangeInclusive<f64> = 0.5e9..=6e9;
 const USER_HZ: f64 = 1.5e9;
 /// How the names of vector instruction sets begin in what a row says that ran.
 const SETS: [&str; 2] = ["avx", "baseline"];
-/// Size of a cache line in bytes.
-const LINE: f64 = 64.0;
 
 /// Share of the time that no measured cost explains.
 pub(super) fn rest(d: &Diagnosis) -> f64 {
@@ -95,5 +93,5 @@ fn in_core(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]
         return true;
     }
     let Some(each) = latency(e, ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
-    work.bytes_total() as f64 / LINE / could_use(m, e) * each.value < BINDS * d.time_s
+    work.bytes_total() as f64 / super::LINE / could_use(m, e) * each.value < BINDS * d.time_s
 }

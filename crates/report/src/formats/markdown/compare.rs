@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::columns::time;
 use crate::diagnose::CLOSE;
-use crate::grid::{Column, markdown};
+use crate::grid::{Column, markdown, over};
 use crate::model::{Report, Row, Section, distinct};
 use crate::units::{UNAVAILABLE, human};
 
@@ -14,8 +14,7 @@ pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<(
         let first = group[0];
         writeln!(out, "## Workloads side by side\n")?;
         let keys = distinct(group.iter().flat_map(|section| &section.rows).map(|row| key(first, row)));
-        let mut columns = Vec::new();
-        columns.extend(Column::runs(report.runs.len() > 1, 0, keys.iter().map(|(run, _, _)| *run)));
+        let mut columns = Column::runs(report.runs.len() > 1, 0, keys.iter().map(|(run, _, _)| *run));
         for (index, axis) in first.swept.iter().enumerate() {
             let cells = keys.iter().map(|(_, values, _)| values[index].clone());
             columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
@@ -73,20 +72,18 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
     )?;
     let rows: Vec<(&crate::diagnose::Group<'_>, &Row)> =
         groups.iter().filter_map(|group| Some((group, group.largest()?))).collect();
-    let column = |head: &str, right: bool, cell: &dyn Fn(&crate::diagnose::Group<'_>, &Row) -> String| {
-        Column::new(head, right, 0, rows.iter().map(|(group, row)| cell(group, row)))
-    };
+    let column = over(&rows);
     let or_unavailable = |value: Option<String>| value.unwrap_or_else(|| UNAVAILABLE.to_string());
     let columns = [
-        column("workload", false, &|group, _| group.section.workload.clone()),
-        column("implementation", false, &|group, _| group.implementation.to_string()),
-        column("case", false, &|group, row| group.section.place(row)),
-        column("median time", true, &|_, row| time(row)),
-        column("limit", true, &|_, row| or_unavailable(row.roof.as_ref().map(|roof| human(roof.limit_s, "s")))),
-        column("of ceiling", true, &|_, row| {
+        column("workload", false, 0, &|(group, _)| group.section.workload.clone()),
+        column("implementation", false, 0, &|(group, _)| group.implementation.to_string()),
+        column("case", false, 0, &|(group, row)| group.section.place(row)),
+        column("median time", true, 0, &|(_, row)| time(row)),
+        column("limit", true, 0, &|(_, row)| or_unavailable(row.roof.as_ref().map(|roof| human(roof.limit_s, "s")))),
+        column("of ceiling", true, 0, &|(_, row)| {
             or_unavailable(row.median("roofline-fraction").map(|share| human(share, "1")))
         }),
-        column("limited by", false, &|_, row| {
+        column("limited by", false, 0, &|(_, row)| {
             or_unavailable(row.roof.as_ref().map(|roof| {
                 if roof.memory_bound {
                     format!("{} bandwidth ({})", roof.ceiling.level, human(roof.ceiling.value, "B/s"))
@@ -98,11 +95,11 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
                 }
             }))
         }),
-        column("undisturbed time", true, &|_, row| {
+        column("undisturbed time", true, 0, &|(_, row)| {
             let diagnosed = row.diagnosis.as_ref().filter(|_| !row.below_resolution);
             or_unavailable(diagnosed.map(|d| human(d.time_s, "s")))
         }),
-        column("diagnosis", false, &|_, row| verdict(row)),
+        column("diagnosis", false, 0, &|(_, row)| verdict(row)),
     ];
     markdown(&columns, out)?;
     writeln!(out)

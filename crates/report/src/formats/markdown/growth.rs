@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::columns::{at_most, time};
-use crate::grid::{Column, markdown};
+use crate::grid::{Column, markdown, over};
 use crate::model::{AlongAxis, CaseInfo, Section, bounded, distinct};
 use crate::units::{UNAVAILABLE, ratio};
 
@@ -25,14 +25,13 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
         return Ok(());
     }
     let rows = &section.growth;
-    let mut columns = Vec::new();
-    columns.extend(Column::runs(several_runs, 0, rows.iter().map(|row| row.run)));
-    let text = |cell: &dyn Fn(&crate::model::Growth) -> String| rows.iter().map(cell).collect::<Vec<_>>();
-    columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.clone())));
-    columns.push(Column::new("axis", false, 0, text(&|row| row.axis.clone())));
-    columns.push(Column::new("exponent", true, 0, text(&|row| format!("{:.2}", row.exponent))));
-    columns.push(Column::new("95 % interval", true, 0, text(&|row| format!("{:.2} – {:.2}", row.low, row.high))));
-    columns.push(Column::new("cases", true, 0, text(&|row| row.cases.to_string())));
+    let mut columns = Column::runs(several_runs, 0, rows.iter().map(|row| row.run));
+    let column = over(rows);
+    columns.push(column("implementation", false, 0, &|row| row.implementation.clone()));
+    columns.push(column("axis", false, 0, &|row| row.axis.clone()));
+    columns.push(column("exponent", true, 0, &|row| format!("{:.2}", row.exponent)));
+    columns.push(column("95 % interval", true, 0, &|row| format!("{:.2} – {:.2}", row.low, row.high)));
+    columns.push(column("cases", true, 0, &|row| row.cases.to_string()));
     writeln!(out, "### Scaling of the time\n")?;
     markdown(&columns, out)?;
     writeln!(
@@ -58,8 +57,7 @@ fn by_value(
     let find = |key: &(usize, &str), name: &str| {
         rows.iter().find(|row| (row.run, row.value.as_str()) == *key && row.implementation == name)
     };
-    let mut columns = Vec::new();
-    columns.extend(Column::runs(several_runs, 0, keys.iter().map(|(run, _)| *run)));
+    let mut columns = Column::runs(several_runs, 0, keys.iter().map(|(run, _)| *run));
     columns.push(Column::new(axis, true, 0, keys.iter().map(|(_, value)| (*value).to_string())));
     let cases =
         |key: &(usize, &str)| rows.iter().find(|row| (row.run, row.value.as_str()) == *key).map_or(0, |row| row.cases);
@@ -104,8 +102,7 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
         return Ok(());
     }
     let cases: Vec<_> = section.cases.iter().filter(|case| !case.rows.is_empty()).collect();
-    let mut columns = Vec::new();
-    columns.extend(Column::runs(several_runs, 0, cases.iter().map(|case| case.run)));
+    let mut columns = Column::runs(several_runs, 0, cases.iter().map(|case| case.run));
     for axis in &section.swept {
         let value = |case: &&CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value)));
