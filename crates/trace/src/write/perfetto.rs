@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use ellwand_profile::{Detail, LaneKind, Span, Trace, TraceLane, Value};
 
 use super::UNSEEN;
-use super::protobuf::{Message, put_varint};
+use super::protobuf::Message;
 use super::walk::{Step, walk};
 
 /// Fields of `Trace` and `TracePacket`.
@@ -113,29 +113,18 @@ fn nanos(trace: &Trace, ticks: u64) -> u64 {
 fn events(trace: &Trace, lane: &TraceLane, track: u64, buffer: &mut Message, out: &mut dyn Write) -> io::Result<()> {
     let mut open: Vec<bool> = Vec::new();
     let mut result = Ok(());
-    let end = Rest::new(|event| {
-        event.uint(TYPE, END).uint(TRACK, track);
-    });
-    // By name; the spans of a site differ in their times only, if they have neither details nor links.
-    let mut begins: Vec<Option<Rest>> = Vec::new();
-    begins.resize_with(trace.sites.len() + 2, || None);
     walk(trace, lane, |ticks, step| {
         let ns = nanos(trace, ticks);
         match step {
             Step::Begin(index) => {
-                let Some(span) = lane.spans.get(index) else { return };
+                let span = &lane.spans[index];
                 open.push(span.is_open());
-                let name = name_of(trace, span.site);
-                let begin = || Rest::new(|event| begin(trace, lane, span, (name, track), event));
-                match begins.get_mut(name as usize) {
-                    Some(known) if span.corr == 0 && lane.detail_of(span).is_none() => {
-                        known.get_or_insert_with(begin).put(ns, buffer);
-                    }
-                    _ => begin().put(ns, buffer),
-                }
+                event(buffer, ns, |event| begin(trace, lane, span, track, event));
             }
             Step::End if open.pop().unwrap_or(false) => return,
-            Step::End => end.put(ns, buffer),
+            Step::End => event(buffer, ns, |event| {
+                event.uint(TYPE, END).uint(TRACK, track);
+            }),
         }
         if buffer.bytes.len() >= CHUNK && result.is_ok() {
             result = out.write_all(&buffer.bytes);
@@ -145,51 +134,20 @@ fn events(trace: &Trace, lane: &TraceLane, track: u64, buffer: &mut Message, out
     result
 }
 
-fn begin(trace: &Trace, lane: &TraceLane, span: &Span, (name, track): (u64, u64), event: &mut Message) {
-    let kind = trace.site(span).map_or(0, |site| site.kind as u64);
+fn event(buffer: &mut Message, ns: u64, fill: impl FnOnce(&mut Message)) {
+    buffer.message(PACKET, |packet| {
+        packet.uint(TIMESTAMP, ns).uint(SEQUENCE, 1).uint(SEQUENCE_FLAGS, NEEDS_STATE).message(TRACK_EVENT, fill);
+    });
+}
+
+fn begin(trace: &Trace, lane: &TraceLane, span: &Span, track: u64, event: &mut Message) {
+    let (name, kind) = (name_of(trace, span.site), trace.site(span).map_or(0, |site| site.kind as u64));
     event.uint(CATEGORY_IID, kind + 1).uint(TYPE, BEGIN).uint(NAME_IID, name).uint(TRACK, track);
     if span.corr != 0 {
         event.fixed64(FLOW, span.corr.into());
     }
     if let Some(detail) = lane.detail_of(span) {
         annotations(event, detail);
-    }
-}
-
-/// What follows the time in the packet of an event.
-struct Rest {
-    bytes: Vec<u8>,
-    /// The bytes again, if they are as few as usual: copies of a fixed size need no call.
-    few: [u8; 32],
-}
-
-impl Rest {
-    fn new(fill: impl FnOnce(&mut Message)) -> Self {
-        let mut rest = Message::default();
-        rest.uint(SEQUENCE, 1).uint(SEQUENCE_FLAGS, NEEDS_STATE).message(TRACK_EVENT, fill);
-        let mut few = [0; 32];
-        few.iter_mut().zip(&rest.bytes).for_each(|(place, byte)| *place = *byte);
-        Self { bytes: rest.bytes, few }
-    }
-
-    /// Appends a packet with this time.
-    fn put(&self, ns: u64, buffer: &mut Message) {
-        let mut time = [0; 16];
-        time[0] = (TIMESTAMP << 3) as u8;
-        let mut length = 1 + put_varint(ns, &mut time[1..]);
-        let rest = self.bytes.len();
-        if rest > self.few.len() {
-            buffer.head(PACKET, length + rest).bytes.extend_from_slice(&time[..length]);
-            buffer.bytes.extend_from_slice(&self.bytes);
-            return;
-        }
-        // Less than 128 bytes, so the length takes one.
-        let mut packet = [0; 64];
-        packet[..2].copy_from_slice(&[(PACKET << 3 | 2) as u8, (length + rest) as u8]);
-        packet[2..18].copy_from_slice(&time);
-        length += 2;
-        packet[length..length + 32].copy_from_slice(&self.few);
-        buffer.bytes.extend_from_slice(&packet[..length + rest]);
     }
 }
 

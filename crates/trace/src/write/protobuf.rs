@@ -1,5 +1,5 @@
 //! The wire format of protocol buffers, for writing. Two messages of two formats need a hundred lines; generated code
-//! for them has thousands, needs its compiler, and takes three times as long per span.
+//! for them has thousands and needs its compiler.
 
 /// A message under construction.
 #[derive(Debug, Default)]
@@ -8,10 +8,12 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub(super) fn varint(&mut self, value: u64) {
-        let mut bytes = [0; 10];
-        let length = put_varint(value, &mut bytes);
-        self.bytes.extend_from_slice(&bytes[..length]);
+    pub(super) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
     }
 
     fn key(&mut self, field: u32, wire: u32) {
@@ -39,15 +41,9 @@ impl Message {
         self.fixed64(field, value.to_bits())
     }
 
-    /// The head of a field of `length` bytes, which the caller appends.
-    pub(super) fn head(&mut self, field: u32, length: usize) -> &mut Self {
-        self.key(field, 2);
-        self.varint(length as u64);
-        self
-    }
-
     pub(super) fn block(&mut self, field: u32, bytes: &[u8]) -> &mut Self {
-        self.head(field, bytes.len());
+        self.key(field, 2);
+        self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
         self
     }
@@ -57,29 +53,19 @@ impl Message {
     }
 
     pub(super) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) -> &mut Self {
-        let mut inner = Self::default();
-        fill(&mut inner);
-        self.block(field, &inner.bytes)
+        self.key(field, 2);
+        let start = self.bytes.len();
+        fill(self);
+        // The length, most often one byte, goes in front of what it is the length of.
+        let end = self.bytes.len();
+        self.varint((end - start) as u64);
+        let length = self.bytes.len() - end;
+        self.bytes[start..].rotate_right(length);
+        self
     }
 
     /// Numbers as one packed field.
     pub(super) fn packed(&mut self, field: u32, values: impl IntoIterator<Item = u64>) -> &mut Self {
         self.message(field, |inner| values.into_iter().for_each(|value| inner.varint(value)))
     }
-}
-
-/// Writes a varint to the first of at least ten bytes; returns its length.
-#[inline]
-pub(super) fn put_varint(mut value: u64, place: &mut [u8]) -> usize {
-    let mut length = 0;
-    for byte in place {
-        length += 1;
-        if value < 0x80 {
-            *byte = value as u8;
-            break;
-        }
-        *byte = value as u8 | 0x80;
-        value >>= 7;
-    }
-    length
 }
