@@ -75,7 +75,7 @@ use ellwand_core::Registry;
 use ellwand_gpu::Source;
 
 pub use data::{Bandwidth, Spikes, Track};
-pub use local::LocalWorkspace;
+use local::LocalWorkspace;
 pub use model::{ClusterlessDecoder, FLOOR, LOG_FLOOR};
 pub use options::{Method, Options, Precision};
 pub use predict::Workspace;

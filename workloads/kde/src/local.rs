@@ -21,7 +21,7 @@ use ellwand_simd::pool;
 
 /// Memory that local prediction reuses between calls.
 #[derive(Default)]
-pub struct LocalWorkspace {
+pub(super) struct LocalWorkspace {
     marked: Vec<Marked>,
     /// ln of the rate at each spike of each electrode.
     terms: Vec<f64>,
@@ -66,7 +66,8 @@ impl ClusterlessDecoder {
         how: impl Into<Options>,
     ) -> Result<Vec<f32>, InputError> {
         let mut out = vec![0.0; decoding.time_edges.len()];
-        self.predict_local_into(track, decoding, how, &mut LocalWorkspace::default(), &mut out)?;
+        let how = Options { precision: Precision::F32, ..how.into() };
+        self.local_into(track, decoding, &how, &mut LocalWorkspace::default(), &mut out)?;
         Ok(out)
     }
 
@@ -83,22 +84,6 @@ impl ClusterlessDecoder {
         decoding.check(self)?;
         track.check("dec_position_time", "dec_position")?;
         length("dimensions of dec_position", track.dims, self.dims, "the dimensions of position")
-    }
-
-    /// [`ClusterlessDecoder::predict_local`] into the caller's buffers.
-    ///
-    /// # Errors
-    /// As for [`ClusterlessDecoder::predict_local`], and if `out` does not have length N.
-    pub fn predict_local_into(
-        &self,
-        track: Track<'_>,
-        decoding: &Decoding<'_>,
-        how: impl Into<Options>,
-        workspace: &mut LocalWorkspace,
-        out: &mut [f32],
-    ) -> Result<(), InputError> {
-        let how = Options { precision: Precision::F32, ..how.into() };
-        self.local_into(track, decoding, &how, workspace, out)
     }
 
     /// Predicts in the precision `T`.
