@@ -211,9 +211,21 @@ fn a_row_that_did_not_settle_names_no_time_until_it_did() {
         markdown.contains("did not settle (at first 1.19x the time)") && !markdown.contains("settles in 0"),
         "{markdown}"
     );
+    assert!(!markdown.contains("settling unknown"));
     let json: serde_json::Value = serde_json::from_str(&text(&report, "json")).unwrap();
     let seconds = |row: usize| json["workloads"][0]["rows"][row]["settling"]["seconds"].clone();
     assert!(seconds(0).is_null() && seconds(1).as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_curve_of_noise_does_not_say_that_a_row_did_not_settle() {
+    let mut rows = tied_at_the_largest();
+    let curve_ns = vec![47e3, 148e3, 149e3, 100e3];
+    rows[0].settling =
+        Some(Settling { step_iterations: 1, curve_ns, settled_ns: 100e3, unsettled: true, ..Settling::default() });
+    let markdown = text(&report(common::through_text(&common::run(), &rows), None), "markdown");
+    assert!(markdown.contains("settling unknown (its times rise and fall)"), "{markdown}");
+    assert!(!markdown.contains("did not settle") && !markdown.contains("0.47"), "{markdown}");
 }
 
 #[test]

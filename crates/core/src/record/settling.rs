@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stats::median;
+
 /// Ratio of first to settled iterations above which a report remarks on settling.
 const WORTH_A_REMARK: f64 = 1.2;
 
@@ -36,6 +38,14 @@ impl Settling {
         ratio.is_finite().then_some(ratio)
     }
 
+    /// True if no quarter of the curve is slower than the one before by more than 1 %. An unsettled curve that also rises is noise:
+    /// it does not show when, or whether, the arm settles.
+    pub fn falls(&self) -> bool {
+        let quarters = self.curve_ns.chunks(self.curve_ns.len().div_ceil(4).max(1));
+        let levels: Vec<f64> = quarters.filter_map(median).collect();
+        levels.windows(2).all(|pair| pair[1] <= 1.01 * pair[0])
+    }
+
     /// True if the first iterations after a switch are so slow that they, not the settled ones, describe code that runs
     /// only occasionally.
     pub fn is_remarkable(&self) -> bool {
@@ -58,5 +68,8 @@ mod tests {
         let flat = Settling { settles_after: 0, curve_ns: vec![156e3; 6], ..settling };
         assert!(!flat.is_remarkable() && flat.seconds() == 0.0);
         assert_eq!(Settling::default().slower_at_first(), None);
+        let of = |curve_ns: Vec<f64>| Settling { curve_ns, ..Settling::default() };
+        assert!(of(vec![9.0, 7.0, 8.0, 6.0, 5.0, 4.0, 4.0, 3.0]).falls(), "by quarters");
+        assert!(!of(vec![4.0, 4.0, 12.0, 12.0, 13.0, 12.0, 9.0, 9.0]).falls());
     }
 }

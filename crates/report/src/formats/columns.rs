@@ -218,8 +218,12 @@ fn note(row: &Row, full: bool) -> String {
         words.push("CPU time".to_string());
     }
     if let Some(settles) = row.settling.filter(|settles| full && settles.remarkable) {
-        let settled = settles.seconds.map_or("did not settle".into(), |s| format!("settles in {}", human(s, "s")));
-        words.push(format!("{settled} (at first {} the time)", units::ratio(settles.slower_at_first)));
+        let first = format!("at first {} the time", units::ratio(settles.slower_at_first));
+        words.push(match settles.seconds {
+            Some(seconds) => format!("settles in {} ({first})", human(seconds, "s")),
+            None if settles.falls => format!("did not settle ({first})"),
+            None => "settling unknown (its times rise and fall)".to_string(),
+        });
     }
     // Part of a working set between two cache levels is still in the faster one.
     let possible = row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::AboveCeiling);

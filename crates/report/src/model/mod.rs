@@ -240,12 +240,15 @@ pub struct Row {
 /// The settling of a row after other arms used the CPU.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct Settles {
-    /// Seconds from a switch until the times have settled; `None` if they were still falling when the curve ended.
+    /// Seconds from a switch until the times have settled; `None` if they had not when the curve ended.
     pub seconds: Option<f64>,
     /// Time of the first iterations after a switch divided by the settled time.
     pub slower_at_first: f64,
     /// Untimed iterations at the head of each slot.
     pub untimed: u64,
+    /// True if the times only fell; otherwise a curve that had not settled is noise.
+    #[serde(skip)]
+    pub falls: bool,
     /// True if the ratio is large enough for a remark.
     #[serde(skip)]
     pub remarkable: bool,
@@ -257,6 +260,7 @@ impl Settles {
             seconds: (!settling.unsettled).then(|| settling.seconds()),
             slower_at_first: settling.slower_at_first()?,
             untimed: settling.untimed,
+            falls: settling.falls(),
             remarkable: settling.is_remarkable(),
         })
     }
