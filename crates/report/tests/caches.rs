@@ -39,6 +39,31 @@ fn written(report: &Report, format: &str) -> String {
 }
 
 #[test]
+fn few_slots_name_no_limit_and_no_quantiles() {
+    let table = |slots: usize| {
+        let mut record = record(Caches::Cold, 20e-6);
+        record.measurements[0].samples.truncate(slots);
+        let report = Report::from_records(&[record], &Options::default()).unwrap();
+        let limit = report.workloads[0].rows[0].diagnosis.as_ref().unwrap().limit;
+        assert_eq!(limit == Limit::FewSlots, slots < 3);
+        assert_eq!(
+            report.findings.iter().any(|finding| ["bound-by", "far-from-ceiling"].contains(&finding.rule.as_str())),
+            slots > 2,
+            "{:?}",
+            report.findings
+        );
+        written(&report, "table")
+    };
+    for (slots, note) in [(1, "1 slot"), (2, "2 slots")] {
+        let table = table(slots);
+        let row = table.lines().find(|line| line.contains("simd")).unwrap();
+        assert!(row.ends_with(note) && row.contains("few slots"), "{table}");
+        assert!(!row.contains('–') && !row.contains("-bound"), "{row}");
+    }
+    assert!(!table(3).contains("3 slots"));
+}
+
+#[test]
 fn every_format_names_cold_caches_and_none_names_warm_ones_in_a_table() {
     let cold = Report::from_records(&[record(Caches::Cold, 20e-6)], &Options::default()).unwrap();
     let warm = Report::from_records(&[record(Caches::Warm, 20e-6)], &Options::default()).unwrap();

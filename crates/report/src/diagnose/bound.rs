@@ -25,7 +25,10 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
     // Other rules cover faults, busy machines, times below resolution, and idle threads at the largest case; an
     // unexplained time gives no finding.
     let idle = d.limit == Limit::IdleThreads && group.largest().is_some_and(|largest| std::ptr::eq(largest, *row));
-    if idle || row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::HeldUp | Limit::Unexplained) {
+    if idle
+        || row.below_resolution
+        || matches!(d.limit, Limit::AboveCeiling | Limit::FewSlots | Limit::HeldUp | Limit::Unexplained)
+    {
         return None;
     }
     let explained = match d.limit {

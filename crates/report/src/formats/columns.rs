@@ -6,7 +6,7 @@ use ellwand_core::record::Basis;
 use ellwand_core::{CeilingKind, Metric};
 
 use super::readings;
-use crate::diagnose::Limit;
+use crate::diagnose::{FEWEST, Limit};
 use crate::grid::{Column, KEY, Tone};
 use crate::model::{AxisInfo, MetricValue, ONLY, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
@@ -96,7 +96,7 @@ fn repeats_time(metric: &Metric, rows: &[Row]) -> bool {
 /// What limits a row, with the share of its time.
 pub(crate) fn limit(row: &Row) -> String {
     let Some(d) = &row.diagnosis else { return nothing(row) };
-    if d.limit == Limit::Unexplained || row.below_resolution {
+    if matches!(d.limit, Limit::Unexplained | Limit::FewSlots) || row.below_resolution {
         return d.label();
     }
     format!("{} {:.0} %", d.label(), row.limit_share().unwrap_or(d.share) * 100.0)
@@ -132,7 +132,7 @@ fn metric_columns(metric: &Metric, section: &Section, columns: &mut Vec<Column>,
     columns.push(Column::new(head, true, rank, cells));
     if let Some(rank) = spread {
         let cells = section.rows.iter().zip(&values).map(|(row, value)| {
-            let stats = value.and_then(|value| value.stats);
+            let stats = value.and_then(|value| value.stats).filter(|stats| stats.count >= FEWEST);
             stats.map_or_else(|| nothing(row), |stats| range(stats.p10, stats.p90, metric.unit))
         });
         columns.push(Column::new("p10–p90", true, rank, cells));
@@ -210,6 +210,11 @@ fn note(row: &Row, full: bool) -> String {
         words.push("best".to_string());
     } else if row.tied {
         words.push("tied".to_string());
+    }
+    match row.samples {
+        0 | FEWEST.. => {}
+        1 => words.push("1 slot".to_string()),
+        few => words.push(format!("{few} slots")),
     }
     if let Some(held) = row.held_up {
         words.push(held.to_string());

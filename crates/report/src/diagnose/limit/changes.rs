@@ -113,7 +113,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
             "follow several chains at once, or sort the accesses, and compare the time a load",
         ),
         // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
-        Limit::AboveCeiling | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
+        Limit::AboveCeiling | Limit::FewSlots | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
         Limit::Unexplained => levers.add(
             Lever::Tuning,
             1.0 - d.share,

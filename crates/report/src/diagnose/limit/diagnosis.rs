@@ -41,6 +41,8 @@ ellwand_core::words! {
         Transfer = "transfer-bound",
         /// Faster than the measured ceilings allow: the measurement, a ceiling or the count of work is wrong.
         AboveCeiling = "above ceiling",
+        /// Fewer than three slots, whose time is not known well enough.
+        FewSlots = "few slots",
         /// None of these explains the time: uncounted operations, dependent arithmetic, branches, conversions.
         Unexplained = "unexplained",
     }
@@ -158,6 +160,7 @@ impl Diagnosis {
             Limit::Launch => "it is too short to measure".into(),
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
+            Limit::FewSlots => "its time is that of one or two slots".into(),
             Limit::Unexplained => match self.largest() {
                 Some(part) => format!(
                     "the largest known part, {}, is {}",

@@ -33,16 +33,24 @@ const CALLS: f64 = 5.0;
 /// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
 
+/// Slots from which a time is known well enough to name what limits it.
+pub(crate) const FEWEST: usize = 3;
+
 /// Compares a measurement with the ceilings of its device. `None` without times or without ceilings.
 pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let ceilings = &*ceiling::of_device(&environment.ceilings, &m.device);
     if !m.outcome.is_measured() || ceilings.is_empty() {
-        None
-    } else if m.device == "cpu" {
-        processor::place(m, environment, ceilings)
-    } else {
-        device::place(m, environment, ceilings)
+        return None;
     }
+    let cpu = m.device == "cpu";
+    let mut found =
+        if cpu { processor::place(m, environment, ceilings) } else { device::place(m, environment, ceilings) }?;
+    // No number of slots makes a time above the ceiling possible.
+    if m.samples.len() < FEWEST && found.limit != Limit::AboveCeiling {
+        (found.limit, found.share, found.one_lane) = (Limit::FewSlots, 0.0, false);
+        found.changes.clear();
+    }
+    Some(found)
 }
 
 /// The share of the time that a limit must explain to be the bound. Some arithmetic may be uncounted (a polynomial, a
