@@ -24,7 +24,8 @@ pub(super) fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
         match merged.iter_mut().find(|first| same(first, &finding)) {
             Some(first) => {
                 first.cases = (first.cases.0 + finding.cases.0, eligible[&rule(first)].values().sum());
-                first.alike.push(finding.subject());
+                let rows = if finding.cases.0 > 1 { format!(" ({} rows)", finding.cases.0) } else { String::new() };
+                first.alike.push(finding.subject() + &rows);
             }
             None => merged.push(finding),
         }
