@@ -224,6 +224,7 @@ fn what_holds_in_many_places_is_said_once() {
     let found = of_rule(&many);
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!((found[0].cases, found[0].alike.len()), ((8, 8), 3));
+    assert!(found[0].alike.iter().all(|place| place.ends_with(" (2 rows)")), "{:?}", found[0].alike);
     assert!(found[0].subject().starts_with("in 8 rows, most in w "), "{}", found[0].subject());
     assert_eq!(of_rule(&many[..4]).len(), 1, "twice is once too often");
     // Rows of an implementation without the finding were eligible, too.
