@@ -130,6 +130,16 @@ fn a_working_set_between_two_levels_is_judged_against_the_slower_one() {
     (format.write)(&report, &mut table).unwrap();
     let table = String::from_utf8(table).unwrap();
     assert!(table.contains("simd") && !table.contains("above ceiling"), "{table}");
+    // A share above 100 % is no bound.
+    let line = table.lines().find(|line| line.contains("simd")).unwrap();
+    assert!(line.contains("memory-bound (above L2)") && !line.contains("167 %"), "{line}");
+    let finding = report.findings.iter().find(|finding| finding.rule == "bound-by").unwrap();
+    assert!(
+        finding.title.contains("faster cache, or the ceiling was measured on a busier machine"),
+        "{}",
+        finding.title
+    );
+    assert!(finding.next_experiment.contains("`ellwand machine`") && finding.saving_upper_bound.is_none());
 }
 
 #[test]

@@ -46,12 +46,14 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
     Some(Finding {
         title: format!("{}: {}", d.label(), d.description()),
         evidence: numbers,
-        saving_upper_bound: best.map(|change| change.saving_upper_bound),
+        saving_upper_bound: best.filter(|_| !d.is_above()).map(|change| change.saving_upper_bound),
         next_experiment: match best {
+            _ if d.is_above() => "measure the ceilings again on a quiet machine (`ellwand machine`)".into(),
             Some(change) => format!("{}: {}", change.lever.word(), change.experiment),
             None => "none: it is at the ceiling".into(),
         },
         confidence: match d.share {
+            _ if d.is_above() => Confidence::Low,
             // By elimination: the data may have come from farther away than the count of bytes says.
             _ if in_core(d.limit) && d.largest_share() >= 0.2 => Confidence::Low,
             _ if in_core(d.limit) => Confidence::Medium,

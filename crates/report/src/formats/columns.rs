@@ -96,7 +96,7 @@ fn repeats_time(metric: &Metric, rows: &[Row]) -> bool {
 /// What limits a row, with the share of its time.
 pub(crate) fn limit(row: &Row) -> String {
     let Some(d) = &row.diagnosis else { return nothing(row) };
-    if matches!(d.limit, Limit::Unexplained | Limit::FewSlots) || row.below_resolution {
+    if matches!(d.limit, Limit::Unexplained | Limit::FewSlots) || d.is_above() || row.below_resolution {
         return d.label();
     }
     format!("{} {:.0} %", d.label(), row.limit_share().unwrap_or(d.share) * 100.0)

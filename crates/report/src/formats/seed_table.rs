@@ -34,11 +34,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     } else {
         let held = rows.iter().any(|row| row.held_up.is_some());
         let held = if held { format!("; {HELD_UP}") } else { String::new() };
-        report.options.print(Tone::Faint, &format!("{LEGEND}{held}"), out)?;
+        let above = rows.iter().any(|row| row.gpu_efficiency.is_some_and(|share| share > 105.0));
+        let above = if above { ABOVE } else { "" };
+        report.options.print(Tone::Faint, &format!("{LEGEND}{above}{held}"), out)?;
     }
     Ok(())
 }
 
+/// What a share above 105 % means.
+const ABOVE: &str = " (above 105 %: part of the data is in a faster cache, or the ceiling was measured on a busier machine: measure it again with `machine`)";
 /// What the sign of a bound means.
 const HELD_UP: &str =
     "≤: an upper bound, since other programs held the row up; its other numbers are that of the bound";

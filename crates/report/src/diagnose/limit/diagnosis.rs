@@ -3,7 +3,7 @@
 use ellwand_core::Provenance;
 use serde::Serialize;
 
-use super::{BINDS, CALLS, CLOSE, Saving};
+use super::{ABOVE, BINDS, CALLS, CLOSE, Saving};
 use crate::units::human;
 
 ellwand_core::words! {
@@ -120,11 +120,21 @@ impl Diagnosis {
         self.largest().map_or(0.0, |part| part.seconds / self.time_s)
     }
 
+    /// True if the traffic is faster than the bandwidth that it is compared with, so that its share is no bound.
+    pub(crate) fn is_above(&self) -> bool {
+        self.limit == Limit::Memory && self.share > ABOVE
+    }
+
     /// Describes the limit in words that match its share.
     pub fn description(&self) -> String {
         let share = || human(self.share, "1");
         let close = self.share >= CLOSE;
         match self.limit {
+            Limit::Memory if self.is_above() => format!(
+                "it moves the required bytes at {} of the measured bandwidth: part of them stays in a faster cache, or the \
+                 ceiling was measured on a busier machine",
+                share()
+            ),
             Limit::Memory => format!("it moves the required bytes at {} of the measured bandwidth", share()),
             Limit::Compute => format!("it does the required operations at {} of the measured peak", share()),
             Limit::Latency => "each load waits for the one before".into(),
@@ -175,6 +185,7 @@ impl Diagnosis {
     /// A label such as `memory-bound (DRAM)`.
     pub fn label(&self) -> String {
         match (&self.level, self.limit) {
+            (Some(level), Limit::Memory) if self.is_above() => format!("{} (above {level})", self.limit.word()),
             (Some(level), Limit::Memory | Limit::Latency | Limit::AboveCeiling) => {
                 format!("{} ({level})", self.limit.word())
             }
