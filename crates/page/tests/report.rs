@@ -60,6 +60,10 @@ fn every_view_of_a_report_is_drawn() {
     for title in ["Distribution", "Scaling along sequence", "Speed-up", "Roofline", "What it is bound by"] {
         assert!(titles.as_array().unwrap().contains(&json!(title)), "{title} is missing in {titles}");
     }
+    let heads = browser.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
+    for head in ["What is asked for", "Parts of a layer"] {
+        assert!(heads.as_array().unwrap().contains(&json!(head)), "{head} is missing in {heads}");
+    }
     let charts = browser.eval("document.querySelectorAll('.chart').length").as_u64().unwrap();
     assert_eq!(charts, 8);
     for index in 0..charts {

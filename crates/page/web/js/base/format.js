@@ -4,6 +4,11 @@ const DASH = "–";
 // Keeps a number and its unit on one line.
 const SPACE = "\u00a0";
 
+// A title that begins a line.
+export function sentence(text) {
+  return text && text[0].toUpperCase() + text.slice(1);
+}
+
 export function significant(value, digits = 3) {
   if (!Number.isFinite(value)) return DASH;
   if (value === 0) return "0";

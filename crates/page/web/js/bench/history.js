@@ -1,7 +1,7 @@
 // The page of a trend: a value by commit with its intervals, the means between changes, and a table of the runs.
 import { dark } from "../base/color.js";
 import { append, empty, footer, h, section } from "../base/dom.js";
-import { label, plain, ratio, shortCases, visible } from "../base/format.js";
+import { label, plain, ratio, sentence, shortCases, visible } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { Chart } from "../draw/plot.js";
 import { human, interval } from "./model.js";
@@ -42,8 +42,6 @@ function lineView(line, name, id, redraws) {
   body.append(h("figure", {}, chart.box), changes.length > 0 ? h("ul", { class: "plain" }, changes) : h("p", { class: "note" }, sentence(line.unchanged)), table(line));
   return element;
 }
-
-const sentence = (text) => text && text[0].toUpperCase() + text.slice(1);
 
 function change({ before, after }) {
   const percent = 100 * (after / before - 1);

@@ -1,6 +1,6 @@
 // What the views in the record show: targets, curves of two readings, components of one whole, tables of readings.
 import { append, h, section } from "../base/dom.js";
-import { percent, plain } from "../base/format.js";
+import { percent, plain, sentence } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
 import { human } from "./model.js";
 
@@ -32,7 +32,7 @@ function components(title, groups, id, redraws) {
   const common = words[0].filter((word) => words.every((all) => all.includes(word)));
   const runs = new Set(groups.map((one) => one.run)).size > 1;
   const name = (i) => [runs && `run ${groups[i].run + 1}`, ...words[i].filter((word) => !common.includes(word)), groups[i].implementation].filter(Boolean).map(plain).join(", ");
-  const { element, body } = section(id, title, "Medians of parts that were measured separately; their sum is an estimate of the whole.", []);
+  const { element, body } = section(id, sentence(title), "Medians of parts that were measured separately; their sum is an estimate of the whole.", []);
   const chart = new Chart(title, 110 + groups.length * 44);
   const parts = [...new Set(groups.flatMap((one) => one.parts.map((part) => part.title)))];
   const of = (one, part) => one.parts.find((known) => known.title === part);
@@ -55,7 +55,7 @@ function components(title, groups, id, redraws) {
 
 // What the workloads are expected to reach.
 function targets(title, all, id) {
-  const { element, body } = section(id, title, null, []);
+  const { element, body } = section(id, sentence(title), null, []);
   const heads = ["Workload", "Target", "Measured", "", "By", "At"];
   body.append(table(title, heads, [0, 1, 3, 4, 5], all.map((one) => h("tr", {}, h("th", { scope: "row" }, one.workload),
     h("td", { class: "text" }, one.target), h("td", {}, one.measured), h("td", { class: "text" }, one.verdict), h("td", { class: "text" }, one.implementation), h("td", { class: "text" }, one.place)))));
