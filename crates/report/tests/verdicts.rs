@@ -36,6 +36,11 @@ fn verdicts_say_that_only_a_part_was_compared() {
 }
 
 #[test]
+fn a_record_of_verdicts_has_no_rows_whose_reasons_a_table_gives() {
+    assert_eq!(text(&report(&[comparison()], &Options::default()), "seed-table"), "no measured row\n");
+}
+
+#[test]
 fn slower_beside_names_the_statistic_that_is_slower() {
     let mut record = comparison();
     let one = &mut record.comparisons[0];

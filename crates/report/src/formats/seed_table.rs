@@ -30,7 +30,8 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         report.options.print(Tone::Faint, &grid::hidden(&hidden).unwrap_or_default(), out)?;
     }
     if rows.is_empty() {
-        writeln!(out, "no measured row; the format table gives the reasons")?;
+        let reasons = report.workloads.iter().any(|section| !section.rows.is_empty());
+        writeln!(out, "no measured row{}", if reasons { "; the format table gives the reasons" } else { "" })?;
     } else {
         let held = rows.iter().any(|row| row.held_up.is_some());
         let held = if held { format!("; {HELD_UP}") } else { String::new() };
