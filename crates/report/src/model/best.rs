@@ -109,7 +109,7 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     if tied.len() == 1 {
         let (wild, fastest) = (names(&open), names(&tied));
         return Best::unknown(format!(
-            "the times of {wild} scatter too much to say that they are longer than those of {fastest}"
+            "the times of {fastest} and {wild} scatter too much to say that {fastest} is the fastest"
         ));
     }
     let why = format!("the times of {} do not differ by 5 % and by more than their 95 % interval", names(&tied));
