@@ -20,6 +20,8 @@ use ellwand_core::error::DeviceError;
 
 /// Name of the span around an iteration; unlikely to occur in user code.
 const ITERATION: &str = "(iteration)";
+/// Name of the span around the run before the first iteration, in which the threads of an implementation join.
+const WARM_UP: &str = "(warm-up)";
 /// Name of the span that ends when the device clock starts counting.
 const CLOCK: &str = "(device clock)";
 /// Most spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
@@ -141,7 +143,7 @@ impl Instrument<'_> {
         Ok(trace)
     }
 
-    /// Runs a session: one iteration in which the threads join, then `iterations` separate ones.
+    /// Runs a session: a warm-up in which the threads join and that counts nowhere, then `iterations` separate ones.
     fn session(
         &self,
         prepared: &mut dyn Prepared,
@@ -155,8 +157,10 @@ impl Instrument<'_> {
         });
         let ran = check::guarded("run", || {
             prepared.load(1);
+            let warm_up = span!(WARM_UP);
             prepared.run();
             prepared.sync()?;
+            drop(warm_up);
             for _ in 0..iterations {
                 if self.interrupt.load(Relaxed) {
                     break;

@@ -9,7 +9,7 @@ use common::{Bench, Clock};
 use ellwand_bench::spans::cost;
 use ellwand_core::record::{Outcome, Spans};
 use ellwand_core::{DeviceError, Implementation, Poison, Prepared, Tensor, Tensors};
-use ellwand_profile::{Session, scope, span};
+use ellwand_profile::{NONE, Session, scope, span};
 
 /// Adds one to each value in two components, and notes whether a session was running.
 struct AddOne {
@@ -110,6 +110,12 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
             assert!(node.total_ns.iter().zip(&spanned.iteration_ns).all(|(total, wall)| total <= wall));
         }
     }
+    // The run before the iterations is no component either, and named in the trace.
+    let trace = recordings[0].trace.as_ref().unwrap();
+    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
+    let mut outermost: Vec<&str> = spans.filter(|span| span.parent == NONE).map(|span| trace.name(span)).collect();
+    outermost.retain(|name| !["(iteration)", "increment"].contains(name) && !name.starts_with("load"));
+    assert_eq!((recordings[0].spans.implementation.as_str(), outermost), ("spanned", vec!["(warm-up)"]));
     assert_eq!((spanned.dropped, spanned.open, spanned.spans), (0, 0, 3 * iterations));
     assert!(spanned.cost.is_some_and(|cost| cost.on_ns >= 0.0));
     // The first check, the trial session (two runs), the kept session and the second check: on in the two sessions
