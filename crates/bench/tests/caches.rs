@@ -186,14 +186,18 @@ fn what_can_be_told_from_nothing_is_measured_in_slots_of_the_same_shape() {
 fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flush() {
     let (registry, log) = registry(true);
     let asked = Asked::new(&cell(&registry).case, "steady");
-    let open = Open { asked, seed: 7, slot_min_ns: 1000, caches: Caches::Cold, ..Open::default() };
+    let open = Open { asked, seed: 7, slot_min_ns: 1000, caches: Caches::Cold, steps: true, ..Open::default() };
     let questions = [Ask::Open(Box::new(open)), Ask::Slot { judged: false }, Ask::Slot { judged: true }, Ask::Again];
     let lines: Vec<String> = questions.iter().map(|ask| serde_json::to_string(ask).unwrap()).collect();
     let host = Host { registry: &registry, probes: &[], read_given: &|_| Ok(Tensors::new()) };
     let mut answers = Vec::new();
     serve(&host, &mut Cursor::new(lines.join("\n")), &mut answers).unwrap();
-    let answers: Vec<Answer> =
-        String::from_utf8(answers).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answers = String::from_utf8(answers).unwrap();
+    let answers = answers.lines().map(|line| serde_json::from_str(line).unwrap());
+    let (steps, answers): (Vec<Answer>, Vec<Answer>) = answers.partition(|one| matches!(one, Answer::Step { .. }));
+    let words = |one: &Answer| if let Answer::Step { step } = one { step.words() } else { "" };
+    let first: Vec<&str> = steps.iter().map(words).take(3).collect();
+    assert_eq!(first, ["making the inputs", "flushing the caches", "preparing and running for the first time"]);
     let [Answer::Ready(opened), Answer::Slot { sample }, Answer::Slot { sample: second }, Answer::Judged(_)] =
         &answers[..]
     else {

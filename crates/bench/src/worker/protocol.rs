@@ -86,6 +86,8 @@ impl Ask {
 pub enum Step {
     /// Generating the inputs, or reading them.
     Inputs,
+    /// The first flush of the caches, which makes its buffers; only if slots begin with cold caches.
+    Flush,
     /// Preparation and first run.
     FirstRun,
     /// The reference of the case.
@@ -101,6 +103,7 @@ impl Step {
     pub fn words(self) -> &'static str {
         match self {
             Step::Inputs => "making the inputs",
+            Step::Flush => "flushing the caches",
             Step::FirstRun => "preparing and running for the first time",
             Step::Reference => "computing the reference",
             Step::Check => "checking the answer",

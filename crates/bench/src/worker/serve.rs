@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use ellwand_core::case::Case;
-use ellwand_core::device::Device;
+use ellwand_core::device::{Caches, Device};
 use ellwand_core::error::InputError;
 use ellwand_core::implementation::Implementation;
 use ellwand_core::record::Outcome;
@@ -191,6 +191,9 @@ impl<'a> Found<'a> {
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
             .map_err(failed)?
             .map_err(failed)?;
+        if open.caches == Caches::Cold {
+            on_step(Step::Flush);
+        }
         check::cooled(device.as_ref(), open.caches).map_err(unsupported)?;
         Ok(Self { workload, implementation, device, case, inputs })
     }
