@@ -88,7 +88,9 @@ pub fn compare(
         Ok(BlockSamples { samples, basis: Choice::ByRuns, spent })
     });
     let decision = decided.map_err(|end| match end {
-        NoDecision::OutOfTime(None) if fewest_s > terms.budget_s => NoDecision::OutOfTime(Some(fewest_s)),
+        NoDecision::OutOfTime(None) | NoDecision::Late(_) if fewest_s > terms.budget_s => {
+            NoDecision::OutOfTime(Some(fewest_s))
+        }
         other => other,
     })?;
     if same_output {
@@ -198,7 +200,7 @@ impl Runner<'_> {
         check(self.interrupt)?;
         match output.map_err(|error| failed(arm, error.to_string()))? {
             Some(output) => Ok(output),
-            None if left < self.limit => Err(NoDecision::OutOfTime(None)),
+            None if left < self.limit => Err(NoDecision::Late(ARMS[arm])),
             None => Err(failed(arm, CommandError::Late(self.limit).to_string())),
         }
     }
@@ -369,8 +371,8 @@ mod tests {
     fn the_first_run_is_within_the_time_too() {
         // Without the limit each command would end, and with a failure.
         let slow = "sleep 2; exit 7";
-        assert_eq!(ended([slow, slow], false, 0.2), NoDecision::OutOfTime(None));
-        assert_eq!(ended(["echo", slow], true, 0.2), NoDecision::OutOfTime(None));
+        assert_eq!(ended([slow, slow], false, 0.2), NoDecision::Late(ARMS[0]));
+        assert_eq!(ended(["echo", slow], true, 0.2), NoDecision::Late(ARMS[1]));
     }
 
     #[test]
@@ -380,7 +382,7 @@ mod tests {
         let file = dir.path().join("ran").display().to_string();
         let later = format!("test -e '{file}' || {{ touch '{file}'; exit 0; }}; sleep 2; exit 7");
         let end = ended(["true", &later], false, 0.5);
-        assert!(matches!(end, NoDecision::OutOfTime(_)), "{end:?}");
+        assert!(matches!(end, NoDecision::OutOfTime(Some(_)) | NoDecision::Late("the candidate")), "{end:?}");
     }
 
     #[test]

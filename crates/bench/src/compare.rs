@@ -231,7 +231,7 @@ pub enum NoDecision {
     /// known.
     #[error("{}", too_little(*.0))]
     OutOfTime(Option<f64>),
-    /// An arm was not ready when the time was up.
+    /// An arm was not ready when the time was up, or a command had not ended.
     #[error("{0} was not ready when the time was up")]
     Late(&'static str),
     /// The statistics rejected the values.

@@ -149,8 +149,12 @@ fn decided(
             };
             Err((verdict::COMPARISON, Fate::Unsupported { why }))
         }
-        Err(late @ NoDecision::Late(_)) => {
-            let why = format!("{late}; give it --time {}, or choose a smaller case", time::dense(8.0 * terms.budget_s));
+        Err(late @ NoDecision::Late(side)) => {
+            let longer = time::dense(8.0 * terms.budget_s);
+            let why = match what {
+                What::Workers(_) => format!("{late}; give it --time {longer}, or choose a smaller case"),
+                What::Commands(_) => time::late_command(terms.budget_s, side),
+            };
             Err((verdict::COMPARISON, Fate::Unsupported { why }))
         }
         Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),

@@ -151,8 +151,8 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
     let after = human(budget_s);
     let Some(needed_s) = needed_s else {
         return format!(
-            "out of time after {after}: the commands take too long: a run had not ended by then, so the time that they need is unknown; try a longer one, such as --time {}, or give them less to do",
-            dense(1.2 * RUNS * budget_s)
+            "out of time after {after}: the commands take too long, and the time that they need is unknown; {}",
+            longer(budget_s)
         );
     };
     format!(
@@ -160,6 +160,19 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
         human(needed_s),
         dense(1.2 * needed_s)
     )
+}
+
+/// A run of a side that was killed when the time was up.
+pub(super) fn late_command(budget_s: f64, side: &str) -> String {
+    format!(
+        "out of time after {}: a run of {side} had not ended by then, so the time that it needs is unknown; {}",
+        human(budget_s),
+        longer(budget_s)
+    )
+}
+
+fn longer(budget_s: f64) -> String {
+    format!("try a longer one, such as --time {}, or give it less to do", dense(1.2 * RUNS * budget_s))
 }
 
 /// A time as `--time` takes it, in one word.
@@ -221,7 +234,8 @@ mod tests {
         {
             assert_eq!(human(seconds), expected);
         }
-        let commands = too_little_for_commands(1.0, None);
+        let commands = late_command(1.0, "the baseline");
+        assert!(commands.contains("of the baseline had not ended by then"), "{commands}");
         assert!(commands.contains("is unknown; try a longer one, such as --time 24s, or"), "{commands}");
         assert!(!commands.contains("or more"), "{commands}");
         assert!(too_little(20.0, Some(30.0)).contains("which take about 30 s; give it --time 36s"));
