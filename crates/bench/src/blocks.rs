@@ -187,13 +187,19 @@ impl Blocks<'_> {
     /// The outcome of a row without a sample when the time was up; `last` is the implementation whose process was not ready
     /// then, and what it was doing.
     fn not_measured(&self, last: Option<(&str, &'static str)>) -> Outcome {
-        let (all, more) = (seconds(self.hard()), self.more.as_deref().unwrap_or_default());
+        let (hard, more) = (self.hard(), self.more.as_deref().unwrap_or_default());
+        let all = seconds(hard);
+        let counts = if hard.as_secs_f64() > self.budget_s {
+            format!(" (a shorter time counts as {all})")
+        } else {
+            String::new()
+        };
         let over = match last {
             Some((name, step)) => {
-                let ready = seconds(self.hard().mul_f64(READY));
-                format!("after {ready} of {all} {name} was still {step}")
+                let ready = seconds(hard.mul_f64(READY));
+                format!("after {ready} of {all}{counts} the process of {name} was still {step}")
             }
-            None => format!("its {all} were over before its first slot"),
+            None => format!("its {all}{counts} were over before its first slot"),
         };
         Outcome::Unsupported { why: format!("not measured: {over}; {more}") }
     }

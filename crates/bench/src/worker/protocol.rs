@@ -105,7 +105,7 @@ impl Step {
             Step::Inputs => "making the inputs",
             Step::Flush => "flushing the caches",
             Step::FirstRun => "preparing and running for the first time",
-            Step::Reference => "computing the reference",
+            Step::Reference => "computing the reference answer",
             Step::Check => "checking the answer",
             Step::WarmUp => "warming up",
         }

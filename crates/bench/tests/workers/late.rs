@@ -10,7 +10,8 @@ pub(crate) fn a_given_time_ends_what_is_not_ready() {
         }
     })
     .unwrap();
-    let why = "not measured: after 4.5 s of 6 s stuck was still preparing and running for the first time; take more";
+    let why = "not measured: after 4.5 s of 6 s (a shorter time counts as 6 s) the process of stuck was still preparing and \
+               running for the first time; take more";
     assert_eq!(measured[1].outcome, Outcome::Unsupported { why: why.into() });
     // The order of the starts is drawn, and a busy machine may leave no time for a slot.
     let steady = &measured[0].outcome;
