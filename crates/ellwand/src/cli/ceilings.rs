@@ -9,7 +9,7 @@ use ellwand_bench::{Cell, Instrument, Interrupted, machine};
 use ellwand_core::case::Fnv;
 use ellwand_core::ceiling::{Ceiling, CeilingKind};
 use ellwand_core::record::{Environment, Measurement, Settings};
-use ellwand_core::{Caches, DeviceKind, InputError, Registry};
+use ellwand_core::{Caches, DeviceKind, InputError, Parallelism, Registry};
 use ellwand_report::units;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,10 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
     let registry = &calibrated(registry);
     let (limits, around) = (machine::cells(registry, environment), machine::cells_of_crossing(registry, environment));
     let measured = of_cells(registry, environment, effort, &limits, &around)?;
+    // On one processor both are one thread.
+    if let Some(warning) = hindered(&measured.0).filter(|_| environment.cores > 1) {
+        output::note(&warning);
+    }
     // A quick look does not take the place of ceilings that were measured with more care.
     if replaces(effort, environment) {
         let devices = environment.devices.clone();
@@ -50,6 +54,31 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
         );
     }
     Ok(measured)
+}
+
+/// All threads together can do what one can. If they reached less than this share of it, other programs ran meanwhile.
+const HINDERED: f64 = 0.9;
+
+/// The warning if all threads reached less than one thread, with the worst example.
+fn hindered(ceilings: &[Ceiling]) -> Option<String> {
+    let rates = || ceilings.iter().filter(|one| one.device == "cpu" && matches!(one.kind.unit(), "B/s" | "FLOP/s"));
+    let best = |of: &Ceiling, threads| {
+        let alike = rates().filter(|one| (one.kind, &one.level, one.parallelism) == (of.kind, &of.level, threads));
+        alike.max_by(|a, b| a.value.total_cmp(&b.value))
+    };
+    let pair = |of| best(of, Parallelism::Many).zip(best(of, Parallelism::Single));
+    let share = |(many, one): &(&Ceiling, &Ceiling)| many.value / one.value;
+    let worst = rates().filter_map(pair).min_by(|a, b| share(a).total_cmp(&share(b)));
+    let (many, one) = worst.filter(|worst| share(worst) < HINDERED)?;
+    let rate = |ceiling: &Ceiling| units::human(ceiling.value, ceiling.kind.unit());
+    Some(format!(
+        "warning: all threads together reached less than one thread ({} {}: {}, one thread {}), so other programs ran \
+         meanwhile, and shares of such ceilings may exceed 100 %; `machine` measures them again",
+        one.kind.title(),
+        one.level,
+        rate(many),
+        rate(one)
+    ))
 }
 
 /// Whether ceilings that are measured now would be kept.
@@ -210,8 +239,8 @@ fn axes_that_cost(cell: &Cell) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ellwand_core::Case;
     use ellwand_core::record::Cache;
+    use ellwand_core::{Case, CeilingKind, Provenance};
 
     use super::*;
 
@@ -239,6 +268,31 @@ mod tests {
             assert!(why.contains("to flush caches") && why.contains("--caches warm"), "{why}");
         }
         assert!(fits(&named(&["system", "simd"]), true, 0, 2 * each).is_ok(), "warm caches need nothing");
+    }
+
+    #[test]
+    fn all_threads_below_one_are_a_warning() {
+        let ceiling = |level: &str, parallelism, value| Ceiling {
+            kind: CeilingKind::Copy,
+            implementation: "simd".into(),
+            device: "cpu".into(),
+            parallelism,
+            footprint_bytes: 1 << 20,
+            level: level.into(),
+            value,
+            low: value,
+            high: value,
+            provenance: Provenance::Measured,
+        };
+        let (one, many) = (Parallelism::Single, Parallelism::Many);
+        let mut ceilings = vec![ceiling("L2", one, 40e9), ceiling("L2", many, 80e9), ceiling("L3", one, 13e9)];
+        ceilings.push(ceiling("L3", many, 1.7e9));
+        let warning = hindered(&ceilings).unwrap();
+        assert!(warning.contains("(copy L3: 1.70 GB/s, one thread 13.0 GB/s)"), "{warning}");
+        // The best of a level counts, and a little less is noise.
+        ceilings.push(ceiling("L3", many, 12e9));
+        assert_eq!(hindered(&ceilings), None);
+        assert_eq!(hindered(&ceilings[..1]), None, "nothing to compare with");
     }
 
     #[test]
