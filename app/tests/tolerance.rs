@@ -56,10 +56,10 @@ fn workers_judge_by_it_and_the_record_holds_it() {
 #[test]
 fn exact_workloads_and_impossible_tolerances_are_refused() {
     let here = Box::default();
-    let exact = ["--rtol", "lattice-encode has no tolerance to choose", "bit by bit"];
-    here.refused(&["check", "lattice-encode", "--rtol", "1e-4"], &exact);
-    here.refused(&["run", "lattice-encode", "--atol", "1e-4"], &exact);
-    here.refused(&["compare", "lattice-encode:scalar", "lattice-encode:simd", "--atol", "1"], &exact);
+    let exact = |flag| [flag, "lattice-encode has no tolerance to choose", "bit by bit", "command without a tolerance"];
+    here.refused(&["check", "lattice-encode", "--rtol", "1e-4"], &exact("--rtol:"));
+    here.refused(&["run", "lattice-encode", "--atol", "1e-4"], &exact("--atol:"));
+    here.refused(&["compare", "lattice-encode:scalar", "lattice-encode:simd", "--atol", "1"], &exact("--atol:"));
     here.refused(&["check", "attention-core", "--precision", "bf16", "--rtol", "1e-4"], &["spread"]);
     here.refused(&["check", "swish", "--rtol=-1"], &["--rtol", "at least 0"]);
     here.refused(&["compare", "--command", "true", "true", "--rtol", "1e-4"], &["--rtol"]);

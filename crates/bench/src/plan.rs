@@ -98,9 +98,10 @@ impl Plan {
             let implementations = chosen(registry, workload.as_ref(), selection);
             for case in cases(workload.as_ref(), selection)? {
                 workload.check(&case)?;
-                if let Some(why) = selection.allowed.and_then(|_| workload.fixed_tolerance(&case)) {
+                if let Some((allowed, why)) = selection.allowed.zip(workload.fixed_tolerance(&case)) {
                     let problem = format!("{} has no tolerance to choose: {why}", workload.name());
-                    return Err(InputError::setting("rtol", problem, "the same command without them"));
+                    let given = if allowed.relative == 0.0 && allowed.absolute > 0.0 { "atol" } else { "rtol" };
+                    return Err(InputError::setting(given, problem, "the same command without a tolerance"));
                 }
                 if !implementations.is_empty() {
                     plan.cells.push(Cell {

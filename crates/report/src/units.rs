@@ -168,6 +168,11 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_string()
 }
 
+/// Number of processor cores, in words.
+pub fn cores(count: i64) -> String {
+    if count == 1 { "1 core".into() } else { format!("{count} cores") }
+}
+
 /// Formats a Unix time stamp as ISO 8601 UTC (civil-from-days over the 400-year Gregorian cycle).
 pub fn utc(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
@@ -188,6 +193,11 @@ pub fn utc(unix_ms: u64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn one_core_is_no_plural() {
+        assert_eq!([0, 1, 2].map(cores), ["0 cores", "1 core", "2 cores"]);
+    }
 
     #[test]
     fn values_are_written_with_their_unit() {

@@ -71,7 +71,7 @@ fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::
         .iter()
         .map(|c| format!("{} {} shared by {}", c.level, units::human(c.bytes as f64, "B"), c.shared_by))
         .collect();
-    writeln!(out, "{} cores, {}, {}", here.cores, caches.join(", "), here.os)?;
+    writeln!(out, "{}, {}, {}", units::cores(here.cores.into()), caches.join(", "), here.os)?;
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unavailable".into());
     let load = here.load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
     writeln!(

@@ -65,7 +65,7 @@ pub use library::{Measure, MeasureError, Results, measure};
 /// One line about the processor, for the list of devices.
 pub(crate) fn cpu_description() -> String {
     let here = ellwand_bench::environment::facts();
-    format!("{}, {} cores, {}", here.cpu, here.cores, here.cpu_features.join(" "))
+    format!("{}, {}, {}", here.cpu, ellwand_report::units::cores(here.cores.into()), here.cpu_features.join(" "))
 }
 
 /// Runs the command line on a registry and returns the exit code (DESIGN: 0 ok, 1 error, 2 usage, 3 regression,

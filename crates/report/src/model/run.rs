@@ -71,8 +71,7 @@ impl RunInfo {
     pub fn machine_line(&self) -> String {
         let Environment { cpu, architecture, cores, .. } = &self.environment;
         let cpu = crate::units::clean(if cpu.is_empty() { architecture } else { cpu });
-        let plural = if *cores == 1 { "core" } else { "cores" };
-        format!("{cpu} · {cores} {plural}")
+        format!("{cpu} · {}", crate::units::cores((*cores).into()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
 use ellwand_history::{Added, CellRow, RunRow, Store};
-use ellwand_report::units::{clean, human, range, utc};
+use ellwand_report::units::{clean, cores, human, range, utc};
 use serde_json::json;
 
 use super::args::{Form, HistoryCommand, StoreArgs};
@@ -91,10 +91,10 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
                 output::note(&format!("{id} {how}: {} measurements, {}", run.cells, commit(&run)));
                 if !machines.is_empty() && machines.iter().all(|machine| machine.id != run.machine) {
                     output::note(&format!(
-                        "note: {id} is of another machine ({}, {} cores) than the runs before: its times are a \
+                        "note: {id} is of another machine ({}, {}) than the runs before: its times are a \
                          separate series",
                         clean(&run.cpu),
-                        run.cores
+                        cores(run.cores)
                     ));
                 }
             }
@@ -145,7 +145,7 @@ fn list(store: &mut Store, format: Form) -> Outcome {
                 writeln!(out, "{bare} without a commit: listed by the date of the run, others by that of the commit")?;
             }
             for machine in store.machines()? {
-                writeln!(out, "machine {}: {}, {} cores", machine.id, clean(&machine.cpu), machine.cores)?;
+                writeln!(out, "machine {}: {}, {}", machine.id, clean(&machine.cpu), cores(machine.cores))?;
             }
             Ok(())
         })?;
@@ -174,7 +174,7 @@ fn show(store: &mut Store, id: &str, format: Form) -> Outcome {
     }
     output::result(|out| -> Result<(), Failure> {
         writeln!(out, "run {} of {}, {}", clean(&run.id), date(run.started_ms), commit(&run))?;
-        writeln!(out, "machine {}: {}, {} cores", run.machine, clean(&run.cpu), run.cores)?;
+        writeln!(out, "machine {}: {}, {}", run.machine, clean(&run.cpu), cores(run.cores))?;
         writeln!(out, "{}", clean(&run.command))?;
         table.write(out)?;
         if let Some(file) = file {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ellwand_core::InputError;
 use ellwand_core::stats::median;
 use ellwand_history::{ChangePoint, Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
-use ellwand_report::units::{clean, human, range, ratio};
+use ellwand_report::units::{clean, cores, human, range, ratio};
 use serde_json::json;
 
 use super::table::Table;
@@ -79,7 +79,7 @@ fn title(line: &Line) -> String {
 /// Device, caches and machines of a line.
 fn place(line: &Line, machines: &[Machine]) -> String {
     let named = |id: &String| match machines.iter().find(|machine| machine.id == *id) {
-        Some(machine) => format!("{}, {} cores ({})", clean(&machine.cpu), machine.cores, &id[..id.len().min(8)]),
+        Some(machine) => format!("{}, {} ({})", clean(&machine.cpu), cores(machine.cores), &id[..id.len().min(8)]),
         None => id.clone(),
     };
     let machines: Vec<String> = line.machines.iter().map(named).collect();
