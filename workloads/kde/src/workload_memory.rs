@@ -30,7 +30,7 @@ pub(super) fn parts(task: Task, case: &Case) -> Vec<(&'static str, u64)> {
         ("track", track as u64),
         ("decoding spikes", decoding as u64),
         ("output", output as u64),
-        ("its copy and its reference", (output + 8.0 * values + rates) as u64),
+        ("copy and expected output", (output + 8.0 * values + rates) as u64),
         ("blocks of one thread", working),
         ("reference", reference as u64),
         ("program", 32 << 20),
