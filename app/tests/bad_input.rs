@@ -170,10 +170,11 @@ fn a_full_disk_ends_the_run_with_its_name() {
     assert!(ran.stderr.contains("record.jsonl") && ran.stderr.contains("No space left"), "{}", ran.stderr);
     assert!(ran.stderr.contains("make room") && ran.stderr.contains("no record was begun"), "{}", ran.stderr);
     assert!(!here.path("out/report.md").exists());
-    // Room for the record, and none for a report.
-    std::fs::create_dir(here.path("half")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", here.path("half/run.json")).unwrap();
-    let ran = here.sweep(&["-o", "half", "--overwrite"]);
+    // A report that cannot be written: the record is there.
+    here.sweep(&["-o", "half"]);
+    std::fs::remove_file(here.path("half/run.json")).unwrap();
+    std::fs::create_dir_all(here.path("half/run.json/in the way")).unwrap();
+    let ran = here.sweep(&["-o", "half", "--resume"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("record.jsonl holds what was measured"), "{}", ran.stderr);
     // Room for a part of the first line only: what nobody could read is not kept.

@@ -377,10 +377,6 @@ fn a_run_embeds_the_last_self_check_of_the_machine() {
     assert!(table.contains(line) && table.contains("at load 2.50 to 3.50") && table.contains("old:"), "{table}");
     let report = std::fs::read_to_string(here.path("with/report.md")).unwrap();
     assert!(report.contains("1 false positives in 40 decisions"), "{report}");
-    // One that ran out of time replaces none with more decisions.
-    let late = here.run(&["selfcheck", "--quick", "--budget", "1"]);
-    assert!(late.stderr.contains("the one before has more decisions on equal code, 40"), "{}", late.stderr);
-    assert_eq!(std::fs::read_to_string(folder.join(&name)).unwrap(), certificate.to_string());
     // The report is a function of the record: it needs no cache.
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(here.ok(&["report", "with"]).stdout.contains("1 false positives in 40 decisions"));

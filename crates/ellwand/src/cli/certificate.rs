@@ -41,6 +41,12 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     format!("note: the self-check {} cannot be read ({error}); `ellwand selfcheck` replaces it", path.display())
 }
 
+/// Whether the certificate `before` stays: `new` ran out of time, with fewer decisions on equal code. What was decided plays no
+/// part.
+pub(super) fn stays(before: &Certificate, new: &SelfCheck) -> bool {
+    new.planned.is_some() && before.decisions > new.false_alarms().1
+}
+
 /// The counts that a reader needs: all kernels together, one line a planted difference.
 fn short(full: &SelfCheck) -> Certificate {
     let (false_alarms, decisions, _) = full.false_alarms();
@@ -113,6 +119,9 @@ mod tests {
         assert_eq!(planted, [(2, 60, 57), (5, 30, 30)]);
         assert_eq!(short.slow_modes, [SlowMode { kind: "tail".into(), decisions: 60, slower: 58 }]);
         assert!(short.unjudged.is_empty());
+        let cut = SelfCheck { planned: Some(900), ..full.clone() };
+        let more = Certificate { decisions: 401, ..short.clone() };
+        assert!(stays(&more, &cut) && !stays(&more, &full) && !stays(&short, &cut));
         let mut late = full.clone();
         for row in late.rows.iter_mut().filter(|row| row.candidate == SLOWED) {
             (row.workload, row.decisions, row.failed) = ("selfcheck-dram".into(), 0, 3);

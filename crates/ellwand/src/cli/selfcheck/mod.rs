@@ -146,20 +146,19 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
         output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
         return;
     }
-    let before = certificate::kept(here).ok().flatten().map_or(0, |before| before.decisions);
-    let fewer = certificate.planned.is_some() && before > certificate.false_alarms().1;
-    let kept = match decisions {
+    let before = certificate::kept(here).ok().flatten().filter(|before| certificate::stays(before, certificate));
+    let kept = match &before {
         _ if chosen => "not kept: it is about a choice of trials".into(),
-        0 => "not kept: it has no decisions".into(),
-        _ if fewer => format!("not kept: the one before has more decisions on equal code, {before}"),
-        _ => "kept for what was decided".to_string(),
+        _ if decisions == 0 => "not kept: it has no decisions".into(),
+        Some(before) => format!("not kept: the one before has more decisions on equal code, {}", before.decisions),
+        None => "kept for what was decided".to_string(),
     };
     if let Some(planned) = certificate.planned {
         output::note(&format!(
             "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
         ));
     }
-    if !chosen && decisions > 0 && !fewer {
+    if !chosen && decisions > 0 && before.is_none() {
         output::cache("selfcheck", here, certificate);
     }
 }
