@@ -30,22 +30,48 @@ if TYPE_CHECKING:
     from ._results import Measurement as Measurement
     from .nn import attention as attention
 
-_MODULES = ("benchmarks", "kde", "lab", "lattice", "nn", "profiler")
 _WHERE = {
-    name: module
-    for module, names in {
-        "_axis": ("Axis", "Size"),
-        "_case": ("Case",),
-        "_errors": ("EllwandError", "InProcessWarning", "Unsupported"),
-        "_measure": ("bench", "compare"),
-        "_record": ("Record", "read"),
-        "_registry": ("implementation", "workload"),
-        "_results": ("Comparison", "Measurement"),
-        "nn": ("attention",),
-    }.items()
-    for name in names
+    "Axis": "_axis",
+    "Size": "_axis",
+    "Case": "_case",
+    "EllwandError": "_errors",
+    "InProcessWarning": "_errors",
+    "Unsupported": "_errors",
+    "bench": "_measure",
+    "compare": "_measure",
+    "Record": "_record",
+    "read": "_record",
+    "implementation": "_registry",
+    "workload": "_registry",
+    "Comparison": "_results",
+    "Measurement": "_results",
+    "attention": "nn",
 }
-__all__ = sorted([*_MODULES, *_WHERE])
+_MODULES = ("benchmarks", "kde", "lab", "lattice", "nn", "profiler")
+
+__all__ = [
+    "Axis",
+    "Case",
+    "Comparison",
+    "EllwandError",
+    "InProcessWarning",
+    "Measurement",
+    "Record",
+    "Size",
+    "Unsupported",
+    "attention",
+    "bench",
+    "benchmarks",
+    "compare",
+    "implementation",
+    "kde",
+    "lab",
+    "lattice",
+    "nn",
+    "profiler",
+    "read",
+    "workload",
+]
 
 
 def __getattr__(name: str) -> Any:
