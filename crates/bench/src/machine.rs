@@ -27,17 +27,12 @@ const LONG_S: f64 = 2e-3;
 const MOVED_BY_ALL: u64 = 4 << 20;
 
 /// Footprints for bandwidth measurements, each with the number of copies that fit into the machine: the middle of each
-/// cache level (one copy for each cache of that level), the lower parts of the last level, and main memory.
+/// cache level (one copy for each cache of that level), the upper part of the last level, and main memory.
 pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
     let copies = |cache: &Cache| u64::from(environment.cores / cache.shared_by.max(1)).max(1);
     let mut footprints: Vec<(u64, u64)> = environment.caches.iter().map(|c| (c.bytes / 2, copies(c))).collect();
     if let Some(last) = environment.caches.last() {
         footprints.push((last.bytes / 8, copies(last)));
-        // A last level of hundreds of MiB is faster where little of it is used.
-        let below = environment.caches.iter().rev().nth(1).map_or(0, |cache| environment.held(cache, true));
-        if 0 < below && 8 * below < last.bytes / 8 {
-            footprints.push((4 * below, copies(last)));
-        }
         // Four times the last-level cache: less than a quarter survives there between two passes.
         footprints.push(((4 * last.bytes).clamp(64 << 20, 512 << 20), 1));
     } else {
@@ -268,9 +263,5 @@ mod tests {
             footprints.iter().map(|(bytes, copies)| machine.level_of_threads(bytes * copies, true)).collect();
         assert_eq!(levels, ["L1", "L2", "L3", "L3", "DRAM"]);
         assert_eq!(machine.level_of_threads(64 << 10, false), "L2");
-        let caches = vec![cache("L2", 2 << 20, 1), cache("L3", 480 << 20, 2)];
-        let large = Environment { cores: 2, caches, ..machine };
-        let footprints: Vec<u64> = super::footprints(&large).into_iter().map(|(bytes, _)| bytes >> 20).collect();
-        assert_eq!(footprints, [1, 16, 60, 240, 512]);
     }
 }
