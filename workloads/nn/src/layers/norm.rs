@@ -66,34 +66,35 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
         // work best with one row.
         match self.d {
             _ if self.stream => {
-                self.blocks::<S, 1, true>(s, rows);
+                self.blocks::<S, 1, 1, true>(s, rows);
                 s.fence();
             }
-            ..=128 if RESIDUAL => self.blocks::<S, 2, false>(s, rows),
-            _ if RESIDUAL => self.blocks::<S, 1, false>(s, rows),
-            ..=256 => self.blocks::<S, 4, false>(s, rows),
-            257..=2048 => self.blocks::<S, 2, false>(s, rows),
-            _ => self.blocks::<S, 1, false>(s, rows),
+            ..=128 if RESIDUAL => self.blocks::<S, 2, 2, false>(s, rows),
+            _ if RESIDUAL => self.blocks::<S, 1, 1, false>(s, rows),
+            ..=256 => self.blocks::<S, 4, 4, false>(s, rows),
+            257..=2048 => self.blocks::<S, 2, 2, false>(s, rows),
+            _ => self.blocks::<S, 1, 1, false>(s, rows),
         }
     }
 }
 
 impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
-    /// All rows in blocks of `ROWS`; the remainder row by row.
+    /// All rows in blocks of `ROWS`, the second pass on `WITH` of them at a time, which divides `ROWS`; the remainder
+    /// row by row.
     #[inline(always)]
-    fn blocks<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, rows: usize) {
+    fn blocks<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, rows: usize) {
         let whole = rows / ROWS * ROWS;
         for row in (0..whole).step_by(ROWS) {
-            self.block::<S, ROWS, STREAM>(s, row);
+            self.block::<S, ROWS, WITH, STREAM>(s, row);
         }
         for row in whole..rows {
-            self.block::<S, 1, STREAM>(s, row);
+            self.block::<S, 1, 1, STREAM>(s, row);
         }
     }
 
     /// Processes `ROWS` rows starting at `row`. The caller checked the lengths of all arrays.
     #[inline(always)]
-    fn block<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
+    fn block<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
         let (d, from) = (self.d, row * self.d);
         let whole = d - d % S::LANES;
         // Before the sums, so that these reductions overlap too.
@@ -131,30 +132,35 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
 
         let y = self.y.as_mut_ptr().wrapping_add(from);
         let (gamma, beta) = (self.gamma.as_ptr(), self.beta.as_ptr());
-        let of = moments.map(|m| [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)]);
-        for c in (0..whole).step_by(S::LANES) {
-            // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and the block at `near`.
-            unsafe {
-                let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
-                for (r, [shift, scale, offset]) in of.iter().enumerate() {
-                    let at = r * d + c;
-                    let normal = s.mul_add(s.sub(s.load_at(near.add(at)), *shift), *scale, *offset);
-                    put::<S, STREAM>(s, y.add(at), s.mul_add(normal, gamma, beta));
+        for group in (0..ROWS).step_by(WITH) {
+            let mut of = [[s.splat(0.0); 3]; WITH];
+            for (of, m) in of.iter_mut().zip(&moments[group..]) {
+                *of = [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)];
+            }
+            for c in (0..whole).step_by(S::LANES) {
+                // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and the block at `near`.
+                unsafe {
+                    let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
+                    for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                        let at = (group + r) * d + c;
+                        let normal = s.mul_add(s.sub(s.load_at(near.add(at)), *shift), *scale, *offset);
+                        put::<S, STREAM>(s, y.add(at), s.mul_add(normal, gamma, beta));
+                    }
                 }
             }
-        }
-        if whole == d {
-            return;
-        }
-        for (r, [shift, scale, offset]) in of.iter().enumerate() {
-            let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
-            let at = r * d + whole;
-            // SAFETY: the remainder of a row of the block at `near`.
-            let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
-            let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
-            // SAFETY: the remainder of a row of y.
-            let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
-            s.store_part(y, s.mul_add(normal, gamma, beta));
+            if whole == d {
+                continue;
+            }
+            for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
+                let at = (group + r) * d + whole;
+                // SAFETY: the remainder of a row of the block at `near`.
+                let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
+                let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
+                // SAFETY: the remainder of a row of y.
+                let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
+                s.store_part(y, s.mul_add(normal, gamma, beta));
+            }
         }
     }
 
