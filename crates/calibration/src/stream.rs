@@ -99,18 +99,15 @@ impl Workload for Stream {
         Ok(Tensors::new().with("y", y))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = self.array_words(case) as u64 * 8 * case.count("passes", 1) as u64;
+        let passes = case.count("passes", 1) as u64;
+        let bytes = self.array_words(case) as u64 * 8 * passes;
         let (read, written) = match self.task {
             Task::Copy => (bytes, bytes),
             Task::Read => (bytes, 0),
             Task::Fill => (0, bytes),
         };
         let work = Work::items("bytes", read + written).bytes(read, written);
-        if case.count("passes", 1) == 1 {
-            work
-        } else {
-            work.working_set((read + written) / case.count("passes", 1) as u64)
-        }
+        if passes == 1 { work } else { work.working_set((read + written) / passes) }
     }
     fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
         ellwand_core::Tolerance::Exact

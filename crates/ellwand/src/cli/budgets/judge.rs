@@ -6,7 +6,7 @@ use ellwand_core::{Parallelism, Value};
 use ellwand_report::units::human;
 
 use super::quantity::Limit;
-use super::values::{bytes, open, reading, speedup, throughput, time};
+use super::values::{budget, bytes, open, reading, speedup, throughput, time};
 
 /// A `[[budget]]` of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -172,9 +172,8 @@ fn peak_memory(limit: Limit, subject: &Subject) -> Judged {
             if limit.value < Reading::RESIDENT_STEP {
                 return open(what, limit, "B", Side::AtMost, &format!("less than {step} is not resolved"));
             }
-            let kept = bytes(what, value, limit);
-            let text = kept.text.replacen(&human(value, "B"), &format!("less than {step}"), 1);
-            Judged { text, ..kept }
+            let text = format!("{what} less than {step}, {}", budget(limit, "B", Side::AtMost));
+            Judged { what: what.into(), state: State::Kept, value: Some(value), limit: limit.value, text }
         }
         Some((Some(value), _)) => bytes(what, value, limit),
         Some((None, why)) => open(what, limit, "B", Side::AtMost, why),

@@ -15,7 +15,7 @@ use super::quantity::Limit;
 const CONFIDENCE: f64 = 0.99;
 
 /// A limit as messages print it.
-fn budget(limit: Limit, unit: &str, side: Side) -> String {
+pub(super) fn budget(limit: Limit, unit: &str, side: Side) -> String {
     let least = if side == Side::AtLeast { "at least " } else { "" };
     let item = if limit.per_item { " an item" } else { "" };
     format!("budget {least}{}{item}", shown(limit.value, unit))
