@@ -157,6 +157,11 @@ fn directories_that_cannot_be_written() {
     here.write("file", b"in the way");
     here.refused(&[&QUICK[..], &["-o", "file/out"]].concat(), &["-o", "file/out", "cannot be written"]);
     here.refused(&[&QUICK[..], &["-o", "/proc/ellwand"]].concat(), &["-o", "/proc/ellwand"]);
+    here.sweep(&["-o", "record"]);
+    for command in [&["view", "record"][..], &["report", "record", "--format", "html"], &["sweep", "plan", "gelu"]] {
+        here.refused(&[command, &["-o", "file/a.html"]].concat(), &["-o: file cannot be written"]);
+    }
+    here.refused(&["history", "add", "record", "--store", "file/h"], &["store", "file/h cannot be written"]);
 }
 
 #[test]

@@ -33,9 +33,8 @@ cargo xtask TASK
                        processor; fails without a C++ compiler), races (the same under a race detector; Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
                        on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
-                       buffers, spans and statistics; needs rustup's nightly components miri and rust-src, so CI
-                       does not run it), address (the same crates with AddressSanitizer, with --only the kernels too;
-                       Linux), loom (what threads of the profiler see of each other, in every order), services (posts
+                       buffers, spans and statistics; needs rustup's nightly components miri and rust-src), address (the
+                       same crates with AddressSanitizer, with --only the kernels too; Linux), loom (what threads of the profiler see of each other, in every order), services (posts
                        profiles to a collector of OpenTelemetry and reads exports with their viewers; tests
                        examples/service; fetches readers as Python packages, 60 MB), python (installs PyTorch and JAX)
   check --only X,Y     these proofs alone

@@ -57,7 +57,10 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(folder: &Path, create: bool, patience: Duration) -> Result<Self, StoreError> {
         if create {
-            fs::create_dir_all(folder).map_err(|error| StoreError::of_file(folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| {
+                let problem = format!("{} cannot be written ({error})", folder.display());
+                InputError::setting("store", problem, "a folder that can be written")
+            })?;
         } else if !folder.is_dir() {
             let problem = format!("{} holds no history", folder.display());
             let error = InputError::setting("store", problem, "the folder of a history, or a URL postgres://..");

@@ -114,6 +114,25 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     written.and(removed).map_err(refused)
 }
 
+/// Proves that a result can be written to `file`. It replaces a file only if that is asked for, and an input never.
+pub(super) fn new_file(file: &Path, inputs: &[&Path], overwrite: bool) -> Result<(), Failure> {
+    let refused =
+        |problem: &str, expected| Err(InputError::new("-o", format!("{} {problem}", file.display()), expected).into());
+    let same = |input: &&Path| input.canonicalize().ok().zip(file.canonicalize().ok()).is_some_and(|(a, b)| a == b);
+    if inputs.iter().any(same) {
+        return refused("is the input", "the name of another file");
+    }
+    if file.is_dir() {
+        return refused("is a directory", "the name of a file");
+    }
+    if file.is_file() && !overwrite {
+        return refused("exists", "a new name, or --overwrite to replace the file");
+    }
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A device, such as /dev/stdout, may lie where no file can be made.
+    if file.exists() && !file.is_file() { Ok(()) } else { directory("-o", dir) }
+}
+
 /// Writes a small text file under a temporary name first, so that no partial file looks whole.
 pub(super) fn text_file(path: &Path, text: &str) -> Result<(), Failure> {
     replace_file(path, |out| out.write_all(text.as_bytes()))

@@ -191,7 +191,7 @@ fn export(args: &ExportArgs) -> Outcome {
     let trace = read("FILE", &args.file, EXPECTED)?;
     match &args.output {
         Some(path) => {
-            may_write(path, &[&args.file], args.overwrite)?;
+            output::new_file(path, &[&args.file], args.overwrite)?;
             write_file(path, |out| (args.format.write)(&trace, out))?;
         }
         None => output::result(|out| (args.format.write)(&trace, out))?,
@@ -200,20 +200,6 @@ fn export(args: &ExportArgs) -> Outcome {
         output::note(&format!("note: {}: {note}", args.file.display()));
     }
     Ok(Exit::Ok)
-}
-
-/// Refuses to replace a file that was not offered for it, and an input always.
-pub(super) fn may_write(path: &Path, inputs: &[&Path], overwrite: bool) -> Result<(), Failure> {
-    let same = |input: &&Path| input.canonicalize().ok().zip(path.canonicalize().ok()).is_some_and(|(a, b)| a == b);
-    if inputs.iter().any(same) {
-        let problem = format!("{} is the input", path.display());
-        return Err(InputError::new("-o", problem, "the name of another file").into());
-    }
-    if path.is_file() && !overwrite {
-        let problem = format!("{} exists", path.display());
-        return Err(InputError::new("-o", problem, "the name of a new file").help("--overwrite replaces it").into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     no_other_format(args.output.as_deref(), args.format)?;
     let file = file_of(args.output.as_deref(), args.format);
     if let Some(file) = file {
-        room_for(file, args.overwrite)?;
+        output::new_file(file, &[], args.overwrite)?;
     }
     if let Some(dir) = args.output.as_ref().filter(|_| file.is_none()) {
         let old = standing::for_report(dir, &all, options.plots, args.overwrite)?;
@@ -119,16 +119,6 @@ pub(super) fn no_file(output: Option<&Path>, format: &str) -> Result<(), InputEr
     let Some(path) = output.filter(|path| ending(path) && !path.is_dir()).map(Path::display) else { return Ok(()) };
     let problem = format!("{path} is named like a file, and --format {format} writes to stdout");
     Err(InputError::new("-o", problem, "a directory for the record").help(format!("`> {path}` keeps what stdout says")))
-}
-
-/// Refuses to replace a file unasked. Makes its directory and proves that it can be written, before there are results to lose.
-pub(super) fn room_for(file: &Path, overwrite: bool) -> Result<(), Failure> {
-    if file.exists() && !overwrite {
-        let problem = format!("{} exists", file.display());
-        return Err(InputError::new("-o", problem, "a new name, or --overwrite to replace the file").into());
-    }
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    output::directory("-o", dir)
 }
 
 /// Prints the report on stdout, or writes it to a file.

@@ -41,7 +41,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         other => report::no_file(output, other.name())?,
     }
     if let Some(file) = file_of(args) {
-        report::room_for(file, args.session.overwrite)?;
+        output::new_file(file, &[], args.session.overwrite)?;
     }
     let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.how.chosen.workload, started));
     make_room(&dir, args, &plan, registry)?;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::args::ViewArgs;
 use super::exit::{Exit, Failure, Outcome};
-use super::profile::{findings, may_write, read};
+use super::profile::{findings, read};
 use super::{output, records, standing};
 
 pub(super) fn view(args: &ViewArgs) -> Outcome {
@@ -24,7 +24,7 @@ pub(super) fn view(args: &ViewArgs) -> Outcome {
     let path = match &args.output {
         Some(path) => {
             let inputs: Vec<&Path> = [Some(file.as_path()), args.baseline.as_deref()].into_iter().flatten().collect();
-            may_write(path, &inputs, args.overwrite)?;
+            output::new_file(path, &inputs, args.overwrite)?;
             path.clone()
         }
         None => temporary()?,

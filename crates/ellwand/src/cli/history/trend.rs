@@ -13,7 +13,7 @@ use super::table::Table;
 use super::{date, short};
 use crate::cli::args::{Form, TrendArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
-use crate::cli::{output, report};
+use crate::cli::output;
 
 /// Points at the end of a line that the table always shows.
 const LAST: usize = 12;
@@ -67,7 +67,7 @@ fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, Fa
         _ if ends("html") => vec![file.to_path_buf()],
         lines => (0..lines).map(named).collect(),
     };
-    files.iter().try_for_each(|file| report::room_for(file, overwrite))?;
+    files.iter().try_for_each(|file| output::new_file(file, &[], overwrite))?;
     Ok(files)
 }
 
@@ -101,6 +101,9 @@ fn write_text(trend: &Trend, machines: &[Machine], args: &TrendArgs, out: &mut d
         write_line(line, args, out)?;
     }
     output::prose(out, |out| {
+        if trend.lines.iter().any(|line| line.points.iter().any(|point| point.low.is_some())) {
+            writeln!(out, "\nintervals are between the processes of a run, or over the slots of a run of one process")?;
+        }
         if trend.machines > 1 && !args.across_machines {
             writeln!(
                 out,

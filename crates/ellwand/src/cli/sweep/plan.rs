@@ -86,6 +86,7 @@ pub(super) fn plan(registry: &Registry, args: &PlanArgs) -> Outcome {
 }
 
 fn write(path: &Path, planned: &Planned, overwrite: bool) -> Result<(), Failure> {
+    output::new_file(path, &[], true)?;
     let text = serde_json::to_string_pretty(planned).map_err(anyhow::Error::from)? + "\n";
     match fs::read_to_string(path) {
         Ok(there) if there == text => return Ok(()),

@@ -40,7 +40,7 @@ function warnings(report) {
 }
 
 function cards(report) {
-  const rows = report.workloads.flatMap((one) => one.rows);
+  const rows = report.workloads.flatMap((one) => one.rows.map((row) => ({ ...row, of: report.workloads.length > 1 ? `${label(one.workload, 18)}: ` : "" })));
   const done = rows.filter(measured).length;
   const best = rows.filter((row) => measured(row) && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
   // More than a ceiling allows is a fault of the ceiling or of the count, which the findings name.
@@ -50,8 +50,8 @@ function cards(report) {
   return h("div", { class: "cards", id: "cards" },
     rows.length > 0 && card("Workloads", count(report.workloads.length), counted(report.workloads.reduce((sum, one) => sum + one.cases.length, 0), "case")),
     rows.length > 0 && card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
-    best && card("Largest speed-up", speedup(best.speedup), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
-    nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), label(nearest.implementation, 24)),
+    best && card("Largest speed-up", speedup(best.speedup), `${best.of}${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
+    nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), `${nearest.of}${label(nearest.implementation, 24)}`),
     verdicts.length > 0 && card("Verdicts", count(verdicts.length), tally(verdicts.map((one) => (one.verdict === "none" ? "without verdict" : one.verdict)), ["faster", "slower", "same", "undecided"])),
     spans.length > 0 && card("Components", count(spans.length), `${spans.length === 1 ? "table" : "tables"} from runs with spans`),
     card("Findings", count(report.findings.length), tally(report.findings.map((one) => one.class)) || "none"));
