@@ -283,6 +283,12 @@ fn a_closed_stdout_is_no_fault() {
         assert_eq!(status.code(), Some(0), "{args:?}: {stderr}");
     }
     assert!(here.path("out/report.md").exists(), "the files are written although nobody read the table");
+    // Nor does it turn a broken budget into success.
+    here.write("slow.toml", b"[[budget]]\nworkload = \"lattice-encode\"\ntime = \"1 ns\"\n");
+    let line = [&QUICK[..], &["--config", "slow.toml", "-o", "over"]].concat();
+    let mut child = here.command(&line).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::sample::Slot;
 use crate::settings::SLOT_NS;
 use crate::settle;
 use crate::shapes::{self, Seen};
-use crate::worker::{Limits, Opened};
+use crate::worker::{Limits, MISSING, Opened};
 
 /// Warm-up per arm, in nanoseconds. A few runs warm the page tables, preparation has already raised the clock rate, and
 /// the head of each slot absorbs what a turn disturbs.
@@ -222,7 +222,7 @@ impl Arms<'_> {
         let mut block = Block::open(&specs, known, limits, coin, self.interrupt, &mut |_, _| {})?;
         if let Some(arm) = block.late().first().copied() {
             let before = (self.blocks > 0).then(|| Duration::from_secs_f64(self.start_s));
-            let hangs = block.hangs(arm, left, before);
+            let hangs = block.hangs(arm, left, before) || before.is_none() && block.lags(arm);
             return Err(if hangs { now_ended(&block, arm, ARMS[arm]) } else { NoDecision::Late(ARMS[arm]) });
         }
         for (arm, name) in ARMS.into_iter().enumerate() {
@@ -343,7 +343,14 @@ fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
 }
 
 pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {
-    NoDecision::Ended { arm, outcome: outcome.clone() }
+    let outcome = match outcome {
+        // What is new has nothing to be compared with.
+        Outcome::Failed { error } if arm != ARMS[CANDIDATE] && error.starts_with(MISSING) => {
+            Outcome::Unsupported { why: error.clone() }
+        }
+        other => other.clone(),
+    };
+    NoDecision::Ended { arm, outcome }
 }
 
 pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDecision {

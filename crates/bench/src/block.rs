@@ -73,6 +73,8 @@ pub struct Known {
 const READY: Duration = Duration::from_secs(1);
 /// Nor is one that gets less than this many times what the processes of a block needed before.
 const READY_TIMES: u32 = 3;
+/// Where no block was before, one that had this many times what the others of its block needed lags.
+const LAGS_TIMES: u32 = 10;
 
 /// A process that gets this long hangs if that is not enough: the processes of a block needed `before`.
 pub(crate) fn hang_time(before: Duration) -> Duration {
@@ -99,6 +101,8 @@ pub struct Block<'a> {
 struct Arm {
     worker: Option<Worker>,
     state: Result<Opened, Outcome>,
+    /// How long it took to get ready, or was waited for.
+    took: Duration,
     /// True if it did not answer because a signal had stopped its process.
     stopped: bool,
 }
@@ -126,7 +130,8 @@ impl<'a> Block<'a> {
             let place = known.shared.entry(spec.launch.program.clone());
             place.or_insert_with(|| [Shared::new(), Shared::new()]);
         }
-        let not_ready = |_: &Spec| Arm { worker: None, state: Err(Outcome::Measured), stopped: false };
+        let not_ready =
+            |_: &Spec| Arm { worker: None, state: Err(Outcome::Measured), took: Duration::ZERO, stopped: false };
         let mut arms: Vec<Arm> = specs.iter().map(not_ready).collect();
         for index in &order {
             let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
@@ -138,9 +143,14 @@ impl<'a> Block<'a> {
         let core = allowed_cores().choose(coin).copied();
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
         let mut late = Vec::new();
+        // Nothing is known of how long the first arm should take: it leaves the others time to show that they get ready.
+        let left = end.map(|end| end.saturating_duration_since(begin));
+        let first_end = end.zip(left).map(|(end, left)| if together { end } else { end - READY.min(left / 4) });
         let mut opened = |index: usize, arm: &mut Arm, known: &mut Known| {
+            let (asked, end) = (Instant::now(), if index == order[0] { first_end } else { end });
             let opened =
                 arm.opened(&specs[index], known, limits.until(end), interrupt, &mut |step| on_wait(index, step));
+            arm.took = asked.elapsed();
             if arm.state.is_err() && end.is_some_and(|end| Instant::now() >= end) {
                 late.push(index);
             }
@@ -235,6 +245,12 @@ impl<'a> Block<'a> {
     pub(crate) fn hangs(&self, arm: usize, left: Duration, before: Option<Duration>) -> bool {
         self.late.first() == Some(&arm)
             && (self.arms[arm].stopped || before.is_some_and(|before| left >= hang_time(before)))
+    }
+
+    /// True if an arm that was not ready when the time was up had far more of it than those that are ready needed.
+    pub(crate) fn lags(&self, arm: usize) -> bool {
+        let ready = self.arms.iter().filter(|arm| arm.state.is_ok()).map(|arm| arm.took).max();
+        ready.is_some_and(|longest| self.arms[arm].took >= READY.max(longest * LAGS_TIMES))
     }
 
     /// Process ids of the arms that are alive.

@@ -132,7 +132,9 @@ fn looks(most: Option<usize>) -> Vec<usize> {
 /// Why a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
-    /// The answer is final, or all planned blocks were taken.
+    /// The answer is final.
+    Decided,
+    /// All planned blocks were taken.
     Planned,
     /// The time was used up.
     Budget,

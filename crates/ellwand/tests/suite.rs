@@ -55,6 +55,13 @@ fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
     let registry = Registry::from(into().output(|numbers| vec![0; numbers.len()]));
     assert!(outcome(&registry, "into").is_ok());
     let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
+    let adds = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
+        let mut right = numbers.clone();
+        right.sort_unstable();
+        out.iter_mut().zip(right).for_each(|(out, right)| *out = out.wrapping_add(right));
+    };
+    let adds = numbers().implementation_into("adds", adds).output(|numbers| vec![0; numbers.len()]);
+    wrong(&Registry::from(adds), "adds");
     assert!(wrong(&Registry::from(idle), "idle").contains("its buffer is as `.output` made it"));
     // Also where the fresh buffer equals the answer, in every run.
     let once = AtomicBool::new(true);

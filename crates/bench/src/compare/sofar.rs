@@ -82,7 +82,7 @@ pub(crate) fn over_blocks(
         let decision = if look { Some(sofar.decide(End::Planned)?) } else { None };
         if let Some(decision) = decision {
             if decision.stands(terms.bar()) {
-                return Ok(decision);
+                return Ok(Decision { end: End::Decided, ..decision });
             }
             if sofar.blocks.len() >= most {
                 let fitted = terms.rule.spending().looks().last().is_some_and(|last| *last > most);

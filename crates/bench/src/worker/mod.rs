@@ -14,6 +14,7 @@ pub(crate) mod shared;
 pub use checker::Checker;
 pub use process::{Launch, Limits, Lost, Worker};
 pub use protocol::{Answer, Ask, Asked, Judged, Open, Opened, Pose, Step};
+pub(crate) use serve::MISSING;
 pub use serve::{Host, serve};
 
 /// Name of the hidden subcommand that turns a program into a worker.

@@ -222,8 +222,11 @@ impl<'a> Found<'a> {
     }
 }
 
+/// How the reason begins for which a program cannot measure what it does not have.
+pub(crate) const MISSING: &str = "this program has no ";
+
 fn missing(what: &str, name: &str) -> Outcome {
-    Outcome::Failed { error: format!("this program has no {what} '{name}'") }
+    Outcome::Failed { error: format!("{MISSING}{what} '{name}'") }
 }
 
 pub(super) fn workload<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn Workload>, Outcome> {

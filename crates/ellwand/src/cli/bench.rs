@@ -21,6 +21,8 @@ struct Asked {
     time: bool,
     /// A git revision to compare with.
     baseline: Option<String>,
+    /// Options of `compare`, with their values.
+    terms: Vec<String>,
 }
 
 /// Answers what cargo asks of a benchmark target; returns the exit code.
@@ -51,13 +53,21 @@ impl Asked {
                 "--exact" => asked.exact = true,
                 "--ignored" => asked.ignored = true,
                 "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--quiet" | "-q" => {}
-                "--format" | "--color" | "--test-threads" | "--skip" | "--baseline" => {
+                "--format" | "--color" | "--test-threads" | "--skip" | "--baseline" | "--time" | "--at-least"
+                | "--fail-on" => {
                     let value = joined
                         .or_else(|| words.next().cloned())
                         .ok_or_else(|| InputError::new(flag, "its value is missing", format!("a word after {flag}")))?;
                     match flag {
                         "--skip" => asked.skip.push(value),
                         "--baseline" => asked.baseline = Some(value),
+                        "--time" | "--at-least" | "--fail-on" => asked.terms.extend([flag.to_string(), value]),
+                        // Other formats are those of test harnesses, which cargo and nextest ask for.
+                        "--format" if value == "github" => asked.terms.extend([flag.to_string(), value]),
+                        "--format" if value == "junit" => {
+                            let expected = "github; or junit from `compare` of a program";
+                            return Err(InputError::new(flag, "a benchmark target writes no junit", expected));
+                        }
                         _ => {}
                     }
                 }
@@ -66,13 +76,18 @@ impl Asked {
                     return Err(InputError::new(
                         word,
                         problem,
-                        "FILTER, --list, --exact, --skip, --test or --baseline REV",
+                        "FILTER, --list, --exact, --skip, --test, or --baseline REV with --time, --at-least, --fail-on",
                     ));
                 }
                 _ => asked.filters.push(word.clone()),
             }
         }
         asked.time &= !test;
+        if asked.baseline.is_none()
+            && let Some(flag) = asked.terms.first()
+        {
+            return Err(InputError::new(flag, "without --baseline there are no verdicts", "--baseline REV beside it"));
+        }
         Ok(asked)
     }
 
@@ -120,6 +135,7 @@ fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
         line.extend(["--implementation".into(), implementations.join(",").into()]);
         if let ("compare", Some(revision)) = (command, &asked.baseline) {
             line.extend(["--baseline".into(), revision.into()]);
+            line.extend(asked.terms.iter().map(OsString::from));
         } else if asked.time {
             line.extend(["--effort", "quick", "--no-ceilings", "--output"].map(OsString::from));
             line.push(dir.join(workload).into());
@@ -177,6 +193,11 @@ mod tests {
         assert!(read("--frobnicate").unwrap_err().to_string().contains("--frobnicate"));
         assert_eq!(read("--bench --baseline HEAD~1").unwrap().baseline.as_deref(), Some("HEAD~1"));
         assert!(read("--format").unwrap_err().to_string().contains("value is missing"));
+        let asked = read("--bench --baseline v1 --fail-on slower --format github --format terse").unwrap();
+        assert_eq!(asked.terms, ["--fail-on", "slower", "--format", "github"]);
+        for line in ["--bench --time 3s", "--bench --baseline v1 --format junit"] {
+            read(line).unwrap_err();
+        }
     }
 
     #[test]

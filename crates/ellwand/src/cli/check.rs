@@ -16,7 +16,7 @@ use ellwand_core::{Caches, Implementation, InputError, Registry};
 use serde_json::{Value as Json, json};
 
 use super::args::{CheckArgs, Form, RunArgs};
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{Exit, Failure, Outcome, judged};
 use super::progress::Progress;
 use super::{ceilings, output, plan, signals};
 
@@ -138,18 +138,18 @@ fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
         let case = cell.case.id();
         progress.cell(index, &case);
         for row in &cell.implementations {
-            let judged = judge(cell, row);
+            let answer = judge(cell, row);
             // After Ctrl-C it has perhaps not seen all hard sets.
-            let Some((outcome, words)) = judged.ok().filter(|_| !stopped()) else { break 'all };
-            progress.aside(|| {
+            let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
+            judged(progress.aside(|| {
                 words.iter().for_each(|words| output::note(words));
                 printer.add(Line { case: case.clone(), implementation: row.name.clone(), outcome })
-            })?;
+            }))?;
         }
     }
     progress.finish();
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
-    printer.end(planned)?;
+    judged(printer.end(planned))?;
     if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }
 }
 

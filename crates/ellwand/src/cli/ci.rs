@@ -8,7 +8,7 @@ use ellwand_core::stats::Difference;
 
 use super::args::FailOn;
 use super::budgets::{State, Verdict};
-use super::rows::{Row, Said, bounded, whole};
+use super::rows::{Row, Said, bounded};
 use super::run::row_name;
 use super::verdict;
 
@@ -167,11 +167,9 @@ fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
     Case::interrupted("ellwand run", what)
 }
 
-/// The case for a comparison that was interrupted before all `planned` cases were compared to their end.
-pub(super) fn of_interrupted(rows: &[Row], planned: usize) -> Option<Case> {
-    let compared = whole(rows);
-    let what = || format!("interrupted: {compared} of {planned} cases were compared to their end");
-    (compared < planned).then(|| Case::interrupted("ellwand compare", what()))
+/// The case for a comparison that ended before all cases were compared to their end.
+pub(super) fn of_interrupted(what: &str) -> Case {
+    Case::interrupted("ellwand compare", what.into())
 }
 
 /// Comparisons, then budgets.
@@ -226,12 +224,12 @@ pub(super) fn write_github(
     rows: &[Row],
     budgets: &[Verdict],
     (rope, fail_on): (f64, FailOn),
-    planned: usize,
+    cut: Option<&str>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let cases = of_rows(rows, budgets, rope, fail_on);
     let shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
-    shown.map(|(_, case)| case).chain(&of_interrupted(rows, planned)).try_for_each(|case| case.annotate(out))
+    shown.map(|(_, case)| case).chain(&cut.map(of_interrupted)).try_for_each(|case| case.annotate(out))
 }
 
 /// What `run` measured and the budgets, as JUnit XML. `cut`: how many of how many measurements an interrupted run made.
@@ -319,7 +317,7 @@ mod tests {
         assert!(text.contains("&lt;b&gt; &amp; &quot;q&quot;&#10;next[0m"), "{text}");
         assert!(text.contains(r#"tests="1" failures="0" errors="1" skipped="0""#), "{text}");
         let text = written(
-            |rows, out| write_github(rows, &[], (0.01, FailOn::Slower), 1, out),
+            |rows, out| write_github(rows, &[], (0.01, FailOn::Slower), None, out),
             broken("50 %\n::warning::fake"),
         );
         assert_eq!(text.lines().count(), 1, "{text}");
@@ -370,7 +368,7 @@ mod tests {
                 let fails = exit(&rows, &[], 0.01, fail_on) != Exit::Ok;
                 let [mut junit, mut github] = [Vec::new(), Vec::new()];
                 write_suite("x", &of_rows(&rows, &[], 0.01, fail_on), &mut junit).unwrap();
-                write_github(&rows, &[], (0.01, fail_on), rows.len(), &mut github).unwrap();
+                write_github(&rows, &[], (0.01, fail_on), None, &mut github).unwrap();
                 let [junit, github] = [junit, github].map(|text| String::from_utf8(text).unwrap());
                 let red = junit.contains("<failure ") || junit.contains("<error ");
                 assert_eq!((red, github.contains("::error ")), (fails, fails), "{junit}{github}");
@@ -380,7 +378,18 @@ mod tests {
 
     #[test]
     fn what_was_interrupted_is_an_error() {
-        let text = written(|rows, out| write_github(rows, &[], (0.01, FailOn::Slower), 3, out), broken("x"));
+        let text = written(
+            |rows, out| {
+                write_github(
+                    rows,
+                    &[],
+                    (0.01, FailOn::Slower),
+                    Some("interrupted: 1 of 3 cases were compared to their end"),
+                    out,
+                )
+            },
+            broken("x"),
+        );
         assert!(
             text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared to their end\n"),
             "{text}"

@@ -17,9 +17,24 @@ use super::lines::Lines;
 use super::progress::Progress;
 use super::rows::{self, Decided, Row, Said};
 use super::time::{self, Clock};
-use super::{certificate, ci, output, records, report, signals, verdict};
+use super::{certificate, ci, exit, output, records, report, signals, verdict};
+use ellwand_report::units;
 
 pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
+    let outcome = of_sides(registry, args, line);
+    // Who reads verdicts alone must not take an error for nothing to say.
+    if let Err(failure @ (Failure::Input(_) | Failure::Other(_))) = &outcome {
+        let case = || ci::of_interrupted(&failure.to_string());
+        let _ = output::result(|out| match args.format {
+            Form::Junit => ci::write_suite("ellwand compare", &[case()], out),
+            Form::Github => case().annotate(out),
+            _ => Ok(()),
+        });
+    }
+    outcome
+}
+
+fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
     refuse_cold(args)?;
     let format = Form::VERDICTS.into_iter().find(|(_, form)| *form == args.format).map_or("table", |(name, _)| name);
     report::no_file(args.session.output.as_deref(), format)?;
@@ -51,7 +66,8 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         Some(limits) => verdicts(limits, program.as_deref(), &rows),
         None => (Vec::new(), Vec::new()),
     };
-    let printed = print(args, &rows, planned, [&judged, &unmatched], lines);
+    let cut = cut(&rows, planned, unkept.as_ref());
+    let printed = print(args, &rows, cut.as_deref(), [&judged, &unmatched], lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if let Ok(None) = certificate::kept(&ellwand_bench::environment::detect()) {
         output::note(
@@ -67,9 +83,9 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     if let Some(keeper) = keeper {
         keeper.end(rows::whole(&rows) < planned)?;
     }
-    printed?;
-    if rows::whole(&rows) < planned {
-        output::note(&format!("interrupted: {} of {planned} cases were compared to their end", rows::whole(&rows)));
+    exit::judged(printed)?;
+    if let Some(cut) = cut {
+        output::note(&cut);
         return Ok(Exit::Interrupted);
     }
     Ok(rows::exit(&rows, &judged, args.rope, args.fail_on))
@@ -108,6 +124,13 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     let what = if Path::new(side).exists() { "is no record" } else { "does not exist" };
     let problem = format!("'{side}' {what}, and the other side is a record or named like one");
     Err(InputError::new(argument, problem, "a record.jsonl as `run` writes it, or the directory that holds one"))
+}
+
+/// That some of the `planned` cases were not compared to their end, and why.
+fn cut(rows: &[Row], planned: usize, unkept: Option<&Failure>) -> Option<String> {
+    let whole = rows::whole(rows);
+    let why = unkept.map_or("interrupted".to_string(), |failure| failure.to_string());
+    (whole < planned).then(|| format!("{why}: {whole} of {planned} cases were compared to their end"))
 }
 
 /// Refuses what only a measurement heeds, when two records are compared.
@@ -230,10 +253,27 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
             .collect(),
         _ => Vec::new(),
     };
+    if let Ok(decision) = &result {
+        remarks.extend(bound(decision.seconds, resolution_ns, &names));
+    }
     remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.reported.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
+}
+
+/// The remark on one side that is below the resolution of the clock.
+fn bound(seconds: [f64; 2], resolution_ns: f64, names: &[String; 2]) -> Option<String> {
+    let resolution = resolution_ns * 1e-9;
+    let name = match seconds.map(|seconds| seconds < resolution) {
+        [true, false] => &names[0],
+        [false, true] => &names[1],
+        _ => return None,
+    };
+    let least = units::human(resolution, "s");
+    Some(format!(
+        "{name} takes less than {least} an iteration, which is too short to measure: its time and the ratio are bounds"
+    ))
 }
 
 /// The remark on a side whose program is older than the other's.
@@ -283,7 +323,7 @@ fn verdicts(limits: &Budgets, program: Option<&Path>, rows: &[Row]) -> (Vec<Verd
 fn print(
     args: &CompareArgs,
     rows: &[Row],
-    planned: usize,
+    cut: Option<&str>,
     [judged, unmatched]: [&[Verdict]; 2],
     mut lines: Lines,
 ) -> Result<(), Failure> {
@@ -296,10 +336,10 @@ fn print(
         Form::Json => verdict::write_json(rows, judged, rope, out),
         Form::Junit => {
             let mut cases = ci::of_rows(rows, &gated, rope, args.fail_on);
-            cases.extend(ci::of_interrupted(rows, planned));
+            cases.extend(cut.map(ci::of_interrupted));
             ci::write_suite("ellwand compare", &cases, out)
         }
-        Form::Github => ci::write_github(rows, &gated, (rope, args.fail_on), planned, out),
+        Form::Github => ci::write_github(rows, &gated, (rope, args.fail_on), cut, out),
         Form::Table => output::prose(out, |out| verdict::write_budgets(judged, out)),
     })
 }
@@ -307,6 +347,14 @@ fn print(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_side_below_the_resolution_makes_the_ratio_a_bound() {
+        let names = ["a".to_string(), "b".to_string()];
+        let remark = bound([90e-9, 0.3e-9], 0.5, &names).unwrap();
+        assert!(remark.starts_with("b takes less than 0.500 ns an iteration"), "{remark}");
+        assert_eq!([bound([1e-9; 2], 0.5, &names), bound([0.1e-9; 2], 0.5, &names)], [None, None]);
+    }
 
     #[test]
     fn an_older_side_is_named_and_equal_sides_are_not() {

@@ -66,6 +66,11 @@ impl Failure {
     }
 }
 
+/// A reader of stdout that went away changes no verdict: the exit code is that of what was judged.
+pub(super) fn judged(printed: Result<(), Failure>) -> Result<(), Failure> {
+    if matches!(printed, Err(Failure::Unread)) { Ok(()) } else { printed }
+}
+
 /// The error about a name that is not among those known.
 pub(super) fn unknown(argument: impl Into<String>, problem: String, given: &str, known: &[&str]) -> InputError {
     let error = InputError::new(argument, problem, format!("one of {}", known.join(", ")));

@@ -51,7 +51,7 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     let by_measurement = ["csv", "jsonl", "seed-json", "seed-table"].contains(&args.format.name);
     if by_measurement && all.iter().any(|record| !record.comparisons.is_empty()) {
         output::note(
-            "note: csv, jsonl, seed-json and seed-table hold measurements; verdicts are in table, json and markdown",
+            "note: csv, jsonl, seed-json and seed-table hold measurements; verdicts are in table, json, markdown and html",
         );
     }
     show(&options, args.format, &all, file)?;

@@ -16,7 +16,7 @@ use ellwand_report::PlotNames;
 use super::args::{FailOn, Measuring, RunArgs, RunFormat};
 use super::budgets::{self, Budgets, Verdict};
 use super::eta::Terms;
-use super::exit::{Exit, Failure, Outcome};
+use super::exit::{Exit, Failure, Outcome, judged};
 use super::progress::Progress;
 use super::recording::{Recording, first_line};
 use super::stage::Stage;
@@ -269,7 +269,7 @@ fn finish(
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
         // What reads the verdicts must not take silence for success.
-        print(args, &record, budgets, &verdicts, cut)?;
+        judged(print(args, &record, budgets, &verdicts, cut))?;
     }
     if !fates.is_empty() {
         let printed = print(args, &record, budgets, &verdicts, cut);
@@ -279,7 +279,7 @@ fn finish(
             report::write_directory(&options, &[record], dir)?;
             results.place(path)?;
         }
-        printed?;
+        judged(printed)?;
     }
     match (interrupted, keep_old) {
         (true, _) => {

@@ -91,14 +91,21 @@ pub(super) fn ended(end: End) -> &'static str {
     match end {
         End::Hopeless => "it ended early, because its time could not decide it",
         End::Budget => "its time was up",
+        End::Decided => "it was decided",
         End::Planned => "all planned blocks were taken",
         End::Interrupted => "it was interrupted",
     }
 }
 
+/// Fewer blocks than this say nothing of how many more are needed, if the user interrupted.
+const SOON: usize = 6;
+
 /// Why an undecided comparison ended, and what would decide it.
 pub(super) fn needed(decision: &Decision, rope: f64) -> String {
     let ended = ended(decision.end);
+    if decision.end == End::Interrupted && decision.blocks.len() < SOON {
+        return ended.into();
+    }
     let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
     let region =
         coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));
@@ -123,7 +130,7 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
 /// What may settle a side question: more blocks if they ended it, else more time.
 pub(super) fn settles(decision: &Decision) -> String {
     match decision.end {
-        End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
+        End::Decided | End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
         End::Budget | End::Hopeless | End::Interrupted => format!("--time {}", dense(3.0 * decision.elapsed_s)),
     }
 }

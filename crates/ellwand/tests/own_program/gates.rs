@@ -211,7 +211,7 @@ pub(crate) fn a_comparison_keeps_its_record() {
     assert!(none.stdout.contains("the candidate unsupported: the moon is not full"), "{}", none.stdout);
     // Among many cases without a difference one that is called by itself is no surprise; the report knows that as well.
     let csv = tell_in(dir.path(), &["report", "kept", "--format", "csv"]);
-    assert!(csv.stderr.contains("verdicts are in table, json and markdown"), "{}", csv.stderr);
+    assert!(csv.stderr.contains("verdicts are in table, json, markdown and html"), "{}", csv.stderr);
     // Records are not measured again, so that there is nothing to keep.
     let records = tell_in(dir.path(), &["compare", "kept", "kept", "-o", "other"]);
     assert_eq!(records.code, Some(2));
@@ -330,6 +330,14 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
         assert!(many.stdout.starts_with("double/n=1 plain and 4 more: no verdict:"), "{other}: {}", many.stdout);
         assert_eq!(many.stdout.lines().count(), 1, "{other}: {}", many.stdout);
     }
+    // What the candidate alone has is new.
+    let ran = tell(&["compare", empty.to_str().unwrap(), this, "--workload", "double", "-i", "plain"]);
+    assert!(
+        ran.stdout.contains("the baseline cannot run here: this program has no workload 'double'"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(ran.code, Some(6));
 }
 
 /// What turns wrong while it is timed, and what panics before: rows of `run`, without a time.

@@ -177,8 +177,8 @@ mod tests {
         let refused = |path: &Path| planned(path, "--n 1").unwrap_err().to_string();
         fs::write(dir.path().join("mine"), "mine").unwrap();
         assert!(refused(&dir.path().join("mine")).contains("exists and is no plan"));
-        assert!(refused(dir.path()).contains("cannot be read"), "{}", refused(dir.path()));
-        assert!(refused(&a.join("under")).contains("cannot be read"));
+        assert!(refused(dir.path()).contains("is a directory"), "{}", refused(dir.path()));
+        assert!(refused(&a.join("under")).contains("cannot be written"));
         assert_eq!(read(&a).unwrap().hash, read_back.hash);
         planned(&a, "--n 1 --overwrite").unwrap();
     }
