@@ -7,7 +7,7 @@ pub struct Counters {
     pub bytes: u64,
     /// Items that the work processed.
     pub items: u64,
-    /// Floating-point operations, as the caller counted them.
+    /// Floating-point operations, as the caller counted them. What is not finite counts nothing.
     pub flops: f64,
 }
 
@@ -28,9 +28,8 @@ impl Counters {
 
     /// Adds to the floating-point operations.
     #[must_use]
-    pub fn flops(mut self, flops: impl Amount) -> Self {
-        self.flops += flops.real();
-        self
+    pub fn flops(self, flops: impl Amount) -> Self {
+        self.plus(Self { flops: flops.real(), ..Self::default() })
     }
 
     /// The sum of both counters.
@@ -39,9 +38,16 @@ impl Counters {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
             items: self.items.saturating_add(more.items),
-            flops: self.flops + more.flops,
+            flops: finite_sum(self.flops, more.flops),
         }
     }
+}
+
+/// The sum of both; of two numbers that have no finite sum the finite one. A single division by zero would otherwise take
+/// the place of all work that was counted before.
+pub(crate) fn finite_sum(a: f64, b: f64) -> f64 {
+    let sums = [a + b, a, b];
+    sums.into_iter().find(|sum| sum.is_finite()).unwrap_or(0.0)
 }
 
 /// A number accepted by a counter, so that `bytes = 4 * x.len()` needs no conversion.
@@ -86,5 +92,9 @@ mod tests {
         assert_eq!(sum, Counters { bytes: 11, items: 7, flops: 2.5 });
         assert_eq!(Counters::default().bytes(u64::MAX).bytes(1_u64).bytes, u64::MAX);
         assert_eq!(sum.plus(sum), Counters { bytes: 22, items: 14, flops: 5.0 });
+        assert_eq!(sum.flops(f64::NAN).flops(f64::INFINITY), sum);
+        assert_eq!(Counters::default().flops(f64::MAX).flops(f64::MAX).flops, f64::MAX);
+        let unknown = Counters { flops: f64::NAN, ..Counters::default() };
+        assert_eq!(unknown.plus(unknown).plus(sum), sum);
     }
 }

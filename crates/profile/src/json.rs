@@ -258,7 +258,7 @@ fn detail(json: &mut Encoder, detail: &Detail) {
     for (name, value) in detail.counts() {
         json.member(std::mem::take(&mut first), name).uint(value);
     }
-    if detail.counters.flops != 0.0 {
+    if detail.counters.flops != 0.0 && detail.counters.flops.is_finite() {
         json.member(std::mem::take(&mut first), "flops").number(detail.counters.flops);
     }
     if !detail.args.is_empty() {

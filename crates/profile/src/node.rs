@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, finite_sum};
 use crate::detail::{Detail, MemoryUse};
 use crate::sync::{AtomicU32, AtomicU64, fence, locked};
 
@@ -159,7 +159,7 @@ impl Node {
             let counters = &detail.counters;
             add(bytes, counters.bytes);
             add(items, counters.items);
-            flops.store((f64::from_bits(flops.load(Relaxed)) + counters.flops).to_bits(), Relaxed);
+            flops.store(finite_sum(f64::from_bits(flops.load(Relaxed)), counters.flops).to_bits(), Relaxed);
             if let Some(ns) = detail.cpu_ns {
                 cpu.store(cpu.load(Relaxed).max(1) + ns, Relaxed);
             }

@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
-use common::{any_trace, step};
-use ellwand_profile::{By, Kind, LaneKind, NONE, Part, Trace, TraceLane};
+use common::{any_trace, lane, site, span, step};
+use ellwand_profile::{By, Counters, Detail, Kind, LaneKind, NONE, Part, Span, Trace, TraceLane};
 use ellwand_trace::{Imported, read, read_from};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -250,6 +250,24 @@ fn what_another_program_does_not_say_stays_unknown() {
     trace.write_chrome("p", &mut exported).unwrap();
     let file: serde_json::Value = serde_json::from_slice(&exported).unwrap();
     assert_eq!((file["otherData"].get("clock"), file["otherData"].get("started_unix_ns")), (None, None));
+}
+
+#[test]
+fn work_that_is_not_finite_is_absent() {
+    let counters = Counters { flops: f64::NAN, items: 2, ..Counters::default() };
+    let details = vec![Detail { counters, ..Detail::default() }];
+    let spans = vec![Span { ext: 1, ..span(1, NONE, 5, 7) }];
+    let trace = Trace {
+        end: 10,
+        sites: vec![site("rate", Kind::Cpu)],
+        lanes: vec![TraceLane { details, ..lane("main", spans) }],
+        ..Trace::in_nanoseconds()
+    };
+    let text = String::from_utf8(written(&trace)).unwrap();
+    assert!(text.contains(r#""details":[{"items":2}]"#), "{text}");
+    // A file of an earlier version.
+    let text = text.replace(r#"{"items":2}"#, r#"{"items":2,"flops":null}"#);
+    assert_eq!(from_text(&text).trace.lanes[0].details[0].counters, Counters { items: 2, ..Counters::default() });
 }
 
 #[test]

@@ -101,7 +101,8 @@ pub(crate) struct Entries {
 pub(crate) struct DetailRow {
     bytes: u64,
     items: u64,
-    flops: f64,
+    /// Earlier versions wrote null for what is not finite.
+    flops: Option<f64>,
     cpu_ns: Option<u64>,
     allocations: Option<u64>,
     allocated_bytes: Option<u64>,
@@ -122,7 +123,7 @@ impl DetailRow {
             peak_bytes: self.peak_bytes.unwrap_or(0),
         };
         Detail {
-            counters: Counters { bytes: self.bytes, items: self.items, flops: self.flops },
+            counters: Counters { bytes: self.bytes, items: self.items, flops: self.flops.unwrap_or(0.0) },
             cpu_ns: self.cpu_ns,
             memory: known.then_some(memory),
             rss_bytes: self.rss_bytes,
