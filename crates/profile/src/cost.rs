@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::clock::ClockKind;
+use crate::counters::Counters;
 use crate::kind::LaneKind;
-use crate::options::Measures;
+use crate::options::{Measures, Mode, Options};
+use crate::site::Site;
 use crate::trace::TraceLane;
 
 /// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
@@ -19,6 +21,8 @@ pub struct Cost {
     pub on_ns: f64,
     /// Nanoseconds per span with counters in full mode.
     pub counted_ns: f64,
+    /// Nanoseconds per span with one argument in full mode.
+    pub argued_ns: f64,
     /// Nanoseconds per [`scope()`](crate::scope()) in full mode.
     pub scope_ns: f64,
     /// Nanoseconds that an empty span measures: the part of its own cost that a span includes.
@@ -34,6 +38,7 @@ impl fmt::Display for Cost {
         writeln!(f, "span, off        {:10.2} ns", self.off_ns)?;
         writeln!(f, "span             {:10.2} ns", self.on_ns)?;
         writeln!(f, "span, counters   {:10.2} ns", self.counted_ns)?;
+        writeln!(f, "span, argument   {:10.2} ns", self.argued_ns)?;
         writeln!(f, "span, aggregate  {:10.2} ns", self.aggregate_ns)?;
         writeln!(f, "span, ring       {:10.2} ns", self.ring_ns)?;
         writeln!(f, "scope            {:10.2} ns", self.scope_ns)?;
@@ -63,31 +68,142 @@ pub(crate) static MEASURE_TRACED: OnceLock<fn()> = OnceLock::new();
 /// Nanoseconds per span, and those that an empty span measures, by what every span measures besides its times.
 pub(crate) static MEASURING: [OnceLock<(f64, f64)>; 8] = [const { OnceLock::new() }; 8];
 
-/// The cost of spans on these lanes which measure this, if it was measured in this process.
-pub(crate) fn of(measures: Measures, lanes: &[TraceLane]) -> Option<Cost> {
-    let cost = KNOWN.get().copied()?;
-    let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get);
-    let cost = measuring.map_or(cost, |&(on_ns, empty_ns)| Cost { on_ns, empty_ns, ..cost });
-    Some(mean(cost, lanes))
+/// What a span costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpanCost {
+    /// Nanoseconds that the span takes from its program.
+    pub span_ns: f64,
+    /// The part of them in its own time.
+    pub empty_ns: f64,
 }
 
-/// The mean cost of the spans on these lanes: some came through `tracing`, others did not.
-fn mean(cost: Cost, lanes: &[TraceLane]) -> Cost {
-    let Some(Traced { on_ns, empty_ns, sites }) = TRACED.get() else { return cost };
-    let mut traced = sites();
-    traced.sort_unstable();
-    let (mut all, mut through) = (0_u64, 0_u64);
-    let mut add = |site: u32, count: u64| {
-        all = all.saturating_add(count);
-        if traced.binary_search(&site).is_ok() {
-            through = through.saturating_add(count);
-        }
-    };
-    for lane in lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
-        lane.spans.iter().for_each(|span| add(span.site, 1));
-        lane.totals.iter().for_each(|total| add(total.site, total.count));
+impl SpanCost {
+    /// The part in the time of the span around it.
+    pub fn outside_ns(self) -> f64 {
+        (self.span_ns - self.empty_ns).max(0.0)
     }
-    let share = through as f64 / all.max(1) as f64;
-    let between = |own: f64, traced: f64| own + (traced - own) * share;
-    Cost { on_ns: between(cost.on_ns, *on_ns), empty_ns: between(cost.empty_ns, *empty_ns), ..cost }
+}
+
+/// What the spans of a site carry, as far as they cost more than others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    kept: u64,
+    aggregated: u64,
+    counted: u64,
+    arguments: u64,
+}
+
+impl Load {
+    fn spans(&self) -> u64 {
+        self.kept.saturating_add(self.aggregated)
+    }
+
+    /// What a span of the site costs in the mean, given the cost of a span in full mode without anything.
+    fn cost(&self, plain: SpanCost, prices: &Cost, mode: Mode) -> SpanCost {
+        let more = |ns: f64| (ns - prices.on_ns).max(0.0);
+        let share = |count: u64| count as f64 / self.spans().max(1) as f64;
+        let kept = if matches!(mode, Mode::Ring { .. }) { prices.ring_ns } else { prices.on_ns } - prices.on_ns;
+        let aggregated = prices.aggregate_ns - prices.on_ns;
+        // Counters and arguments are added while the span runs.
+        let inside = share(self.counted) * more(prices.counted_ns) + share(self.arguments) * more(prices.argued_ns);
+        let by_mode = share(self.kept) * kept + share(self.aggregated) * aggregated;
+        let empty_ns = plain.empty_ns + inside;
+        SpanCost { span_ns: (plain.span_ns + by_mode + inside).max(empty_ns), empty_ns }
+    }
+}
+
+/// What is measured by the spans of each site.
+pub(crate) fn measures_of(options: Measures, sites: &[&Site]) -> Vec<Measures> {
+    sites.iter().map(|site| options.and(site.measures)).collect()
+}
+
+/// The mean cost of the spans on these lanes, and the cost by site, if that was measured in this process.
+pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
+    let prices = KNOWN.get().copied()?;
+    let mut traced = TRACED.get().map_or_else(Vec::new, |traced| (traced.sites)());
+    traced.sort_unstable();
+    let plain = |(measures, id): (Measures, u32)| {
+        let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get).copied();
+        let through = TRACED.get().filter(|_| traced.binary_search(&id).is_ok());
+        let through = through.map(|Traced { on_ns, empty_ns, .. }| (*on_ns, *empty_ns));
+        let (span_ns, empty_ns) = through.or(measuring).unwrap_or((prices.on_ns, prices.empty_ns));
+        SpanCost { span_ns, empty_ns }
+    };
+    let by_site: Vec<SpanCost> = measures_of(options.measures, sites).into_iter().zip(1..).map(plain).collect();
+    let (mean, costs) = priced(&prices, options.mode, &by_site, lanes);
+    // Without spans the cost is that of one that carries nothing.
+    let mean = mean.unwrap_or_else(|| {
+        Load { kept: 1, ..Load::default() }.cost(plain((options.measures, 0)), &prices, options.mode)
+    });
+    Some((Cost { on_ns: mean.span_ns, empty_ns: mean.empty_ns, ..prices }, costs))
+}
+
+/// Puts prices on what the spans of lanes carry. `plain` is the cost of a span without counters and arguments in full mode,
+/// by site. Also returns the mean of all spans, if there are any.
+fn priced(prices: &Cost, mode: Mode, plain: &[SpanCost], lanes: &[TraceLane]) -> (Option<SpanCost>, Vec<SpanCost>) {
+    let mut loads = vec![Load::default(); plain.len()];
+    let at = |site: u32| (site as usize).wrapping_sub(1);
+    for lane in lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
+        for span in &lane.spans {
+            let Some(load) = loads.get_mut(at(span.site)) else { continue };
+            load.kept += 1;
+            if let Some(detail) = lane.detail_of(span) {
+                load.counted += u64::from(detail.counters != Counters::default());
+                load.arguments += detail.args.len() as u64;
+            }
+        }
+        for total in &lane.totals {
+            let Some(load) = loads.get_mut(at(total.site)) else { continue };
+            load.aggregated += total.count;
+            load.counted += if total.sums.counters == Counters::default() { 0 } else { total.count };
+        }
+    }
+    let costs: Vec<SpanCost> = loads.iter().zip(plain).map(|(load, plain)| load.cost(*plain, prices, mode)).collect();
+    let all: u64 = loads.iter().map(Load::spans).sum();
+    let mean = |of: fn(&SpanCost) -> f64| {
+        loads.iter().zip(&costs).map(|(load, cost)| load.spans() as f64 * of(cost)).sum::<f64>() / all as f64
+    };
+    let mean = SpanCost { span_ns: mean(|cost| cost.span_ns), empty_ns: mean(|cost| cost.empty_ns) };
+    ((all > 0).then_some(mean), costs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detail::{Detail, Total};
+    use crate::trace::{NONE, Span};
+
+    const PRICES: Cost = Cost {
+        clock: ClockKind::Tsc,
+        off_ns: 1.0,
+        on_ns: 20.0,
+        counted_ns: 30.0,
+        argued_ns: 80.0,
+        scope_ns: 25.0,
+        empty_ns: 10.0,
+        aggregate_ns: 15.0,
+        ring_ns: 100.0,
+    };
+
+    #[test]
+    fn a_span_costs_what_its_mode_its_counters_its_arguments_and_its_measurements_cost() {
+        let span = |site, ext| Span { start: 1, end: 2, site, parent: NONE, corr: 0, ext };
+        let counters = Counters { bytes: 8, ..Counters::default() };
+        let argued =
+            Detail { counters, args: vec![("n".into(), 1.into()), ("m".into(), 2.into())], ..Detail::default() };
+        // Plain spans; half of the second have a counter and two arguments; the third measures.
+        let spans = vec![span(1, 0), span(1, 0), span(2, 1), span(2, 0), span(3, 0)];
+        let mut lane = TraceLane { spans, details: vec![argued], ..TraceLane::default() };
+        let cost = |span_ns, empty_ns| SpanCost { span_ns, empty_ns };
+        let plain = [cost(20.0, 10.0), cost(20.0, 10.0), cost(1020.0, 12.0)];
+        let (mean, costs) = priced(&PRICES, Mode::Full { bytes: 1 }, &plain, std::slice::from_ref(&lane));
+        assert_eq!(costs, [cost(20.0, 10.0), cost(85.0, 75.0), cost(1020.0, 12.0)]);
+        assert_eq!(mean, Some(cost(246.0, 36.4)));
+        let ring = priced(&PRICES, Mode::Ring { spans: 9 }, &plain, std::slice::from_ref(&lane)).1;
+        assert_eq!(ring, [cost(100.0, 10.0), cost(165.0, 75.0), cost(1100.0, 12.0)]);
+        let sums = Detail { counters, ..Detail::default() };
+        lane.totals = vec![Total { site: 1, parent: NONE, count: 2, sums, ..Total::default() }];
+        let overflowed = priced(&PRICES, Mode::Full { bytes: 1 }, &plain, std::slice::from_ref(&lane)).1;
+        assert_eq!(overflowed[0], cost(22.5, 15.0));
+    }
 }

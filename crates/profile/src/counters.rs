@@ -70,7 +70,16 @@ macro_rules! amount {
         }
     )*};
 }
-amount!(u32, u64, usize, i32, i64);
+amount!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+
+impl Amount for f32 {
+    fn whole(self) -> u64 {
+        f64::from(self).whole()
+    }
+    fn real(self) -> f64 {
+        self.into()
+    }
+}
 
 impl Amount for f64 {
     fn whole(self) -> u64 {
@@ -88,7 +97,7 @@ mod tests {
 
     #[test]
     fn amounts_of_every_type_add_up() {
-        let sum = Counters::default().bytes(8_usize).bytes(2.6).items(-3).items(7_u32).flops(2_u64).flops(0.5);
+        let sum = Counters::default().bytes(8_usize).bytes(2.6).items(-3).items(7_u32).flops(2_u64).flops(0.5_f32);
         assert_eq!(sum, Counters { bytes: 11, items: 7, flops: 2.5 });
         assert_eq!(Counters::default().bytes(u64::MAX).bytes(1_u64).bytes, u64::MAX);
         assert_eq!(sum.plus(sum), Counters { bytes: 22, items: 14, flops: 5.0 });

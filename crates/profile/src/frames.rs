@@ -81,7 +81,10 @@ impl Trace {
             (ticks < spans[frames[frame]].end).then_some(frame)
         };
         let select = |lane: usize, index: usize| {
-            if lane == home {
+            let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
+            if self.is_own(site) {
+                None
+            } else if lane == home {
                 let frame = own.get(index).copied().flatten().filter(|_| frames.binary_search(&index).is_err());
                 frame.map(|frame| (group(frame), false))
             } else {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::counters::Counters;
-use crate::detail::{Detail, MemoryUse, Total};
+use crate::detail::{Detail, MemoryUse};
 use crate::inner::Inner;
 use crate::kind::{Kind, LaneKind};
-use crate::summary::Row;
+use crate::summary::{Nodes, Row};
 use crate::trace::Trace;
 
 #[derive(Default)]
@@ -19,14 +19,17 @@ pub(crate) struct Gathered {
     open: u64,
     lanes: Vec<usize>,
     counters: Counters,
+    /// Spans that declared work.
+    declared: u64,
     cpu_ns: Option<u64>,
     waiting_ns: f64,
     memory: Option<MemoryUse>,
     device: u64,
     transfer: u64,
     count: u64,
-    /// Spans of host threads, their children and all spans nested in them: what the profiler's cost is computed from.
-    costing: [u64; 3],
+    /// The profiler's part of the total and of the self time; NaN if the cost of a span is unknown.
+    overhead_ns: f64,
+    self_overhead_ns: f64,
     aggregated: Aggregated,
     /// Total and self time per frame, if the trace is divided into frames.
     pub(crate) frames: Vec<[f64; 2]>,
@@ -56,7 +59,7 @@ impl Gathered {
         self.seen_on(lane);
         let duration = trace.duration_ns(span);
         if let Some(detail) = trace.lanes[lane].detail_of(span) {
-            self.resources(detail, duration, outermost, !span.is_open());
+            self.resources(detail, 1, duration, outermost, !span.is_open());
         }
         if span.is_open() {
             self.open += 1;
@@ -66,8 +69,7 @@ impl Gathered {
         self.self_ns += trace.clock.ns(span.ticks().saturating_sub(inner.covered[index]));
         self.count = self.count.saturating_add(1);
         if trace.lanes[lane].kind == LaneKind::Thread {
-            let nested = if outermost { inner.nested[index] } else { 0 };
-            self.cost(1, inner.children[index].into(), nested);
+            self.cost(trace, 1, inner.children_ns[index], outermost.then_some(inner.nested_ns[index]));
         }
         if outermost {
             self.total_ns += duration;
@@ -76,18 +78,20 @@ impl Gathered {
         }
     }
 
-    /// Adds aggregated spans with the numbers of their children and of the spans nested in them.
-    pub(crate) fn add_total(&mut self, lane: usize, total: &Total, outermost: bool, children: u64, nested: u64) {
+    /// Adds the aggregated spans of a node of a lane.
+    pub(crate) fn add_total(&mut self, trace: &Trace, (lane, index): (usize, usize), nodes: &Nodes, outermost: bool) {
+        let total = &trace.lanes[lane].totals[index];
         self.site = total.site;
         self.seen_on(lane);
         self.open = self.open.saturating_add(total.open);
-        self.self_ns += total.self_ns;
+        // Time of spans that did not end counts nowhere, so that what was aggregated inside takes nothing away.
+        self.self_ns += if nodes.open[index] { total.self_ns.max(0.0) } else { total.self_ns };
         self.count = self.count.saturating_add(total.count);
-        self.cost(total.count, children, if outermost { nested } else { 0 });
+        self.cost(trace, total.count, nodes.children_ns[index], outermost.then_some(nodes.nested_ns[index]));
         if outermost {
             self.total_ns += total.total_ns;
         }
-        self.resources(&total.sums, total.total_ns, outermost, true);
+        self.resources(&total.sums, total.count.saturating_add(total.open), total.total_ns, outermost, true);
         let sum = &mut self.aggregated;
         sum.count = sum.count.saturating_add(total.count);
         sum.total_ns += total.total_ns;
@@ -102,9 +106,12 @@ impl Gathered {
         }
     }
 
-    /// Adds what spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
-    fn resources(&mut self, detail: &Detail, ns: f64, outermost: bool, ended: bool) {
+    /// Adds what some spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
+    fn resources(&mut self, detail: &Detail, spans: u64, ns: f64, outermost: bool, ended: bool) {
         self.counters = self.counters.plus(detail.counters);
+        if detail.counters != Counters::default() {
+            self.declared = self.declared.saturating_add(spans);
+        }
         if let Some(memory) = detail.memory.filter(|_| outermost) {
             self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
         }
@@ -114,10 +121,12 @@ impl Gathered {
         }
     }
 
-    fn cost(&mut self, spans: u64, children: u64, nested: u64) {
-        for (sum, more) in self.costing.iter_mut().zip([spans, children, nested]) {
-            *sum = sum.saturating_add(more);
-        }
+    /// Adds the cost of this many spans, given that of spans inside: a span measures `empty_ns` of its own cost; the rest
+    /// falls into the span around it. `nested_ns` is `None` inside another span of the same row, whose total has it.
+    fn cost(&mut self, trace: &Trace, spans: u64, children_ns: f64, nested_ns: Option<f64>) {
+        let own = spans as f64 * trace.span_cost(self.site).empty_ns;
+        self.self_overhead_ns += own + children_ns;
+        self.overhead_ns += nested_ns.map_or(0.0, |nested| own + nested);
     }
 
     fn seen_on(&mut self, lane: usize) {
@@ -137,7 +146,6 @@ impl Gathered {
             (None, other) => other.unwrap_or(f64::NAN),
         };
         let [median_ns, p90_ns, p99_ns] = self.percentiles(trace);
-        let [count, children, nested] = self.costing.map(|count| count as f64);
         self.lanes.sort_unstable();
         self.lanes.dedup();
         Row {
@@ -150,7 +158,7 @@ impl Gathered {
             aggregated: self.aggregated.count,
             open: self.open,
             total_ns: self.total_ns,
-            self_ns: self.self_ns,
+            self_ns: self.self_ns.max(0.0),
             min_ns: extreme(kept.0, self.aggregated.min_ns, f64::min),
             mean_ns,
             std_ns,
@@ -163,12 +171,12 @@ impl Gathered {
             memory: self.memory,
             device_ns: trace.clock.ns(self.device),
             transfer_ns: trace.clock.ns(self.transfer),
-            // A span measures `empty_ns` of its own cost; the rest falls into the span around it.
-            overhead_ns: known(trace.cost.map(|cost| count * cost.empty_ns + nested * cost.on_ns)),
-            self_overhead_ns: known(
-                trace.cost.map(|cost| count * cost.empty_ns + children * (cost.on_ns - cost.empty_ns).max(0.0)),
-            ),
+            overhead_ns: known(trace.cost.map(|_| self.overhead_ns)),
+            self_overhead_ns: known(trace.cost.map(|_| self.self_overhead_ns)),
             counters: self.counters,
+            lacks_work: self.declared > 0
+                && self.declared < self.count.saturating_add(self.open)
+                && trace.dropped_details() > 0,
         }
     }
 

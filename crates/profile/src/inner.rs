@@ -9,10 +9,10 @@ use crate::trace::{NONE, Trace, TraceLane};
 pub(crate) struct Inner {
     /// Ticks covered by children on the same lane. Of a child that ends later only the part inside.
     pub(crate) covered: Vec<u64>,
-    /// Children on the same lane.
-    pub(crate) children: Vec<u32>,
-    /// Descendants on the same lane.
-    pub(crate) nested: Vec<u64>,
+    /// Nanoseconds that the children on the same lane cost outside of their own times; NaN if that is unknown.
+    pub(crate) children_ns: Vec<f64>,
+    /// Nanoseconds that the descendants on the same lane cost.
+    pub(crate) nested_ns: Vec<f64>,
     /// Ticks of kernels: the span's own or those that it started. Empty if no lane is a stream.
     pub(crate) device: Vec<u64>,
     /// Ticks of copies, in the same way.
@@ -24,31 +24,31 @@ pub(crate) struct Inner {
 impl Inner {
     /// Facts for every lane. `outer` finds the calls that started the work of devices.
     pub(crate) fn of(trace: &Trace, outer: &Outer) -> Vec<Self> {
-        let mut all: Vec<Self> = trace.lanes.iter().map(Self::of_lane).collect();
+        let mut all: Vec<Self> = trace.lanes.iter().map(|lane| Self::of_lane(trace, lane)).collect();
         if trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
             attribute(trace, outer, &mut all);
         }
         all
     }
 
-    fn of_lane(lane: &TraceLane) -> Self {
+    fn of_lane(trace: &Trace, lane: &TraceLane) -> Self {
         let count = lane.spans.len();
         let mut inner = Self {
             covered: vec![0; count],
-            children: vec![0; count],
-            nested: vec![0; count],
+            children_ns: vec![0.0; count],
+            nested_ns: vec![0.0; count],
             outermost: lane.outermost(),
             ..Self::default()
         };
         for (index, span) in lane.spans.iter().enumerate().rev() {
-            let nested = inner.nested[index];
             let parent = span.parent as usize;
             if parent < index {
                 let around = &lane.spans[parent];
                 let inside = span.end.min(around.end).saturating_sub(span.start.max(around.start));
                 inner.covered[parent] = inner.covered[parent].saturating_add(inside);
-                inner.children[parent] = inner.children[parent].saturating_add(1);
-                inner.nested[parent] = inner.nested[parent].saturating_add(nested + 1);
+                let cost = trace.span_cost(span.site);
+                inner.children_ns[parent] += cost.outside_ns();
+                inner.nested_ns[parent] += inner.nested_ns[index] + cost.span_ns;
             }
         }
         inner

@@ -76,10 +76,15 @@ impl Trace {
         json.raw(",\"ending_threads\":").uint(self.lost).raw(",\"open\":").uint(self.open());
         json.raw(",\"sampled_out\":").uint(self.sampled_out).raw("}");
         json.raw(",\n\"operations\":");
-        let used = self.sites.iter().zip(&numbers[1..]).filter(|(_, number)| **number >= 0);
-        json.list(used, |json, (site, _)| {
+        let costs = self.span_costs.iter().map(Some).chain(std::iter::repeat(None));
+        let sites = self.sites.iter().zip(costs).zip(&numbers[1..]).filter(|(_, number)| **number >= 0);
+        json.list(sites, |json, ((site, cost), _)| {
             json.raw("{\"name\":").string(&site.name).raw(",\"kind\":").string(site.kind.word());
-            json.raw(",\"file\":").string(&site.file).raw(",\"line\":").uint(site.line.into()).raw("}");
+            json.raw(",\"file\":").string(&site.file).raw(",\"line\":").uint(site.line.into());
+            if let Some(cost) = cost {
+                json.raw(",\"span_ns\":").ns(cost.span_ns).raw(",\"empty_ns\":").ns(cost.empty_ns);
+            }
+            json.raw("}");
         });
         json.raw(",\n\"lanes\":");
         json.list(&self.lanes, lane);
@@ -308,8 +313,16 @@ fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
             json.member(false, name).ns(ns);
         }
     }
-    let (bytes, flops) = (("gb_per_s", row.gb_per_s()), ("gflop_per_s", row.gflop_per_s()));
-    for (name, value) in [("share_of_wall", Some(share)), ("share_of_cpu", cpu_share), bytes, flops] {
+    for (name, value) in [("bytes", row.counters.bytes), ("items", row.counters.items)] {
+        if value > 0 {
+            json.member(false, name).uint(value);
+        }
+    }
+    let flops = Some(row.counters.flops).filter(|flops| *flops != 0.0);
+    let rates = [("gb_per_s", row.gb_per_s()), ("gflop_per_s", row.gflop_per_s()), ("items_per_s", row.items_per_s())];
+    for (name, value) in
+        [("flops", flops), ("share_of_wall", Some(share)), ("share_of_cpu", cpu_share)].into_iter().chain(rates)
+    {
         if let Some(value) = value {
             json.member(false, name).number(value);
         }

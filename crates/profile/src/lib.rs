@@ -90,7 +90,7 @@ pub use activity::Activity;
 pub use bottleneck::{Bottleneck, By};
 pub use breakdown::{Breakdown, Part};
 pub use clock::{Calibration, ClockKind};
-pub use cost::Cost;
+pub use cost::{Cost, SpanCost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
 pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline, TimelineError};

@@ -10,7 +10,7 @@ pub enum Mode {
     Aggregate,
     /// The last spans that ended, for each thread.
     Ring {
-        /// Number of spans for each thread.
+        /// Number of spans for each thread; 0 counts as 1.
         spans: u32,
     },
     /// Every span, within a budget for all threads: 32 bytes for a span, 32 more if it has counters, 64 more for each

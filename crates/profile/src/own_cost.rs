@@ -25,12 +25,14 @@ const fn full(spans: usize) -> Mode {
     Mode::Full { bytes: 64 * (3 * BATCHES * spans) as u64 }
 }
 
-/// Measures the cost once in this process, also that of spans which measure this; an interpreter would take minutes.
-pub(crate) fn measure_once(measures: Measures) {
+/// Measures the cost once in this process, also that of spans which measure these; an interpreter would take minutes.
+pub(crate) fn measure_once(measures: impl IntoIterator<Item = Measures>) {
     if !cfg!(miri) {
         once(&KNOWN, || of_batches(FEW_SPANS));
-        if let Some(measuring) = MEASURING.get(measures.index()).filter(|_| !measures.is_none()) {
-            once(measuring, || of_span_measuring(measures));
+        for measures in measures.into_iter().filter(|measures| !measures.is_none()) {
+            if let Some(measuring) = MEASURING.get(measures.index()) {
+                once(measuring, || of_span_measuring(measures));
+            }
         }
         if let Some(measure) = MEASURE_TRACED.get() {
             measure();
@@ -47,6 +49,7 @@ fn of_batches(spans: usize) -> Cost {
     let less = |ns: f64| (ns - per_call(spans, || black_box(()))).max(0.0);
     let (on_ns, empty_ns) = of_span(spans, "cost", || drop(black_box(span!("cost"))));
     let counted = in_mode(full(spans), spans, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let argued = in_mode(full(spans), spans, || drop(black_box(span!("cost, argument", n = black_box(64_u64)))));
     let scoped = in_mode(full(spans), spans, || scope("cost, scope", || black_box(())));
     let aggregate = in_mode(Mode::Aggregate, spans, || drop(black_box(span!("cost"))));
     let ring = in_mode(Mode::Ring { spans: spans as u32 }, spans, || drop(black_box(span!("cost"))));
@@ -61,6 +64,7 @@ fn of_batches(spans: usize) -> Cost {
         off_ns: off.max(0.0),
         on_ns,
         counted_ns: less(counted),
+        argued_ns: less(argued),
         scope_ns: less(scoped),
         empty_ns,
         aggregate_ns: less(aggregate),

@@ -10,6 +10,7 @@ use crate::local;
 use crate::options::{Mode, Options};
 use crate::recording::Recording;
 use crate::session::SessionError;
+use crate::site;
 use crate::sync::locked;
 use crate::trace::Trace;
 use crate::{cost, own_cost};
@@ -118,9 +119,11 @@ impl Profiler {
         let Some(recording) = recording else { return Trace::in_nanoseconds() };
         let mut trace = recording.finish();
         // After the end, since it takes some milliseconds that are not the program's.
-        let measures = recording.options.measures;
-        own_cost::measure_once(measures);
-        trace.cost = cost::of(measures, &trace.lanes);
+        let (options, sites) = (&recording.options, site::sites());
+        own_cost::measure_once(cost::measures_of(options.measures, &sites));
+        if let Some((cost, span_costs)) = cost::of(options, &sites, &trace.lanes) {
+            (trace.cost, trace.span_costs) = (Some(cost), span_costs);
+        }
         trace
     }
 

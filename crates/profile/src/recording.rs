@@ -80,7 +80,10 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Starts a recording; `None` if it is to serve the whole process and another one does so.
-    pub(crate) fn start(options: Options, is_of_process: bool) -> Option<Arc<Self>> {
+    pub(crate) fn start(mut options: Options, is_of_process: bool) -> Option<Arc<Self>> {
+        if let Mode::Ring { spans } = &mut options.mode {
+            *spans = (*spans).max(1);
+        }
         fork::guard();
         let ns_per_tick = rough_ns_per_tick();
         let mut registry = locked(&REGISTRY);
@@ -260,7 +263,8 @@ impl Recording {
         lane::drop_unused_links(&mut threads, named);
         let lanes: Vec<TraceLane> = threads.into_iter().flat_map(untangled).chain(streams).collect();
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
-        let cost = cost::of(self.options.measures, &lanes);
+        let sites = site::sites();
+        let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();
         Trace {
             name: environment::name(&self.options),
             environment,
@@ -269,12 +273,13 @@ impl Recording {
             end,
             clock,
             // After the lanes, so that every site of a span is known.
-            sites: site::sites().iter().map(|site| SiteInfo::of(site)).collect(),
+            sites: sites.iter().map(|site| SiteInfo::of(site)).collect(),
             lost: self.lost.load(Relaxed),
             sampled_out,
             lanes,
             tracks,
             cost,
+            span_costs: span_costs.unwrap_or_default(),
             activities: Vec::new(),
         }
     }

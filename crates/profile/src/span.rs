@@ -5,7 +5,7 @@
 ///
 /// The name must be a constant. These may follow, in any order, and are evaluated only while the span is recorded:
 ///
-/// - `bytes`, `flops` and `items`: work done, of any number type.
+/// - `bytes`, `flops` and `items`: work done, of any [`Amount`](crate::Amount): the number types.
 /// - any other name: an argument, of a number type, `bool` or text.
 /// - `kind`: what the time is spent on, a constant [`Kind`](crate::Kind); CPU work otherwise.
 /// - `measure`: what this span measures in any case, constant [`Measures`](crate::Measures).

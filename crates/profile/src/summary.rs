@@ -1,5 +1,7 @@
 //! A trace as a table: where the time went, by path of nested spans or by operation.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::counters::Counters;
 use crate::detail::MemoryUse;
 use crate::gather::Gathered;
@@ -18,6 +20,12 @@ pub struct Summary {
     pub cpu_ns: Option<f64>,
     /// The number of spans kept of each thread, if earlier ones may be missing: [`Trace::last_spans`].
     pub last_spans: Option<u64>,
+    /// Spans that no row counts: there was no room for them, or their threads were ending.
+    pub lost: u64,
+    /// Spans that lost what they declared or measured.
+    pub lost_details: u64,
+    /// Outermost spans that sampling left out, with everything inside.
+    pub sampled_out: u64,
     /// By path: each row after its parent, siblings by descending total time. By site: by descending self time.
     pub rows: Vec<Row>,
 }
@@ -76,6 +84,8 @@ pub struct Row {
     pub self_overhead_ns: Option<f64>,
     /// Sum of the declared counters.
     pub counters: Counters,
+    /// True if details were lost, so that `counters` may lack the work of some spans: rates are unknown.
+    pub lacks_work: bool,
 }
 
 impl Row {
@@ -111,17 +121,22 @@ impl Row {
 
     /// Declared bytes per second of total time, in GB/s; `None` if none were declared.
     pub fn gb_per_s(&self) -> Option<f64> {
-        (self.counters.bytes > 0 && self.total_ns > 0.0).then(|| self.counters.bytes as f64 / self.total_ns)
+        self.rate(self.counters.bytes as f64)
     }
 
     /// Declared floating-point operations per second of total time, in GFLOP/s; `None` if none were declared.
     pub fn gflop_per_s(&self) -> Option<f64> {
-        (self.counters.flops > 0.0 && self.total_ns > 0.0).then(|| self.counters.flops / self.total_ns)
+        self.rate(self.counters.flops)
     }
 
     /// Declared items per second of total time; `None` if none were declared.
     pub fn items_per_s(&self) -> Option<f64> {
-        (self.counters.items > 0 && self.total_ns > 0.0).then(|| self.counters.items as f64 / self.total_ns * 1e9)
+        self.rate(self.counters.items as f64).map(|rate| rate * 1e9)
+    }
+
+    /// Work by total time; `None` without work, or if a part of it is not known.
+    fn rate(&self, work: f64) -> Option<f64> {
+        (work > 0.0 && self.total_ns > 0.0 && !self.lacks_work).then(|| work / self.total_ns)
     }
 }
 
@@ -135,8 +150,20 @@ impl Trace {
             let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
             (!self.is_own(site)).then_some((0, false))
         };
-        let rows = self.tree(0, &select).into_iter().map(|(row, ..)| row).collect();
-        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), last_spans: self.last_spans(), rows }
+        self.summary_of(self.tree(0, &select).into_iter().map(|(row, ..)| row).collect())
+    }
+
+    fn summary_of(&self, rows: Vec<Row>) -> Summary {
+        let overflowed = self.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(lane.overflowed()));
+        Summary {
+            wall_ns: self.wall_ns(),
+            cpu_ns: self.cpu_ns(),
+            last_spans: self.last_spans(),
+            lost: self.dropped().saturating_sub(overflowed),
+            lost_details: self.dropped_details(),
+            sampled_out: self.sampled_out,
+            rows,
+        }
     }
 
     /// True if a site is that of the spans in which the recorder makes room for spans.
@@ -157,11 +184,10 @@ impl Trace {
                 let gathered = &mut sites[place(span.site)];
                 gathered.get_or_insert_default().add(self, &inner, (number, index), inner.outermost[index]);
             }
-            let (children, nested) = counts(lane);
+            let nodes = Nodes::of(self, lane);
             for (index, outer) in outermost(&lane.totals, |total| (total.parent, total.site)).into_iter().enumerate() {
-                let total = &lane.totals[index];
-                let gathered = sites[place(total.site)].get_or_insert_default();
-                gathered.add_total(number, total, outer, children[index], nested[index]);
+                let gathered = sites[place(lane.totals[index].site)].get_or_insert_default();
+                gathered.add_total(self, (number, index), &nodes, outer);
             }
         }
         let name = |site: u32| self.sites.get((site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
@@ -176,7 +202,7 @@ impl Trace {
             let place = a.path.cmp(&b.path).then_with(|| a.file.cmp(&b.file)).then(a.line.cmp(&b.line));
             b.self_ns.total_cmp(&a.self_ns).then(place)
         });
-        Summary { wall_ns: self.wall_ns(), cpu_ns: self.cpu_ns(), last_spans: self.last_spans(), rows }
+        self.summary_of(rows)
     }
 
     /// CPU time of the outermost spans that recorded it.
@@ -192,25 +218,58 @@ impl Trace {
                 }
                 counted.push(around || cpu.is_some());
             }
-            // Aggregated spans inside kept ones that recorded their CPU time count twice; the recorder keeps no parent.
-            let outer = lane.totals.iter().filter(|total| total.parent == NONE);
-            for cpu in outer.filter_map(|total| total.sums.cpu_ns) {
-                sum = Some(sum.unwrap_or(0).saturating_add(cpu));
+            // A node without calls is that of a kept span, whose CPU time includes that of the aggregated spans inside.
+            let kept: HashSet<u32> =
+                lane.spans.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(span, _)| span.site).collect();
+            let mut counted: Vec<bool> = Vec::with_capacity(lane.totals.len());
+            for total in &lane.totals {
+                let around = counted.get(total.parent as usize).copied().unwrap_or(false);
+                if let Some(cpu) = total.sums.cpu_ns.filter(|_| !around) {
+                    sum = Some(sum.unwrap_or(0).saturating_add(cpu));
+                }
+                counted.push(around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains(&total.site));
             }
         }
         sum.map(|ns| ns as f64)
     }
 }
 
-/// Per aggregated node of a lane: spans directly inside, and spans inside at any depth.
-pub(crate) fn counts(lane: &TraceLane) -> (Vec<u64>, Vec<u64>) {
-    let (mut children, mut nested) = (vec![0_u64; lane.totals.len()], vec![0_u64; lane.totals.len()]);
-    for (index, total) in lane.totals.iter().enumerate().rev() {
-        let parent = total.parent as usize;
-        if parent < index {
-            children[parent] = children[parent].saturating_add(total.count);
-            nested[parent] = nested[parent].saturating_add(total.count).saturating_add(nested[index]);
+/// Facts about the aggregated nodes of a lane, by index.
+pub(crate) struct Nodes {
+    /// Nanoseconds that the nodes directly inside cost outside of their own times, and those at any depth; NaN if unknown.
+    pub(crate) children_ns: Vec<f64>,
+    pub(crate) nested_ns: Vec<f64>,
+    /// True if a span of this path, kept or aggregated, had not ended.
+    pub(crate) open: Vec<bool>,
+}
+
+impl Nodes {
+    pub(crate) fn of(trace: &Trace, lane: &TraceLane) -> Self {
+        let count = lane.totals.len();
+        let mut nodes = Self { children_ns: vec![0.0; count], nested_ns: vec![0.0; count], open: vec![false; count] };
+        let mut places: HashMap<(u32, u32), u32> = HashMap::new();
+        for (index, total) in lane.totals.iter().enumerate().rev() {
+            places.insert((total.parent, total.site), index as u32);
+            nodes.open[index] = total.open > 0;
+            let parent = total.parent as usize;
+            if parent < index {
+                let (cost, spans) = (trace.span_cost(total.site), total.count as f64);
+                nodes.children_ns[parent] += spans * cost.outside_ns();
+                nodes.nested_ns[parent] += spans * cost.span_ns + nodes.nested_ns[index];
+            }
         }
+        if count > 0 {
+            // The path of an open span consists of open spans.
+            let mut node_of: HashMap<u32, u32> = HashMap::new();
+            for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.is_open()) {
+                let around = if span.parent == NONE { Some(NONE) } else { node_of.get(&span.parent).copied() };
+                let node = around.and_then(|around| places.get(&(around, span.site)));
+                if let Some(node) = node.copied() {
+                    node_of.insert(index as u32, node);
+                    nodes.open[node as usize] = true;
+                }
+            }
+        }
+        nodes
     }
-    (children, nested)
 }

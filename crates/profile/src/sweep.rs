@@ -177,12 +177,12 @@ impl Sweep {
         let changes =
             walks.iter().enumerate().filter_map(|(lane, walk)| Some(Reverse((walk.pending.as_ref()?.0, lane))));
         let mut queue: BinaryHeap<Reverse<(u64, usize)>> = changes.collect();
-        let cost_ticks = cost_ticks(trace);
         let mut now = start;
         while let Some(mut top) = queue.peek_mut() {
             let Reverse((time, lane)) = *top;
             let walk = &mut walks[lane];
             let Some((_, active, begins)) = walk.pending else { break };
+            let site = active.map_or(0, |active| active.site);
             if time > now {
                 self.spend(time - now);
                 now = time;
@@ -196,7 +196,7 @@ impl Sweep {
             }
             if begins && walk.lane.kind == LaneKind::Thread {
                 let threads: usize = self.active.iter().map(Vec::len).sum();
-                self.own_cost += cost_ticks / threads.max(1) as f64;
+                self.own_cost += cost_ticks(trace, site) / threads.max(1) as f64;
             }
             walk.pending = walk.change();
             match walk.pending {
@@ -278,9 +278,10 @@ impl Sweep {
                 }
             }
         }
-        let spans = |lane: &TraceLane| lane.totals.iter().fold(0, |sum: u64, total| sum.saturating_add(total.count));
-        let most = trace.lanes.iter().map(spans).max().unwrap_or(0);
-        self.own_cost += most as f64 * cost_ticks(trace);
+        let cost = |lane: &TraceLane| -> f64 {
+            lane.totals.iter().map(|total| total.count as f64 * cost_ticks(trace, total.site)).sum()
+        };
+        self.own_cost += trace.lanes.iter().map(cost).fold(0.0, f64::max);
     }
 
     /// Moves the cost of spans from the time of threads, then from unexplained time, to instrumentation.
@@ -319,9 +320,9 @@ fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
     pieces
 }
 
-/// Ticks that a span costs; 0 if unknown.
-fn cost_ticks(trace: &Trace) -> f64 {
-    let ns = trace.cost.map_or(0.0, |cost| cost.on_ns);
+/// Ticks that a span of this site costs; 0 if unknown.
+fn cost_ticks(trace: &Trace, site: u32) -> f64 {
+    let ns = trace.span_cost(site).span_ns;
     if ns.is_finite() { (ns / trace.clock.ns_per_tick).max(0.0) } else { 0.0 }
 }
 

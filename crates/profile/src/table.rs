@@ -12,6 +12,8 @@ use crate::summary::{Row, Summary};
 const FIRST_ROWS: usize = 40;
 /// Columns of the name.
 const NAME_WIDTH: usize = 32;
+/// Columns of names that are written whole: some names of kernels and of generic functions have thousands.
+const LONGEST: usize = 256;
 
 /// A text for one line of a terminal: control characters and changes of the direction of writing are escaped.
 pub fn printable(text: &str) -> String {
@@ -26,17 +28,16 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// A printable text of at most `width` characters, shortened with an ellipsis.
+/// A printable text of at most `width` characters, shortened in the middle: names often differ at their ends.
 pub fn shortened(text: &str, width: usize) -> String {
-    // Longer texts need not be escaped to their end.
-    let start: String = text.chars().take(width + 1).collect();
-    let text = printable(&start);
-    if text.chars().count() <= width {
-        return text;
+    // Longer texts need not be escaped as a whole.
+    let count = text.chars().count();
+    if count <= 2 * width {
+        return without_middle(&printable(text), width);
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    short
+    let start: String = text.chars().take(width).collect();
+    let end: String = text.chars().skip(count - width).collect();
+    without_middle(&format!("{}{}", printable(&start), printable(&end)), width)
 }
 
 /// The name of an operation as [`shortened`], or `(no name)` if it is blank.
@@ -251,21 +252,27 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
     Ok(())
 }
 
-/// A heading and a line per row, indented by its depth.
-fn lines(rows: &[Row], ambiguous: &HashSet<&str>, columns: &[(&'static str, Cell)]) -> Vec<Vec<String>> {
+/// A heading and a line per row, indented by its depth. Names have [`NAME_WIDTH`], with what precedes and follows them, and
+/// what room the other columns leave.
+fn lines(rows: &[Row], ambiguous: &HashSet<&str>, columns: &[(&'static str, Cell)], room: usize) -> Vec<Vec<String>> {
     let heading = std::iter::once("operation").chain(columns.iter().map(|(name, _)| *name));
     let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_string).collect()];
     lines.extend(rows.iter().map(|row| {
+        std::iter::once(String::new()).chain(columns.iter().map(|(_, cell)| cell(row))).collect::<Vec<String>>()
+    }));
+    let longest = room.saturating_sub(total(&lines[..]) + GAP).clamp(NAME_WIDTH, LONGEST);
+    for (row, line) in rows.iter().zip(lines.iter_mut().skip(1)) {
         // Deep rows keep room for the start of their name.
         let indent = "  ".repeat(row.depth().min(10));
         let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
         let place = ambiguous.contains(row.name()) && !row.file.is_empty();
         let place = place.then(|| format!("{}:{}", row.file, row.line));
-        let width = NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(SHORTEST);
+        let width = longest.saturating_sub(indent.len() + open.len()).max(SHORTEST);
         let name = placed(row.name(), place.as_deref(), width);
-        let first = format!("{indent}{name}{open}");
-        std::iter::once(first).chain(columns.iter().map(|(_, cell)| cell(row))).collect()
-    }));
+        if let Some(first) = line.first_mut() {
+            *first = format!("{indent}{name}{open}");
+        }
+    }
     lines
 }
 
@@ -277,11 +284,11 @@ impl fmt::Display for Summary {
         let shown = if f.alternate() { self.rows.len() } else { self.rows.len().min(FIRST_ROWS) };
         let rows = &self.rows[..shown];
         let ambiguous = ambiguous(&self.rows);
-        fitted(f, lines(rows, &ambiguous, &times(self)), &LEAST_TIMES)?;
+        fitted(f, lines(rows, &ambiguous, &times(self), room(f)), &LEAST_TIMES)?;
         let resources = resources(self);
         if !resources.is_empty() {
             f.write_str("\n\n")?;
-            fitted(f, lines(rows, &ambiguous, &resources), &LEAST_RESOURCES)?;
+            fitted(f, lines(rows, &ambiguous, &resources, room(f)), &LEAST_RESOURCES)?;
         }
         if shown < self.rows.len() {
             write!(f, "\n… and {} more", self.rows.len() - shown)?;
@@ -292,6 +299,14 @@ impl fmt::Display for Summary {
         }
         if let Some(last) = self.last_spans {
             write!(f, "; only the last spans of each thread ({last})")?;
+        }
+        let missing = [
+            (self.lost, "lost"),
+            (self.lost_details, "without details"),
+            (self.sampled_out, "(outermost) left out by sampling"),
+        ];
+        for (number, what) in missing.into_iter().filter(|(number, _)| *number > 0) {
+            write!(f, "; {} {} {what}", count(number), if number == 1 { "span" } else { "spans" })?;
         }
         Ok(())
     }
@@ -334,7 +349,7 @@ mod tests {
         let times = [0.0, 0.25, 12.34, 999.4, 999.6, 1234.0, 5e7, 8.64e13, 1e20, f64::NAN, -1500.0];
         insta::assert_snapshot!(times.map(time).join(" | "), @"0 ns | 0.25 ns | 12.3 ns | 999 ns | 1.00 µs | 1.23 µs | 50.0 ms | 86400 s | 1.00e11 s | - | -1.50 µs");
         insta::assert_snapshot!([0.0, 1.0, 1536.0, 1e9].map(bytes).join(" | "), @"0 B | 1.00 B | 1.54 kB | 1.00 GB");
-        assert_eq!(shortened(&"x".repeat(1 << 20), 5), "xxxx…");
+        assert_eq!(shortened(&"x".repeat(1 << 20), 5), "xx…xx");
         assert_eq!(shortened("a\nb", 9), "a\\nb");
     }
 }

@@ -35,7 +35,6 @@ impl Task {
         let guard = Guard::enter(self.site);
         if guard.is_on() {
             guard.under(self.parent);
-            self.polls += 1;
             if self.first == 0 {
                 self.first = ticks();
             }
@@ -73,6 +72,7 @@ async fn run<F: Future>(mut task: Task, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(move |context| {
         let (guard, _scope) = task.enter();
+        task.polls += u64::from(guard.is_on());
         let polled = future.as_mut().poll(context);
         if polled.is_ready() {
             task.finish(&guard);

@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::clock::{Calibration, ClockKind};
-use crate::cost::Cost;
+use crate::cost::{Cost, SpanCost};
 use crate::counters::Counters;
 use crate::detail::{Detail, Total, Track, Value};
 use crate::environment::LAST_SPANS;
@@ -98,6 +98,18 @@ impl TraceLane {
         }
     }
 
+    /// Spans that only totals hold: aggregated ones, open or not.
+    pub fn held(&self) -> u64 {
+        self.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
+    }
+
+    /// Spans that the budget had no room for and that were aggregated. A lane whose mode is to aggregate counts only lost
+    /// ones as dropped, which are fewer than what it aggregated.
+    pub fn overflowed(&self) -> u64 {
+        let held = self.held();
+        if self.dropped >= held { held } else { 0 }
+    }
+
     /// True if several threads recorded it, one after the other: its name says so, also in a file.
     pub fn is_of_many_threads(&self) -> bool {
         let later = self.name.rsplit_once(" and ").and_then(|(_, later)| later.split_once(" later thread"));
@@ -140,8 +152,10 @@ pub struct Trace {
     pub sampled_out: u64,
     /// Quantities over time.
     pub tracks: Vec<Track>,
-    /// The cost of a span, measured before or after the recording.
+    /// The cost of a span, measured before or after the recording: the mean of all spans, where they differ.
     pub cost: Option<Cost>,
+    /// The cost of a span by call site, as `sites`; beyond its end that of all spans.
+    pub span_costs: Vec<SpanCost>,
     /// Activities of a device during the session; their starts count from the start of the session.
     pub activities: Vec<Activity>,
 }
@@ -162,6 +176,7 @@ impl Trace {
             sampled_out: 0,
             tracks: Vec::new(),
             cost: None,
+            span_costs: Vec::new(),
             activities: Vec::new(),
         }
     }
@@ -169,6 +184,15 @@ impl Trace {
     /// The call site of a span; `None` if its number is unknown.
     pub fn site(&self, span: &Span) -> Option<&SiteInfo> {
         self.sites.get(span.site.checked_sub(1)? as usize)
+    }
+
+    /// What a span of a call site costs; NaN if that is unknown.
+    pub fn span_cost(&self, site: u32) -> SpanCost {
+        let own = site.checked_sub(1).and_then(|at| self.span_costs.get(at as usize)).copied();
+        let unknown = SpanCost { span_ns: f64::NAN, empty_ns: f64::NAN };
+        own.unwrap_or_else(|| {
+            self.cost.map_or(unknown, |cost| SpanCost { span_ns: cost.on_ns, empty_ns: cost.empty_ns })
+        })
     }
 
     /// Name of a span, or `?` if its call site is unknown.

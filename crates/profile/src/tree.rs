@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::gather::Gathered;
 use crate::inner::Inner;
 use crate::outer::Outer;
-use crate::summary::{Row, counts};
+use crate::summary::{self, Row};
 use crate::trace::{NONE, Trace};
 
 /// Longest path. Deep recursion would otherwise need memory in the square of its depth for the names alone.
@@ -67,8 +67,9 @@ impl Trace {
                 }
                 let (Some((frame, _)), Some(node)) = (select(number, index), node_of[number][index]) else { continue };
                 let Some(Node { gathered, depth, .. }) = nodes.all.get_mut(node as usize) else { continue };
-                // At the end of a path a recursive call and its caller share a row.
-                let outermost = *depth < DEEPEST || inner[number].outermost[index];
+                // At the end of a path a recursive call and its caller share a row, and that row counts the outer one.
+                let around = outer.around(number, index).and_then(|(lane, index)| node_of[lane][index]);
+                let outermost = *depth < DEEPEST || around != Some(node);
                 gathered.add(self, &inner[number], (number, index), outermost);
                 if let (Some(time), false) = (gathered.frames.get_mut(frame), span.is_open()) {
                     time[0] += self.duration_ns(span);
@@ -84,7 +85,7 @@ impl Trace {
 
     fn add_totals(&self, nodes: &mut Nodes) {
         for (number, lane) in self.lanes.iter().enumerate() {
-            let (children, nested) = counts(lane);
+            let facts = summary::Nodes::of(self, lane);
             let mut node_of: Vec<u32> = Vec::with_capacity(lane.totals.len());
             for (index, total) in lane.totals.iter().enumerate() {
                 let parent = node_of.get(total.parent as usize).copied().unwrap_or(NONE);
@@ -95,7 +96,7 @@ impl Trace {
                 let node = nodes.child(parent, total.site, false);
                 node_of.push(node);
                 if let Some(Node { gathered, .. }) = nodes.all.get_mut(node as usize) {
-                    gathered.add_total(number, total, node != parent, children[index], nested[index]);
+                    gathered.add_total(self, (number, index), &facts, node != parent);
                 }
             }
         }

@@ -225,5 +225,6 @@ fn a_dropped_future_says_so() {
     assert_eq!(names(&trace), ["never", "never"]);
     let lane = &trace.lanes[0];
     let args = &lane.detail_of(&lane.spans[1]).unwrap().args;
+    assert_eq!(args.first(), Some(&("polls".to_string(), Value::Int(1))));
     assert_eq!(args.last(), Some(&("cancelled".to_string(), Value::Bool(true))));
 }

@@ -150,6 +150,13 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
     assert_eq!(trace.last_spans(), Some(5));
     assert!(trace.environment.contains(&("last spans of a thread".to_string(), Value::Int(5))));
     assert!(trace.summary().to_string().ends_with("; only the last spans of each thread (5)"), "{}", trace.summary());
+    // A ring of no spans would be an empty profile.
+    let none = Profiler::new(Options::new(Mode::Ring { spans: 0 }));
+    let entered_too = none.enter();
+    (0..3).for_each(|_| drop(span!("leaf")));
+    drop(entered_too);
+    let trace = none.finish();
+    assert_eq!((trace.spans(), trace.last_spans()), (1, Some(1)));
     let short = Profiler::new(Options::new(Mode::Ring { spans: 50_000 }));
     let entered_too = short.enter();
     drop(span!("leaf"));

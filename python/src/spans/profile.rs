@@ -26,11 +26,13 @@ impl Profile {
             off_ns: unknown,
             on_ns: cost_ns,
             counted_ns: unknown,
+            argued_ns: unknown,
             scope_ns: unknown,
             empty_ns,
             aggregate_ns: unknown,
             ring_ns: unknown,
         });
+        trace.span_costs.clear();
         Self { trace }
     }
 

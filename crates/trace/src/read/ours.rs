@@ -1,8 +1,8 @@
 //! The JSON of `docs/profile-format.md` as a trace.
 
 use ellwand_profile::{
-    Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, Total, Trace,
-    TraceLane, Track,
+    Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, SpanCost, Total,
+    Trace, TraceLane, Track,
 };
 use serde::Deserialize;
 
@@ -68,6 +68,10 @@ pub(crate) struct Operation {
     file: String,
     #[serde(default)]
     line: u32,
+    #[serde(default)]
+    span_ns: Option<f64>,
+    #[serde(default)]
+    empty_ns: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -202,11 +206,13 @@ impl Ours {
             off_ns: cost.off_ns.0,
             on_ns: cost.span_ns.0,
             counted_ns: f64::NAN,
+            argued_ns: f64::NAN,
             scope_ns: f64::NAN,
             empty_ns: cost.empty_ns.0,
             aggregate_ns: f64::NAN,
             ring_ns: f64::NAN,
         });
+        trace.span_costs = self.span_costs(&trace);
         trace.sites = self.sites()?;
         trace.lanes = self.empty_lanes()?;
         let earliest = self.entries.start_ns.0.iter().fold(0.0_f64, |least, start| least.min(start.0));
@@ -239,9 +245,20 @@ impl Ours {
         Ok(Calibration { kind, ns_per_tick, relative_error: clock.relative_error })
     }
 
+    /// Empty if no operation has a cost of its own.
+    fn span_costs(&self, trace: &Trace) -> Vec<SpanCost> {
+        let all = trace.span_cost(0);
+        let cost = |one: &Operation| SpanCost {
+            span_ns: one.span_ns.unwrap_or(all.span_ns),
+            empty_ns: one.empty_ns.unwrap_or(all.empty_ns),
+        };
+        let is_known = self.operations.iter().any(|one| one.span_ns.or(one.empty_ns).is_some());
+        if is_known { self.operations.iter().map(cost).collect() } else { Vec::new() }
+    }
+
     fn sites(&mut self) -> Result<Vec<SiteInfo>, Problem> {
         let known = |word: &str| if word.is_empty() { Some(Kind::Cpu) } else { Kind::of_word(word) };
-        let site = |(index, Operation { name, kind, file, line }): (usize, Operation)| {
+        let site = |(index, Operation { name, kind, file, line, .. }): (usize, Operation)| {
             let kind = known(&kind).ok_or_else(|| {
                 let words = Kind::ALL.map(Kind::word).join(", ");
                 let kind = super::shortened(&kind, 40);

@@ -106,6 +106,7 @@ pub(crate) fn step() -> Trace {
             off_ns: 0.5,
             on_ns: 2.0,
             counted_ns: 3.0,
+            argued_ns: 3.0,
             scope_ns: 3.0,
             empty_ns: 1.0,
             aggregate_ns: 3.0,

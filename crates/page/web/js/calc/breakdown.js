@@ -1,5 +1,6 @@
 // Wall time in parts that add up, as `Trace::breakdown` defines them.
 import { detailOf } from "../data/model.js";
+import { costsOf } from "./cost.js";
 import { lowerBound } from "./select.js";
 import { NONE, ORDER, measured, stateOf, steps } from "./sweep.js";
 
@@ -42,11 +43,12 @@ function walk({ at, state, share, next, cost }, from, to, sums) {
 // Returns their cost.
 function fill(profile, sums) {
   const { totals, operations, lanes } = profile;
-  const spans = new Map();
+  const { span } = costsOf(profile);
+  const costs = new Map();
   const own = ORDER.map(() => new Map());
   const shares = computingTotals(profile);
   totals.forEach((one, i) => {
-    spans.set(one.lane, (spans.get(one.lane) ?? 0) + one.count);
+    costs.set(one.lane, (costs.get(one.lane) ?? 0) + one.count * span[one.operation]);
     const state = measured(stateOf(operations[one.operation].kind, lanes[one.lane]?.kind === "stream"), shares[i]);
     const add = (part, ns) => own[part].set(one.lane, (own[part].get(one.lane) ?? 0) + ns);
     if (state === NONE) return;
@@ -63,7 +65,7 @@ function fill(profile, sums) {
   // Below zero: that much of the time of kept spans belongs to aggregated ones inside them. It comes first, since it makes room.
   net.forEach((ns, state) => ns < 0 && move(state, NONE, -ns));
   net.forEach((ns, state) => ns > 0 && move(NONE, state, ns));
-  return Math.max(0, ...spans.values()) * (profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0);
+  return Math.max(0, ...costs.values());
 }
 
 // The share of each total's self time in which its thread computes, by the rule that `steps` has for single entries.

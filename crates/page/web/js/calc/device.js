@@ -40,12 +40,3 @@ export function deviceTimes(profile, [from, to]) {
   }
   return times;
 }
-
-// Spans inside each entry, at any depth.
-export function nestedIn(profile) {
-  if (!profile.nested) {
-    profile.nested = new Uint32Array(profile.n);
-    for (let i = profile.n - 1; i >= 0; i--) if (profile.parent[i] >= 0) profile.nested[profile.parent[i]] += profile.nested[i] + 1;
-  }
-  return profile.nested;
-}

@@ -5,7 +5,8 @@
 // the share of it that its part inside is of its duration, as if it were spread evenly. Open calls are counted, without
 // times. docs/profile-format.md has the definitions.
 
-import { deviceTimes, nestedIn } from "./device.js";
+import { costsOf, knowsCost, nestedCost } from "./cost.js";
+import { deviceTimes } from "./device.js";
 import { isOwn } from "./losses.js";
 import { nth } from "./select.js";
 
@@ -36,7 +37,7 @@ export function summarize(profile, range) {
   const [from, to] = range;
   const whole = from <= 0 && to >= profile.wall;
   const rows = profile.operations.map((_, operation) => row(operation));
-  const inner = coveredByChildren(profile, from, to, whole);
+  const inner = coveredByChildren(profile, from, to);
   addEntries(profile, range, whole, inner, rows);
   if (whole) addTotals(profile, rows);
   const wall = to - from;
@@ -50,19 +51,20 @@ function row(operation) {
   return {
     operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0,
     min: Infinity, max: -Infinity, durations: null, sorted: null,
-    device: 0, transfer: 0, hosted: 0, nested: 0, aggregated: { calls: 0, min: Infinity, max: -Infinity, bins: new Map() },
-    cpu_ns: null, waiting_ns: null, allocations: null, allocated_bytes: null, bytes: null, flops: null, peak_bytes: null,
+    device: 0, transfer: 0, overhead: 0, aggregated: { calls: 0, min: Infinity, max: -Infinity, bins: new Map() },
+    cpu_ns: null, waiting_ns: null, allocations: null, allocated_bytes: null, bytes: null, items: null, flops: null, peak_bytes: null, declared: 0,
   };
 }
 
-// Time of each entry that its children on the same lane cover, inside the range.
-function coveredByChildren(profile, from, to, whole) {
+// Time of each entry that its children on the same lane cover, inside the range. Of a child that ends later only the part
+// inside.
+function coveredByChildren(profile, from, to) {
   const { n, parent, start, end, duration } = profile;
   const inner = room("inner", n).fill(0, 0, n);
   for (let i = 0; i < n; i++) {
     const above = parent[i];
     if (above < 0 || duration[i] !== duration[i]) continue;
-    const part = whole ? duration[i] : Math.min(end[i], to) - Math.max(start[i], from);
+    const part = Math.min(end[i], end[above], to) - Math.max(start[i], start[above], from);
     if (part > 0) inner[above] += part;
   }
   return inner;
@@ -75,11 +77,11 @@ function addEntries(profile, [from, to], whole, inner, rows) {
   const total = new Float64Array(operations);
   const self = new Float64Array(operations);
   const open = new Uint32Array(operations);
-  const hosted = new Float64Array(operations);
-  const nested = new Float64Array(operations);
+  const overhead = new Float64Array(operations);
   const device = new Float64Array(operations);
   const transfer = new Float64Array(operations);
-  const below = nestedIn(profile);
+  const below = nestedCost(profile);
+  const { empty } = costsOf(profile);
   const times = deviceTimes(profile, [from, to]);
   const host = Uint8Array.from(profile.lanes, (lane) => (lane.kind === "stream" ? 0 : 1));
   const lanes = profile.lane;
@@ -99,10 +101,10 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     const part = whole ? own : Math.min(end[i], to) - Math.max(start[i], from);
     const onHost = host[lanes[i]] === 1;
     const share = whole ? 1 : within(start[i], end[i], from, to);
-    if (onHost) hosted[op] += share;
     if (repeated[node[i]] === 0) {
       total[op] += part;
-      if (onHost) nested[op] += below[i] * share;
+      // A span measures `empty` of its own cost; the rest falls into the span around it.
+      if (onHost) overhead[op] += (empty[op] + below[i]) * share;
       if (times !== null) {
         device[op] += times[0][i];
         transfer[op] += times[1][i];
@@ -123,8 +125,7 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     one.total = total[op];
     one.self = self[op];
     one.open = open[op];
-    one.hosted = hosted[op];
-    one.nested = nested[op];
+    one.overhead = overhead[op];
     one.device = device[op];
     one.transfer = transfer[op];
     spread(one, durations.subarray(closed[op], closed[op + 1]));
@@ -165,16 +166,20 @@ function addDetails(profile, inside, range, rows) {
     const at = detail[i];
     if (at < 0 || inside[i] === 0) continue;
     const share = range ? within(start[i], end[i], ...range) : 1;
-    addUsed(rows[operation[i]], (field) => value(field, at), duration[i], share, !nodes.repeated[node[i]]);
+    addUsed(rows[operation[i]], (field) => value(field, at), duration[i], share, !nodes.repeated[node[i]], 1);
   }
 }
 
 // What calls of `ns` nanoseconds used; `ns` is NaN of an open one. What includes calls inside counts for outermost calls only.
-function addUsed(one, value, ns, share, outermost) {
-  for (const field of ["bytes", "flops"]) {
+function addUsed(one, value, ns, share, outermost, calls) {
+  let declares = false;
+  for (const field of ["bytes", "items", "flops"]) {
     const work = value(field);
-    if (work !== null) one[field] = (one[field] ?? 0) + work * share;
+    if (work === null) continue;
+    one[field] = (one[field] ?? 0) + work * share;
+    declares = true;
   }
+  if (declares) one.declared += calls;
   if (!outermost) return;
   for (const field of OUTER) {
     const amount = value(field);
@@ -189,23 +194,25 @@ function addUsed(one, value, ns, share, outermost) {
 // What was aggregated while recording has no times of its calls, so it counts only in the whole recording.
 function addTotals(profile, rows) {
   const { totals } = profile;
+  const { span, empty } = costsOf(profile);
   const inner = new Float64Array(totals.length);
   for (let i = totals.length - 1; i >= 0; i--) {
-    const { parent, count } = totals[i];
-    if (parent >= 0 && parent < i) inner[parent] += count + inner[i];
+    const { parent, count, operation } = totals[i];
+    if (parent >= 0 && parent < i) inner[parent] += count * span[operation] + inner[i];
   }
+  const open = openTotals(profile);
   totals.forEach((total, i) => {
     const one = rows[total.operation];
     if (!one) return;
     const outermost = !profile.nodes.repeated[profile.totalNode[i]];
     one.open += total.open ?? 0;
-    one.self += total.self_ns;
-    one.hosted += total.count;
+    // Time of calls that did not end counts nowhere, so that what was aggregated inside takes nothing away.
+    one.self += open[i] ? Math.max(0, total.self_ns) : total.self_ns;
     if (outermost) {
       one.total += total.total_ns;
-      one.nested += inner[i];
+      one.overhead += total.count * empty[total.operation] + inner[i];
     }
-    if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost);
+    if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost, total.count + (total.open ?? 0));
     if (!(total.count > 0)) return;
     // Deviations of two groups join around their common mean.
     const mean = total.total_ns / total.count;
@@ -224,9 +231,19 @@ function addTotals(profile, rows) {
   });
 }
 
-// A file may hold null for what an empty span measures: then the profiler's own cost is unknown.
-export function knowsCost({ cost }) {
-  return cost?.span_ns > 0 && cost.empty_ns !== null;
+// By total: true if a call of its path, kept or aggregated, had not ended. The path of an open call consists of open calls.
+function openTotals({ totals, n, duration, parent, lane, operation }) {
+  const open = totals.map((total) => total.open > 0);
+  const places = new Map(totals.map((total, i) => [`${total.lane} ${total.parent} ${total.operation}`, i]));
+  const totalOf = new Map([[-1, -1]]);
+  for (let i = 0; totals.length > 0 && i < n; i++) {
+    if (duration[i] === duration[i] || !totalOf.has(parent[i])) continue;
+    const at = places.get(`${lane[i]} ${totalOf.get(parent[i])} ${operation[i]}`);
+    if (at === undefined) continue;
+    totalOf.set(i, at);
+    open[at] = true;
+  }
+  return open;
 }
 
 function finish(one, profile, wall) {
@@ -236,11 +253,14 @@ function finish(one, profile, wall) {
   if (none) one.min = one.max = null;
   [one.p50, one.p90, one.p99] = none ? [null, null, null] : one.aggregated.calls > 0 ? joined(one) : selected(one.durations);
   one.share = wall > 0 ? one.total / wall : null;
-  const cost = profile.cost;
-  // A span measures empty_ns of its own cost; the rest falls into the span around it.
-  one.overhead = knowsCost(profile) ? one.hosted * (cost.empty_ns ?? 0) + one.nested * cost.span_ns : null;
-  one.gb_per_s = one.bytes > 0 && one.total > 0 ? one.bytes / one.total : null;
-  one.gflop_per_s = one.flops > 0 && one.total > 0 ? one.flops / one.total : null;
+  one.self = Math.max(0, one.self);
+  if (!knowsCost(profile)) one.overhead = null;
+  // Work of calls that lost their details is unknown, and so is the rate.
+  const lacks = one.declared < one.calls + one.open && profile.losses?.details > 0;
+  const speed = (work) => (work > 0 && one.total > 0 && !lacks ? work / one.total : null);
+  one.gb_per_s = speed(one.bytes);
+  one.gflop_per_s = speed(one.flops);
+  one.items_per_s = speed(one.items * 1e9);
 }
 
 // The median (the mean of the middle two) and the nearest ranks. From the top: after a selection, all smaller values

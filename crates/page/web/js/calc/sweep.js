@@ -1,4 +1,5 @@
 // One pass over all lanes in the order of time: what each moment is spent on, as `Trace::breakdown` defines it.
+import { costsOf } from "./cost.js";
 import { lowerBound } from "./select.js";
 
 // A state that comes first wins.
@@ -95,7 +96,7 @@ function sweep(profile) {
   const active = new Int32Array(NONE + 1);
   const now = new Uint8Array(walks.length).fill(NONE);
   const share = new Float32Array(walks.length);
-  const price = profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0;
+  const { span } = costsOf(profile);
   const heap = heapOf(walks);
   let busy = 0;
   let count = 1;
@@ -136,7 +137,7 @@ function sweep(profile) {
         out.next[count++] = next;
       }
     }
-    if (price > 0 && walk.begins[i] && !stream[lane]) out.cost[count - 1] += price / Math.max(1, busy);
+    if (walk.begins[i] && !stream[lane]) out.cost[count - 1] += span[profile.operation[entry]] / Math.max(1, busy);
     heap.sink(walk.next < walk.at.length ? walk.at[walk.next] : Infinity);
   }
   for (const key of Object.keys(out)) out[key] = out[key].slice(0, count);

@@ -4,7 +4,7 @@ import { bytes, count, counted, label, percent, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
 import { peakOf } from "../calc/memory.js";
-import { knowsCost } from "../calc/summary.js";
+import { knowsCost } from "../calc/cost.js";
 
 export function cardsView() {
   const box = h("div", { class: "cards", id: "cards" });
@@ -42,11 +42,11 @@ function threadsOf({ lanes, lane, operation, operations, n }) {
   return lanes.filter(({ kind, name }, i) => kind !== "stream" && !/ \(overlap \d+\)$/.test(name) && (working.has(i) || !flying.has(i))).length;
 }
 
-// Threads without CPU time may work or wait.
+// Threads without CPU time may work or wait. Some microseconds of them, as in an open span, leave the rest known.
 function hostCard(parts, wall) {
   const least = parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
   const unknown = parts["not-measured"];
-  if (unknown > 0) return card("host", "Host works", `≤ ${percent((least + unknown) / wall)}`, `at least ${percent(least / wall)}; CPU time not measured`);
+  if (unknown > 0.01 * wall) return card("host", "Host works", `≤ ${percent((least + unknown) / wall)}`, `at least ${percent(least / wall)}; CPU time not measured`);
   return card("host", "Host works", percent(least / wall), `waits ${percent(parts.wait / wall)}`);
 }
 
