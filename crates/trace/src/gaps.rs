@@ -1,6 +1,6 @@
 //! What a profile lacks, in sentences, and how many calls it knows.
 
-use ellwand_profile::{LaneKind, NONE, Trace, TraceLane};
+use ellwand_profile::{LaneKind, NONE, Trace};
 
 use crate::read::counted;
 
@@ -11,6 +11,8 @@ pub struct Gaps {
     pub aggregated: u64,
     /// Spans that nothing holds.
     pub lost: u64,
+    /// Operations of devices with impossible times, which nothing holds either.
+    pub refused: u64,
     /// Kept spans without what they declared or measured.
     pub details: u64,
     /// Outermost spans that sampling left out, with everything inside.
@@ -24,7 +26,9 @@ pub struct Gaps {
 impl Gaps {
     /// Those of a profile.
     pub fn of(trace: &Trace) -> Self {
-        let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(overflowed(lane)));
+        let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(lane.overflowed()));
+        let streams = trace.lanes.iter().filter(|lane| lane.kind != LaneKind::Thread);
+        let refused = streams.fold(0_u64, |sum, lane| sum.saturating_add(lane.dropped - lane.overflowed()));
         let last = trace.last_spans();
         let whole = last.is_none() && trace.lanes.iter().all(|lane| lane.totals.is_empty());
         // What devices did is never left out.
@@ -35,7 +39,8 @@ impl Gaps {
             .count() as u64;
         Self {
             aggregated,
-            lost: trace.dropped().saturating_sub(aggregated),
+            lost: trace.dropped().saturating_sub(aggregated).saturating_sub(refused),
+            refused,
             details: trace.dropped_details(),
             sampled_out: trace.sampled_out,
             last: last.unwrap_or(0),
@@ -50,7 +55,7 @@ impl Gaps {
 
     /// True if calls, times or quantities of the profile are too low.
     pub const fn are_real(&self) -> bool {
-        self.lost > 0 || self.details > 0 || self.sampled_out > 0 || self.last > 0
+        self.lost > 0 || self.refused > 0 || self.details > 0 || self.sampled_out > 0 || self.last > 0
     }
 
     /// A sentence for each kind of gap.
@@ -62,6 +67,11 @@ impl Gaps {
             }
         };
         add(self.lost, ["span was", "spans were"], "lost: calls and times lack them");
+        add(
+            self.refused,
+            ["operation of a device was", "operations of devices were"],
+            "left out: they end before they begin, or lie outside the recording",
+        );
         add(
             self.aggregated,
             ["span is", "spans are"],
@@ -87,30 +97,26 @@ impl Gaps {
     }
 }
 
-/// Spans of a lane that the budget had no room for and that were aggregated. A lane whose mode is to aggregate counts only
-/// lost ones as dropped, which are fewer than what it aggregated.
-fn overflowed(lane: &TraceLane) -> u64 {
-    let held = held(lane);
-    if lane.dropped >= held { held } else { 0 }
-}
-
-fn held(lane: &TraceLane) -> u64 {
-    lane.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
-}
-
-/// Calls of a profile, and how many of them are entries: `200000 calls (11264 kept as spans)`. Without the recorder's own.
+/// Calls of a profile that ended, those that are open, and how many of both are entries: `200000 calls, 1 open (11264 kept
+/// as spans)`. Without the recorder's own.
 pub fn calls(trace: &Trace) -> String {
-    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
-    let kept = spans.filter(|span| !trace.is_own(span.site)).count() as u64;
-    let all = trace.lanes.iter().fold(kept, |sum, lane| sum.saturating_add(held(lane)));
-    let calls = counted(all, "call", "calls");
-    if all == kept { calls } else { format!("{calls} ({kept} kept as spans)") }
+    let spans = || trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !trace.is_own(span.site));
+    let totals = || trace.lanes.iter().flat_map(|lane| &lane.totals);
+    let kept = spans().count() as u64;
+    let open = spans().filter(|span| span.is_open()).count() as u64;
+    let ended = totals().fold(kept - open, |sum, total| sum.saturating_add(total.count));
+    let open = totals().fold(open, |sum, total| sum.saturating_add(total.open));
+    let mut calls = counted(ended, "call", "calls");
+    if open > 0 {
+        calls.push_str(&format!(", {open} open"));
+    }
+    if ended.saturating_add(open) == kept { calls } else { format!("{calls} ({kept} kept as spans)") }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ellwand_profile::{Kind, SiteInfo, Span, Total};
+    use ellwand_profile::{Kind, SiteInfo, Span, Total, TraceLane};
 
     use super::*;
 
@@ -139,6 +145,16 @@ mod tests {
         let aggregate = Gaps::of(&recorded(0, 90, 3));
         assert_eq!((aggregate.aggregated, aggregate.lost), (0, 3));
         assert_eq!(Gaps::of(&recorded(10, 0, 0)).sentences(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_device_cannot_have_done_has_its_own_reason() {
+        let mut trace = recorded(10, 0, 0);
+        let kind = LaneKind::Stream { device: "cuda:0".into() };
+        trace.lanes.push(TraceLane { kind, dropped: 2, ..TraceLane::default() });
+        let gaps = Gaps::of(&trace);
+        assert_eq!((gaps.lost, gaps.refused, gaps.are_real()), (0, 2, true));
+        assert!(gaps.sentences()[0].starts_with("2 operations of devices were left out: they end before"));
     }
 
     #[test]
@@ -173,5 +189,8 @@ mod tests {
         assert_eq!(calls(&recorded(10, 0, 0)), "10 calls");
         assert_eq!(calls(&recorded(10, 90, 90)), "100 calls (10 kept as spans)");
         assert_eq!(calls(&recorded(0, 157, 0)), "157 calls (0 kept as spans)");
+        let mut open = recorded(10, 90, 90);
+        open.lanes[0].spans[9].end = 0;
+        assert_eq!(calls(&open), "99 calls, 1 open (10 kept as spans)");
     }
 }

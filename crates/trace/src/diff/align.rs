@@ -89,7 +89,7 @@ pub(super) fn paths(a: &Tree, b: &Tree) -> BTreeSet<Vec<String>> {
 fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
     let mut roots: HashMap<&str, (usize, u64, f64)> = HashMap::new();
     for (number, lane) in trace.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == LaneKind::Thread) {
-        for span in outermost(lane) {
+        for span in outermost(trace, lane) {
             let known = roots.entry(trace.name(span)).or_insert((number, 0, 0.0));
             if known.0 == number {
                 *known = (number, known.1 + 1, known.2 + trace.duration_ns(span));
@@ -99,8 +99,8 @@ fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
     roots
 }
 
-fn outermost(lane: &TraceLane) -> impl Iterator<Item = &Span> {
-    lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open())
+fn outermost<'a>(trace: &'a Trace, lane: &'a TraceLane) -> impl Iterator<Item = &'a Span> {
+    lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open() && !trace.is_own(span.site))
 }
 
 /// Number and nanoseconds of the repetitions of a root.
@@ -110,7 +110,7 @@ pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
 
 /// Outermost operations that a profile repeats and that cover enough of its time, with their nanoseconds.
 fn candidates(trace: &Trace) -> HashMap<&str, f64> {
-    let ns = |lane: &TraceLane| outermost(lane).map(|span| trace.duration_ns(span)).sum::<f64>();
+    let ns = |lane: &TraceLane| outermost(trace, lane).map(|span| trace.duration_ns(span)).sum::<f64>();
     // A lane of async events is no thread.
     let in_flight = |span: &Span| trace.site(span).is_some_and(|site| site.kind == Kind::InFlight);
     let runs = |lane: &TraceLane| is_thread(lane) && !lane.spans.iter().all(in_flight);

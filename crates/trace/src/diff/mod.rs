@@ -142,7 +142,16 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
     let trees = [baseline, candidate].map(|trace| Tree::of(trace, root.as_deref()));
     let mut notes = Vec::new();
     if root.is_none() {
-        notes.push("no outermost operation is repeated in both profiles and covers half of the time in spans of their busiest threads, so the spread is unknown: whole profiles are compared, without intervals".to_string());
+        let aggregated = |trace: &Trace| trace.spans() == 0 && trace.lanes.iter().any(|lane| lane.held() > 0);
+        let why = match (aggregated(baseline), aggregated(candidate)) {
+            (true, true) => "both profiles have aggregated spans only",
+            (true, false) => "the baseline has aggregated spans only",
+            (false, true) => "the candidate has aggregated spans only",
+            _ => {
+                "no outermost operation is repeated in both profiles and covers half of the time in spans of their busiest threads"
+            }
+        };
+        notes.push(format!("{why}, so the spread is unknown: whole profiles are compared, without intervals"));
     }
     for (trace, side) in [(baseline, "baseline"), (candidate, "candidate")] {
         if let Some(root) = &root {

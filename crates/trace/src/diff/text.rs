@@ -19,10 +19,13 @@ fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{text}") } else { format!("+{text}") }
 }
 
-fn ratio(ratio: Option<&Ratio>) -> (String, String) {
-    match ratio {
-        Some(ratio) => (format!("{:.3}x", ratio.ratio), format!("{:.3} to {:.3}", ratio.low, ratio.high)),
-        None => ("-".to_string(), "-".to_string()),
+/// The ratio and its interval; without repetitions the ratio of both means alone.
+fn ratio(ratio: Option<&Ratio>, baseline_ns: Option<f64>, candidate_ns: Option<f64>) -> (String, String) {
+    let of_means = baseline_ns.zip(candidate_ns).map(|(a, b)| b / a).filter(|ratio| ratio.is_finite());
+    match (ratio, of_means) {
+        (Some(ratio), _) => (format!("{:.3}x", ratio.ratio), format!("{:.3} to {:.3}", ratio.low, ratio.high)),
+        (None, Some(of_means)) => (format!("{of_means:.3}x"), "-".to_string()),
+        (None, None) => ("-".to_string(), "-".to_string()),
     }
 }
 
@@ -65,7 +68,8 @@ impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (&self.baseline, &self.candidate);
         let what = self.root.as_ref().map_or_else(|| "time in spans".to_string(), |root| named(root, WIDTH));
-        let (value, interval) = ratio(self.ratio.as_ref());
+        let (value, interval) = ratio(self.ratio.as_ref(), Some(a.mean_ns), Some(b.mean_ns));
+        let interval = if interval == "-" { "no interval" } else { interval.as_str() };
         writeln!(
             f,
             "{what}: {} -> {} ({}), {value} ({interval}), {} and {} repetitions",
@@ -99,7 +103,7 @@ impl fmt::Display for Diff {
         ];
         let row = |(node, path): (&Node, &String)| {
             let ns = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
-            let (value, interval) = ratio(node.ratio.as_ref());
+            let (value, interval) = ratio(node.ratio.as_ref(), node.baseline_ns, node.candidate_ns);
             let change = signed(node.contribution_ns);
             let verdict = format!("{:<9}", node.status());
             vec![path.clone(), ns(node.baseline_ns), ns(node.candidate_ns), change, value, interval, verdict]

@@ -1,12 +1,13 @@
 //! Rules that compare calls of one operation with each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ellwand_profile::{SiteInfo, Span};
 
 use super::inputs::Inputs;
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 use crate::chrome::is_thread;
+use crate::gaps::Gaps;
 
 pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
@@ -124,7 +125,14 @@ struct Share<'a> {
 
 pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
-    for (SiteInfo { name, .. }, spans) in facts.sites() {
+    let gaps = Gaps::of(facts.trace);
+    // The work of a thread is not known if only some of its spans are.
+    if gaps.sampled_out > 0 || gaps.last > 0 || gaps.lost > 0 {
+        return found;
+    }
+    let aggregated: HashSet<&str> =
+        facts.operations.rows.iter().filter(|row| row.aggregated > 0).map(|row| row.name()).collect();
+    for (SiteInfo { name, .. }, spans) in facts.sites().filter(|(site, _)| !aggregated.contains(site.name.as_str())) {
         let mut lanes: BTreeMap<usize, Share> = BTreeMap::new();
         for (number, _, span) in spans {
             let lane = &facts.trace.lanes[number];

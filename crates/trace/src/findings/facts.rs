@@ -48,7 +48,7 @@ impl<'a> Facts<'a> {
         let mut by_site: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
         for (lane, at) in trace.lanes.iter().enumerate() {
             for (index, (span, outermost)) in at.spans.iter().zip(at.outermost()).enumerate() {
-                if outermost && !span.is_open() {
+                if outermost && !span.is_open() && !trace.is_own(span.site) {
                     by_site.entry(span.site).or_default().push((lane, index));
                 }
             }

@@ -1,22 +1,27 @@
 //! Rules on the recording itself and on what host threads do.
 
-use ellwand_profile::{By, Kind, Part};
+use std::collections::BTreeMap;
+
+use ellwand_profile::{By, Kind, LaneKind, Part, Span, Total, Trace};
 
 use crate::gaps::Gaps;
 
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
 pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
-    let Gaps { aggregated, lost, details, .. } = Gaps::of(facts.trace);
-    if lost == 0 && details == 0 && aggregated == 0 {
+    let Gaps { aggregated, lost, refused, details, .. } = Gaps::of(facts.trace);
+    if lost == 0 && refused == 0 && details == 0 && aggregated == 0 {
         return Vec::new();
     }
-    let title = if lost > 0 || details > 0 {
+    let title = if lost > 0 || refused > 0 || details > 0 {
         "The profile is incomplete"
     } else {
         "Only a part of the spans is kept; the totals are complete"
     };
     let mut numbers = vec![("lost spans", lost), ("kept spans", facts.trace.spans()), ("lost details", details)];
+    if refused > 0 {
+        numbers.push(("operations of devices with impossible times", refused));
+    }
     if aggregated > 0 {
         numbers.push(("spans only in totals", aggregated));
     }
@@ -48,23 +53,53 @@ pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     }
     let mut numbers =
         vec![evidence("waiting", share, "share"), evidence("waiting", facts.breakdown.ns(Part::Wait), "ns")];
-    let waits = |row: &&ellwand_profile::Row| row.waiting_ns.is_some_and(|ns| ns > 0.0);
-    let known = facts
-        .operations
-        .rows
-        .iter()
-        .filter(waits)
-        .max_by(|a, b| a.waiting_ns.partial_cmp(&b.waiting_ns).unwrap_or(std::cmp::Ordering::Equal));
+    let most = own_waits(facts.trace).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let known =
+        most.filter(|(_, ns)| *ns > 0.0).and_then(|(site, ns)| Some((facts.trace.sites.get(site as usize - 1)?, ns)));
     let kinds = [Kind::Wait, Kind::Sync];
     let mut finding = rule.finding("Host threads wait", Confidence::High, Vec::new());
     finding = facts.located(finding, &kinds);
-    if let Some(row) = known {
-        numbers.push(evidence(format!("waiting in {}", row.name()), row.waiting_ns.unwrap_or(0.0), "ns"));
-        finding.operations.push(row.name().to_string());
+    if let Some((site, ns)) = known {
+        numbers.push(evidence(format!("waiting in {}", site.name), ns, "ns"));
+        if !finding.operations.contains(&site.name) {
+            finding.operations.push(site.name.clone());
+        }
     }
     finding.evidence = numbers;
     finding.saving_upper_bound = Some(share);
     vec![finding]
+}
+
+/// Nanoseconds that the spans of each site wait themselves: elapsed minus CPU time, without that of the spans inside them.
+/// Spans of waiting kinds that measured no CPU time wait all the time.
+fn own_waits(trace: &Trace) -> BTreeMap<u32, f64> {
+    let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
+    let waits = |site: u32, ns: f64, cpu: Option<u64>| {
+        let kind = site.checked_sub(1).and_then(|at| trace.sites.get(at as usize)).map(|site| site.kind);
+        let all = matches!(kind, Some(Kind::Wait | Kind::Sync)).then_some(ns);
+        cpu.map(|cpu| (ns - cpu as f64).max(0.0)).or(all)
+    };
+    for lane in trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
+        let span = |span: &Span| {
+            let cpu = lane.detail_of(span).and_then(|detail| detail.cpu_ns).filter(|_| !span.is_open());
+            (span.parent, span.site, waits(span.site, trace.duration_ns(span), cpu))
+        };
+        let total = |total: &Total| (total.parent, total.site, waits(total.site, total.total_ns, total.sums.cpu_ns));
+        let spans: Vec<_> = lane.spans.iter().map(span).collect();
+        let totals: Vec<_> = lane.totals.iter().map(total).collect();
+        for nodes in [spans, totals] {
+            let mut own: Vec<f64> = nodes.iter().map(|(.., ns)| ns.unwrap_or(0.0)).collect();
+            for (parent, _, ns) in &nodes {
+                if let Some(around) = own.get_mut(*parent as usize) {
+                    *around -= ns.unwrap_or(0.0);
+                }
+            }
+            for ((_, site, _), ns) in nodes.iter().zip(own).filter(|((_, site, _), _)| *site > 0) {
+                *sums.entry(*site).or_default() += ns.max(0.0);
+            }
+        }
+    }
+    sums
 }
 
 pub(super) fn allocation_churn(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {

@@ -115,7 +115,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "incomplete",
         threshold: "spans or details were lost, or spans had no room and are only in totals",
-        next: "record again with a larger buffer or fewer spans; lost spans are missing in calls and totals, those only in totals have no single durations",
+        next: "record again with a larger buffer or fewer spans; lost spans are missing in calls and totals, those only in totals have no single durations; impossible times come from a device's clock, which no buffer mends",
         apply: host::incomplete,
     },
     Rule {

@@ -19,7 +19,7 @@ fn busy_ns(facts: &Facts, row: &Row) -> f64 {
 fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
     let Some(ceilings) = &facts.ceilings else { return [None; 2] };
     // What a device does is not limited by the processors.
-    if row.device_ns > 0.0 || row.transfer_ns > 0.0 {
+    if row.device_ns > 0.0 || row.transfer_ns > 0.0 || row.lacks_work {
         return [None; 2];
     }
     let bytes = row.counters.bytes as f64;
