@@ -88,6 +88,76 @@ fn lanes_of_tasks_are_no_threads() {
     clean(&browser);
 }
 
+/// A profile on one lane, with these members beside it.
+fn small(more: Value) -> Value {
+    let mut document = json!({"format": "ellwand profile", "version": 1, "wall_ns": 1_000, "lanes": [{"name": "main", "kind": "thread"}],
+        "operations": [{"name": "a", "kind": "cpu"}, {"name": "b", "kind": "cpu", "span_ns": 30, "empty_ns": 12}, {"name": "c", "kind": "cpu"}],
+        "cost": {"span_ns": 20, "empty_ns": 8}});
+    document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    document
+}
+
+#[test]
+fn self_times_and_costs_follow_the_definitions_of_the_format() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    // `b` outlives `a`; `c` calls itself.
+    let outlived = json!({"entries": {"operation": [0, 1, 2, 2], "lane": [0, 0, 0, 0], "parent": [-1, 0, -1, 2],
+        "start_ns": [0, 50, 300, 400], "duration_ns": [100, 150, 300, 100]}});
+    browser.open(&write_page(folder.path(), "outlived.html", &small(outlived), None), "");
+    let rows = table(&mut browser);
+    let known = |op: &str, key: &str| number(&rows[op][key]);
+    assert_eq!([known("0", "self"), known("1", "self"), known("2", "self")], [50.0, 150.0, 300.0], "{rows}");
+    assert_eq!([known("0", "overhead"), known("1", "overhead"), known("2", "overhead")], [38.0, 12.0, 28.0], "{rows}");
+    // What was aggregated inside the open `a` takes nothing from the one that ended.
+    let open = json!({"entries": {"operation": [0, 0], "lane": [0, 0], "parent": [-1, -1], "start_ns": [0, 100], "duration_ns": [50, null]},
+        "totals": [{"lane": 0, "parent": -1, "operation": 0, "count": 0, "total_ns": 0, "self_ns": -400, "min_ns": 0, "max_ns": 0},
+            {"lane": 0, "parent": 0, "operation": 1, "count": 4, "total_ns": 400, "self_ns": 400, "min_ns": 100, "max_ns": 100,
+                "square_ns2": 4e4, "histogram": [[6, 4]]}]});
+    browser.open(&write_page(folder.path(), "open.html", &small(open), None), "");
+    let rows = table(&mut browser);
+    assert_eq!([number(&rows["0"]["self"]), number(&rows["1"]["self"])], [50.0, 400.0], "{rows}");
+    clean(&browser);
+}
+
+#[test]
+fn what_is_an_estimate_unknown_or_impossible_is_said() {
+    let Some((mut browser, folder)) = opened("") else { return };
+    // Percentiles of aggregated calls; rates although a call lost its details; a device's impossible operation; an open span of
+    // 3 ns without CPU time.
+    let document = json!({
+        "lanes": [{"name": "main", "kind": "thread"}, {"name": "s", "kind": "stream", "device": "cuda:0", "dropped": 1}],
+        "losses": {"spans": 1, "details": 1},
+        "entries": {"operation": [0, 0, 2], "lane": [0, 0, 0], "parent": [-1, -1, -1], "start_ns": [0, 400, 997],
+            "duration_ns": [400, 400, null], "detail": [0, 1, -1]},
+        "details": [{"cpu_ns": 400, "bytes": 800}, {"cpu_ns": 400}],
+        "totals": [{"lane": 0, "parent": -1, "operation": 1, "count": 4, "total_ns": 40, "self_ns": 40, "min_ns": 10, "max_ns": 10,
+            "square_ns2": 400, "histogram": [[3, 4]], "sums": {"items": 8, "cpu_ns": 40}}]});
+    browser.open(&write_page(folder.path(), "said.html", &small(document.clone()), None), "");
+    let rows = table(&mut browser);
+    assert!(number(&rows["0"]["gb_per_s"]).is_nan() && number(&rows["1"]["items_per_s"]) == 2e8, "{rows}");
+    let mut cell = |op: u32, key: &str| {
+        browser.text(&format!("document.querySelector('[data-operation=\"{op}\"] [data-key={key}]').textContent"))
+    };
+    assert_eq!(
+        [cell(0, "p50"), cell(1, "p50"), cell(1, "mean")].map(|text| text.replace('\u{a0}', " ")),
+        ["400 ns", "~10.0 ns", "10.0 ns"]
+    );
+    let title = browser.text("document.querySelector('[data-operation=\"1\"] [data-key=p90]').title");
+    assert!(title.starts_with("An estimate"), "{title}");
+    let losses = browser.text("document.getElementById('losses').textContent");
+    assert!(losses.contains("1 device operation was left out, because it ended before it began"), "{losses}");
+    assert!(!losses.contains("buffer"), "{losses}");
+    let host = browser.text("document.querySelector('[data-card=host]').textContent");
+    assert!(!host.contains("not measured"), "{host}");
+    let without_findings = Document::from_json(small(document).to_string().as_bytes()).unwrap();
+    let page = folder.path().join("quiet.html");
+    profile_page(&without_findings, &Extras::default(), &mut std::fs::File::create(&page).unwrap()).unwrap();
+    browser.open(&page, "");
+    let findings = browser.text("document.getElementById('findings').textContent");
+    assert!(findings.contains("do not see the 4 calls"), "{findings}");
+    clean(&browser);
+}
+
 #[test]
 fn a_recording_of_the_last_spans_says_so() {
     let Some((mut browser, folder)) = opened("") else { return };

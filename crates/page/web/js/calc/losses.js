@@ -10,7 +10,9 @@ export function lossesOf({ losses = {}, lanes, totals }) {
   const dropped = lanes.map((lane, i) => (lane.dropped ?? 0) + (i === 0 ? rest : 0));
   const all = dropped.length > 0 ? dropped.reduce((sum, one) => sum + one, 0) : rest;
   const aggregated = dropped.reduce((sum, one, i) => sum + (one >= held[i] ? held[i] : 0), 0);
-  return { aggregated, lost: all - aggregated };
+  // A device's buffer is not ours: what its lanes lack had impossible times.
+  const refused = dropped.reduce((sum, one, i) => sum + (lanes[i].kind === "stream" ? one - Math.min(one, held[i]) : 0), 0);
+  return { aggregated, refused, lost: all - aggregated - refused };
 }
 
 // The number of spans kept of each thread, if only the last ones were kept and a thread has that many; otherwise 0.

@@ -1,4 +1,5 @@
 // Flame graphs: trees of frames with x and width as shares of the whole, in typed arrays or plain lists.
+import { isOwn } from "./losses.js";
 import { touches } from "./summary.js";
 
 // Time of each context node within the range; `lane` limits it to one lane (-1: all).
@@ -155,7 +156,9 @@ export function difference(a, b) {
   for (let item = work.pop(); item; item = work.pop()) {
     const [frame, old, path] = item;
     const left = new Map();
-    for (const child of old?.children ?? []) left.set(child.name, (left.get(child.name) ?? []).concat(child));
+    // The recorder's own spans are no change of the program.
+    frame.children = frame.children.filter((child) => !isOwn(b.operations[child.op]));
+    for (const child of (old?.children ?? []).filter((child) => !isOwn(a.operations[child.op]))) left.set(child.name, (left.get(child.name) ?? []).concat(child));
     for (const child of frame.children) {
       const match = left.get(child.name)?.shift() ?? null;
       child.base = match ? match.value : null;

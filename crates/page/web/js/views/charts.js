@@ -5,6 +5,7 @@ import { count, percent, plain, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, range, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
+import { costsOf } from "../calc/cost.js";
 import { nameOf as placedName } from "../data/model.js";
 import { Chart, chartSvg } from "../draw/plot.js";
 
@@ -27,7 +28,7 @@ export function chartsView() {
   const bottlenecks = h("div", { id: "bottlenecks" });
   const none = h("div");
   const grid = h("div", { class: "grid" },
-    figure("By operation", bars), figure("Shares", pie),
+    figure("By operation", bars), figure("Shares of self time, or of calls", pie),
     figure("Host, device, transfer, own cost", stack),
     h("figure", {}, h("figcaption", {}, "Bottlenecks"), bottlenecks));
   body.append(h("h3", {}, "Wall time"), wall, none, grid);
@@ -38,7 +39,8 @@ export function chartsView() {
     grid.hidden = rows.length === 0;
     if (rows.length === 0) return;
     drawBars(bars, rows, measure);
-    drawPie(pie, rows, measure === "mean" ? "self" : measure);
+    // Only self times and calls have a whole: total times contain one another.
+    drawPie(pie, rows, measure === "calls" ? "calls" : "self");
     drawStack(stack, rows);
     drawBottlenecks(bottlenecks, rows);
   };
@@ -151,7 +153,7 @@ function isDevice(row) {
 
 // The profiler's own cost in the operation itself; that of spans inside belongs to them.
 function own(row) {
-  return isDevice(row) ? 0 : Math.min((state.profile.cost?.span_ns ?? 0) * row.calls, row.self);
+  return isDevice(row) ? 0 : Math.min(costsOf(state.profile).span[row.operation] * row.calls, row.self);
 }
 
 function drawBottlenecks(box, rows) {

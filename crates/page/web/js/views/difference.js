@@ -31,6 +31,8 @@ function table({ nodes }) {
 
 function row({ path, baseline_ns: a, candidate_ns: b, contribution_ns: change, ratio, verdict }) {
   const known = (ns) => (ns === null ? "–" : time(ns));
-  const [value, interval] = ratio ? [`${significant(ratio.ratio, 4)}×`, `${significant(ratio.low, 4)} to ${significant(ratio.high, 4)}`] : ["–", "–"];
+  // Without repetitions the ratio of the means has no interval.
+  const of = ratio ? ratio.ratio : a > 0 && b !== null ? b / a : null;
+  const [value, interval] = [of === null ? "–" : `${significant(of, 4)}×`, ratio ? `${significant(ratio.low, 4)} to ${significant(ratio.high, 4)}` : "–"];
   return [path.map((name) => label(name, 40)).join(" › "), known(a), known(b), `${change < 0 ? "-" : "+"}${time(Math.abs(change))}`, value, interval, a === null ? "new" : b === null ? "gone" : verdict];
 }

@@ -1,7 +1,8 @@
 // Findings of the rules, each with its evidence and a link that selects it.
 import { button, empty, h, replace, section } from "../base/dom.js";
-import { bytes, count, label, percent, quantity, rate, ratio, time } from "../base/format.js";
+import { bytes, count, counted, label, percent, quantity, rate, ratio, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
+import { withoutEntry } from "../calc/losses.js";
 
 // Findings that are open when the page is.
 const SHOWN = 3;
@@ -15,7 +16,11 @@ export function findingsView() {
 function draw(body) {
   const findings = state.extras?.findings;
   if (!findings) return replace(body, empty("Rules run when `ellwand view FILE` makes the page; a file opened here is shown without findings."));
-  if (findings.length === 0) return replace(body, empty("No rule found anything."));
+  if (findings.length === 0) {
+    const missing = withoutEntry(state.profile);
+    const blind = missing > 0 ? ` Rules on single calls (the first one, calls that differ, uneven threads) do not see the ${counted(missing, "call")} that were aggregated.` : "";
+    return replace(body, empty(`No rule found anything.${blind}`));
+  }
   const list = (some) => h("ol", { class: "findings" }, some.map(finding));
   const rest = findings.slice(SHOWN);
   // The timeline should not be far below the first screen.

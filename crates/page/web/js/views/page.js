@@ -128,6 +128,7 @@ function banner() {
     const missing = lossesOf(state.profile);
     const parts = [
       [missing.lost, "span was lost", "spans were lost", " because the buffer was full"],
+      [missing.refused, "device operation was", "device operations were", " left out, because it ended before it began or lies outside the recording"],
       [missing.aggregated, "span is", "spans are", " only in the totals of their operations, because the memory for spans was full: calls and times contain them, the drawings do not"],
       [losses.ending_threads, "span was lost", "spans were lost", " because their thread was ending"],
       [losses.details, "span lost its details", "spans lost their details"],

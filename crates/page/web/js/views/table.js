@@ -1,6 +1,6 @@
 // Statistics by operation over the range: sortable, filtered by a regular expression, one row selects an operation.
 import { button, empty, h, replace, section } from "../base/dom.js";
-import { bytes, count, counted, label, percent, significant, time, visible } from "../base/format.js";
+import { bytes, count, counted, label, percent, rate, significant, time, visible } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { withoutEntry } from "../calc/losses.js";
 import { colours } from "../base/color.js";
@@ -29,10 +29,13 @@ export const COLUMNS = [
   ["peak_bytes", "Peak", "Most bytes held at once by a call", bytes],
   ["gb_per_s", "GB/s", "Declared bytes divided by total time", (value) => significant(value, 3)],
   ["gflop_per_s", "GFLOP/s", "Declared floating-point operations divided by total time", (value) => significant(value, 3)],
+  ["items_per_s", "Items/s", "Declared items divided by total time", (value) => rate(value, "")],
   ["overhead", "Own cost", "Estimated part of the total that the profiler itself took", time],
   ["open", "Open", "Calls that had not ended", count],
 ];
-const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "gflop_per_s", "overhead", "open"]);
+const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "gflop_per_s", "items_per_s", "overhead", "open"]);
+// Sums of declared work, for CSV.
+const WORK = ["bytes", "items", "flops"];
 // Rows at first, so that the charts below stay in reach; and rows at most.
 const FEW = 40;
 const MOST = 400;
@@ -69,11 +72,12 @@ function exportTable(kind) {
   const rows = shownRows();
   const name = (row) => profile.operations[row.operation].name;
   if (kind === "csv") {
-    const head = ["operation", ...columns.map(([key]) => (/^(total|self|mean|min|max|std|p\d+|overhead|device|transfer)$/.test(key) ? `${key}_ns` : key))];
-    save("statistics.csv", csv(head, rows.map((row) => [name(row), ...columns.map(([key]) => row[key] ?? "")])), "text/csv");
+    const work = WORK.filter((key) => rows.some((row) => row[key] > 0));
+    const head = ["operation", ...[...columns, ...work.map((key) => [key])].map(([key]) => (/^(total|self|mean|min|max|std|p\d+|overhead|device|transfer)$/.test(key) ? `${key}_ns` : key))];
+    save("statistics.csv", csv(head, rows.map((row) => [name(row), ...[...columns.map(([key]) => key), ...work].map((key) => row[key] ?? "")])), "text/csv");
   } else {
     const head = ["Operation", ...columns.map(([, title]) => title)];
-    save("statistics.md", markdown(head, rows.map((row) => [nameOf(profile, row.operation), ...columns.map(([key, , , format]) => format(row[key]))])), "text/markdown");
+    save("statistics.md", markdown(head, rows.map((row) => [nameOf(profile, row.operation), ...columns.map(([key, , , format]) => shown(row, key, format))])), "text/markdown");
   }
 }
 
@@ -120,6 +124,15 @@ function draw(body, search, limit, showAll) {
   !state.summary.whole && h("p", { class: "note", id: "cut" }, cutNote(profile)));
 }
 
+// Percentiles with aggregated calls are estimates.
+function isEstimate(row, key) {
+  return row.aggregated.calls > 0 && /^p\d+$/.test(key);
+}
+
+function shown(row, key, format) {
+  return `${isEstimate(row, key) ? "~" : ""}${format(row[key])}`;
+}
+
 // What a range does to numbers that are known of whole calls only.
 function cutNote(profile) {
   const used = profile.detail ? "Of a call that the range cuts, CPU time, allocations and bytes count by the share of its duration inside. " : "";
@@ -143,7 +156,8 @@ function line(row, columns, profile, paint, most) {
   const shared = placeOf(profile, row.operation);
   const cells = columns.map(([key, , , format]) => {
     const bar = key === "self" && row.self > 0 ? h("i", { class: "bar", style: { width: `${(100 * row.self) / most}%` } }) : null;
-    return h("td", { "data-key": key, "data-value": row[key] ?? "", class: row[key] === 0 ? "zero" : null }, bar, h("span", {}, format(row[key])));
+    const title = isEstimate(row, key) ? "An estimate to a factor of 1.5: of aggregated calls only the power of two of their durations is known" : null;
+    return h("td", { "data-key": key, "data-value": row[key] ?? "", class: row[key] === 0 ? "zero" : null, title }, bar, h("span", {}, shown(row, key, format)));
   });
   return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
     h("th", { scope: "row", class: "name", title: `${visible(operation.name.slice(0, 2000))}${place ? `\n${place}` : ""}` },
