@@ -122,8 +122,8 @@ fn text(
     let summary = if args.tree { trace.summary() } else { trace.summary_by_site() };
     let width = output::width().unwrap_or(0);
     let mut breakdown = format!("{:width$}", trace.breakdown());
-    if gaps.sampled_out > 0 {
-        // What sampling left out happened in that time. Texts of equal length keep the columns.
+    if gaps.sampled_out > 0 || gaps.last > 0 || gaps.lost > 0 {
+        // What is missing happened in that time. Texts of equal length keep the columns.
         breakdown = breakdown.replacen("no span covers the time", "in no span, or left out", 1);
     }
     let table = if args.full { format!("{summary:#width$}") } else { format!("{summary:width$}") };
@@ -189,6 +189,9 @@ fn diff(args: &DiffArgs) -> Outcome {
 
 fn export(args: &ExportArgs) -> Outcome {
     let trace = read("FILE", &args.file, EXPECTED)?;
+    if let Some(error) = holds_nothing(&trace, args) {
+        return Err(error.into());
+    }
     match &args.output {
         Some(path) => {
             output::new_file(path, &[&args.file], args.overwrite)?;
@@ -200,6 +203,18 @@ fn export(args: &ExportArgs) -> Outcome {
         output::note(&format!("note: {}: {note}", args.file.display()));
     }
     Ok(Exit::Ok)
+}
+
+/// Why the file would be empty, if it would: the format has no totals and the profile has nothing else.
+fn holds_nothing(trace: &Trace, args: &ExportArgs) -> Option<InputError> {
+    let only_totals = trace.spans() == 0 && trace.lanes.iter().any(|lane| lane.held() > 0);
+    if args.format.aggregated || !only_totals {
+        return None;
+    }
+    let others = ellwand_trace::FORMATS.iter().filter(|format| format.aggregated).map(|format| format.name);
+    let problem =
+        format!("{} has single spans, and all spans of {} are aggregated", args.format.name, args.file.display());
+    Some(InputError::new("--format", problem, format!("one of {}", others.collect::<Vec<_>>().join(", "))))
 }
 
 #[cfg(test)]
@@ -217,6 +232,30 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let wanted = "  encode: 50.0 % of the bandwidth\n  sum: 25.0 % of the bandwidth, 1.2 % of the arithmetic\n";
         assert!(text.contains(wanted), "{text}");
+    }
+
+    #[test]
+    fn formats_of_single_spans_refuse_a_profile_of_aggregated_ones() {
+        let total = ellwand_profile::Total { count: 3, site: 1, ..ellwand_profile::Total::default() };
+        let lane = ellwand_profile::TraceLane { totals: vec![total], ..ellwand_profile::TraceLane::default() };
+        let trace = Trace { lanes: vec![lane], ..Trace::in_nanoseconds() };
+        for format in ellwand_trace::FORMATS {
+            let args = ExportArgs { file: "a.json".into(), format, output: None, overwrite: false };
+            let error = holds_nothing(&trace, &args);
+            assert_eq!(error.is_none(), format.aggregated, "{}", format.name);
+            assert!(error.is_none_or(|error| error.to_string().contains("folded, pprof")));
+        }
+    }
+
+    #[test]
+    fn time_without_spans_may_be_that_of_spans_that_are_missing() {
+        let args = ShowArgs { file: "a.json".into(), tree: false, top: 5, full: false, format: Form::Table };
+        let said = |lost| {
+            let mut out = Vec::new();
+            text(&Trace { end: 100, lost, ..Trace::in_nanoseconds() }, &[], &[], &args, &mut out).unwrap();
+            String::from_utf8(out).unwrap().contains("in no span, or left out")
+        };
+        assert_eq!((said(0), said(1)), (false, true));
     }
 
     #[test]
