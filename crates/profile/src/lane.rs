@@ -69,6 +69,41 @@ impl Fact {
 const FACT_BYTES: usize = 64;
 const _: () = assert!(size_of::<(u32, Fact)>() <= FACT_BYTES);
 
+/// Facts by number of row, in chunks, so that adding one never moves many.
+#[derive(Debug, Default)]
+struct Facts {
+    chunks: Vec<Vec<(u32, Fact)>>,
+    /// Facts added since room was made for more.
+    added: usize,
+}
+
+impl Facts {
+    fn add(&mut self, row: u32, fact: Fact) {
+        self.added += 1;
+        match self.chunks.last_mut().filter(|chunk| chunk.len() < chunk.capacity()) {
+            Some(chunk) => chunk.push((row, fact)),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push((row, fact));
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Makes room for as many facts as were added since the last call.
+    fn reserve(&mut self) {
+        let wanted = std::mem::take(&mut self.added);
+        let room = self.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
+        if wanted > room {
+            let mut chunk = Vec::with_capacity(wanted.max(CHUNK));
+            // The kernel provides a page when it is first written.
+            chunk.resize(chunk.capacity(), (0, Fact::Cpu(0)));
+            chunk.clear();
+            self.chunks.push(chunk);
+        }
+    }
+}
+
 /// The data that one thread writes and the profiler reads.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -77,8 +112,7 @@ pub(crate) struct Lane {
     rows: Mutex<Vec<&'static [Row]>>,
     pub(crate) ring: ring::Chunks,
     blocks: Mutex<Vec<u32>>,
-    /// Facts by number of row, in chunks, so that adding one never moves many.
-    facts: Mutex<Vec<Vec<(u32, Fact)>>>,
+    facts: Mutex<Facts>,
     budget: Arc<Budget>,
     /// Spans that had no room at all.
     lost: AtomicU64,
@@ -176,16 +210,13 @@ impl Lane {
         if self.budget.claim(1, FACT_BYTES + text) == 0 {
             return false;
         }
-        let mut chunks = locked(&self.facts);
-        match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
-            Some(chunk) => chunk.push((row, fact)),
-            None => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                chunk.push((row, fact));
-                chunks.push(chunk);
-            }
-        }
+        locked(&self.facts).add(row, fact);
         true
+    }
+
+    /// Makes room for as many facts as were added since the last call.
+    pub(crate) fn reserve_facts(&self) {
+        locked(&self.facts).reserve();
     }
 
     /// Counts a span that had no room. Only the owner calls this.
@@ -246,7 +277,7 @@ impl Lane {
             rows.map(|row| Detail { counters: row.read(), cause: row.cause(), ..Detail::default() }).collect();
         // One chunk at a time, so that the owner never waits for all of them.
         for number in 0.. {
-            let Some(chunk) = locked(&self.facts).get(number).cloned() else { break };
+            let Some(chunk) = locked(&self.facts).chunks.get(number).cloned() else { break };
             for (row, fact) in chunk {
                 if let Some(detail) = details.get_mut(row as usize) {
                     fact.add_to(detail);
@@ -293,5 +324,30 @@ impl Lane {
         ROWS.give(locked(&self.rows).drain(..));
         self.ring.release();
         node::give_blocks(locked(&self.blocks).drain(..));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise the allocation and the page faults of each chunk are in a span of the program.
+    #[test]
+    fn room_for_facts_is_made_before_spans_need_it() {
+        let mut facts = Facts::default();
+        let rooms = |facts: &Facts| facts.chunks.iter().map(Vec::capacity).sum::<usize>();
+        let add = |facts: &mut Facts, count: usize| (0..count).for_each(|row| facts.add(row as u32, Fact::Cpu(1)));
+        add(&mut facts, 2 * CHUNK + 5);
+        for _ in 0..3 {
+            facts.reserve();
+            let before = rooms(&facts);
+            add(&mut facts, 2 * CHUNK + 5);
+            assert_eq!(rooms(&facts), before);
+        }
+        facts.reserve();
+        let before = rooms(&facts);
+        facts.reserve();
+        assert_eq!(rooms(&facts), before, "without facts no room is made");
+        assert_eq!(facts.chunks.iter().map(Vec::len).sum::<usize>(), 4 * (2 * CHUNK + 5));
     }
 }

@@ -174,10 +174,31 @@ impl Owned {
             return;
         };
         hot.use_chunk(chunk, hot.used());
+        self.more_detail_room();
         if let Some(free) = chunk.next() {
             free.begin(ROOM.id(), hot.current(), || start);
             free.slot.end(ticks());
         }
+    }
+
+    /// Makes room for as many details as the last chunk of spans had: what they need then is charged to no span of the
+    /// program.
+    fn more_detail_room(&mut self) {
+        let position = &mut self.position;
+        let used = position.next_row - std::mem::replace(&mut position.rows_before, position.next_row);
+        if used > 0 && position.row_room - position.next_row < used {
+            self.take_rows();
+        }
+        self.lane.reserve_facts();
+    }
+
+    /// True if the budget has room for more rows. A chunk shortened by it is the last one.
+    fn take_rows(&mut self) -> bool {
+        let is_whole = self.position.row_room.is_multiple_of(CHUNK as u32);
+        let Some(chunk) = is_whole.then(|| self.lane.more_rows()).flatten() else { return false };
+        self.position.row_room += chunk.len() as u32;
+        self.position.rows.push(chunk);
+        true
     }
 
     /// The node with the path of a span that was kept in a slot; created if necessary.
@@ -318,21 +339,15 @@ impl Owned {
         if slot.has_lost_row() {
             return;
         }
-        let position = &mut self.position;
         let known = slot.row();
-        let number = if known != 0 { known - 1 } else { position.next_row };
-        if number >= position.row_room {
-            // A chunk shortened by the budget is the last one.
-            let more = if position.row_room.is_multiple_of(CHUNK as u32) { self.lane.more_rows() } else { None };
-            let Some(chunk) = more else {
-                if slot.lose_row() {
-                    self.lane.lose_detail();
-                }
-                return;
-            };
-            position.row_room += chunk.len() as u32;
-            position.rows.push(chunk);
+        let number = if known != 0 { known - 1 } else { self.position.next_row };
+        if number >= self.position.row_room && !self.take_rows() {
+            if slot.lose_row() {
+                self.lane.lose_detail();
+            }
+            return;
         }
+        let position = &mut self.position;
         let chunk = position.rows.get(number as usize / CHUNK);
         let Some(row) = chunk.and_then(|chunk| chunk.get(number as usize % CHUNK)) else { return };
         if !fill(&self.lane, number, row) && row.lose_fact() {

@@ -220,6 +220,8 @@ pub(crate) struct Position {
     pub(crate) rows: Vec<&'static [Row]>,
     pub(crate) next_row: u32,
     pub(crate) row_room: u32,
+    /// Rows used when the last chunk of slots was taken.
+    pub(crate) rows_before: u32,
     /// Nodes of the last block: the next unused one, and the one after the last.
     pub(crate) next_node: u32,
     pub(crate) end_node: u32,
@@ -239,6 +241,7 @@ impl Position {
             rows: Vec::new(),
             next_row: 0,
             row_room: 0,
+            rows_before: 0,
             next_node: 0,
             end_node: 0,
             ring,
