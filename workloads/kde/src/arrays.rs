@@ -45,6 +45,20 @@ fn counts(given: &Tensors, name: &str) -> Result<Vec<usize>, InputError> {
     values.iter().enumerate().map(whole).collect()
 }
 
+/// Places with the dimensions of `position`; `rows` names their number in the message.
+fn places(given: &Tensors, name: &str, rows: &str, dims: usize) -> Result<Vec<f64>, InputError> {
+    match given.get(name)?.shape() {
+        [_] if dims == 1 => {}
+        [_, columns] if *columns == dims => {}
+        shape => {
+            let one = if dims == 1 { format!(" or [{rows}]") } else { String::new() };
+            let expected = format!("[{rows}, {dims}]{one}, with the dimensions of position");
+            return Err(InputError::new(name, format!("its shape is {shape:?}"), expected));
+        }
+    }
+    numbers(given, name)
+}
+
 fn offsets(given: &Tensors, name: &str, electrodes: usize, end: usize) -> Result<Vec<usize>, InputError> {
     let offsets = counts(given, name)?;
     let why = format!("one more than the {electrodes} electrodes of n_features");
@@ -93,13 +107,16 @@ impl Arrays {
         let encoding = epoch(given, "enc", &n_features)?;
         let decoding =
             if decoding { Some((numbers(given, "time_edges")?, epoch(given, "dec", &n_features)?)) } else { None };
-        let dec_track =
-            if local { Some((numbers(given, "dec_position_time")?, numbers(given, "dec_position")?)) } else { None };
+        let dec_track = if local {
+            Some((numbers(given, "dec_position_time")?, places(given, "dec_position", "T", dims)?))
+        } else {
+            None
+        };
         Ok(Self {
             dims,
             position_time: numbers(given, "position_time")?,
             position: numbers(given, "position")?,
-            grid: numbers(given, "grid")?,
+            grid: places(given, "grid", "B", dims)?,
             n_features,
             bandwidth,
             encoding,

@@ -205,6 +205,19 @@ fn arrays_are_adopted_and_bad_ones_refused_by_name() {
     };
     refused("grid", None, "grid: this array is missing");
     refused("dec_position", None, "dec_position: this array is missing");
+    // 200 bins of one dimension: none of these is a list of places, though each has as many values as some list.
+    let shaped = |shape: &[usize]| Some(Tensor::zeros(Dtype::F64, shape).unwrap());
+    refused(
+        "grid",
+        shaped(&[200, 2]),
+        "its shape is [200, 2]; expected [B, 1] or [B], with the dimensions of position",
+    );
+    refused("grid", shaped(&[1, 200]), "its shape is [1, 200]");
+    refused("dec_position", shaped(&[1, 100]), "its shape is [1, 100]");
+    let plane = self::case(&registry, "kde-predict-local", &[("dims", Value::Int(2))]);
+    let flat = workload.inputs(&plane, 4).unwrap().with("grid", Tensor::zeros(Dtype::F64, &[200]).unwrap());
+    let error = workload.adopt(&plane, flat, Fit::Whole).unwrap_err().to_string();
+    assert!(error.contains("its shape is [200]; expected [B, 2], with"), "{error}");
     refused("n_features", Some(Tensor::vector(&[2.5_f64; 8][..])), "whole numbers");
     refused("enc_spike_times_offsets", Some(Tensor::vector(&[0_i64; 3][..])), "it holds 3 values");
     let offsets = |change: &dyn Fn(&mut Vec<i64>)| {
