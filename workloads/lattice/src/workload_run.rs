@@ -39,8 +39,8 @@ pub(super) struct Job {
     method: Method,
     codec: Codec,
     layout: Layout,
-    /// Padded whole vectors; empty when decoding.
-    x: Buffer<f32>,
+    /// Padded whole vectors, the input itself where it needs no padding; empty when decoding.
+    x: Tensor,
     packed: Buffer<u8>,
     overload: Buffer<u8>,
     retries: Buffer<u8>,
@@ -61,16 +61,13 @@ impl Job {
                 }
                 None => vec![shared::spec(case)?.batch, d],
             };
-            (Layout::new(&shape, d).map_err(input_error)?, Buffer::default())
+            (Layout::new(&shape, d).map_err(input_error)?, Tensor::vector(&[0.0_f32; 0][..]))
         } else {
             let x = inputs.get("x")?;
             let layout = Layout::new(x.shape(), d).map_err(input_error)?;
-            let padded = if layout.is_exact() {
-                Buffer::of(x.f32()?)
-            } else {
-                Buffer::of(&layout.pad(x.f32()?).map_err(input_error)?)
-            };
-            (layout, padded)
+            let values = x.f32()?;
+            let padded = (!layout.is_exact()).then(|| layout.pad(values).map_err(input_error)).transpose()?;
+            (layout, padded.map_or_else(|| x.clone(), |padded| Tensor::vector(&padded[..])))
         };
         let n = layout.vectors();
         let sized = |wanted: bool| if wanted { n } else { 0 };
@@ -134,7 +131,7 @@ impl Job {
                 overload: self.codec.has_overload().then_some(&mut self.overload),
                 retries: self.codec.has_retries().then_some(&mut self.retries),
             };
-            self.codec.encode(self.method, &self.x, out)?;
+            self.codec.encode(self.method, self.x.f32().unwrap_or_default(), out)?;
         }
         if self.task != Task::Encode {
             let _span = span!("decode", bytes = self.packed.len() + 4 * self.decoded.len(), items = vectors);
@@ -178,7 +175,7 @@ impl Job {
 
     /// The values to encode, in whole vectors.
     pub(super) fn vectors(&self) -> &[f32] {
-        &self.x
+        self.x.f32().unwrap_or_default()
     }
 
     /// The packed codes to decode, and the retries of each vector if the code has any.

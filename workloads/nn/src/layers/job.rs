@@ -8,6 +8,7 @@ use ellwand_core::{
 };
 
 use super::half::Element;
+use super::input::Input;
 use super::labels;
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
@@ -96,9 +97,9 @@ pub(super) struct Job<T: Element = f32> {
     shape: Shape,
     /// The original extents of x.
     extents: Vec<usize>,
-    x: Buffer<T>,
-    second: Buffer<T>,
-    vectors: [Buffer; 2],
+    x: Input<T>,
+    second: Input<T>,
+    vectors: [Input; 2],
     labels: Vec<i64>,
     pub(super) y: Buffer<T>,
     sum: Buffer<T>,
@@ -116,7 +117,7 @@ pub(super) struct Job<T: Element = f32> {
 }
 
 impl<T: Element> Job<T> {
-    /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
+    /// Allocates the arrays of a case under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Self, PrepareError> {
         let (op, shape) = (op.of(case), Shape::of(case)?);
         let x = inputs.get("x")?;
@@ -124,11 +125,10 @@ impl<T: Element> Job<T> {
             return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
         }
         let pages = shape.allocation.pages();
-        let array = |name: Option<&str>| -> Result<Buffer<T>, InputError> {
-            Ok(Buffer::of(name.map_or(Ok(&[][..]), |name| T::array(inputs, name))?, pages))
-        };
-        let vector = |i: usize| -> Result<Buffer, InputError> {
-            Ok(Buffer::of(op.vectors().get(i).map_or(Ok(&[][..]), |(name, _, _)| inputs.f32(name))?, pages))
+        let second = op.second().map(|(name, _)| Input::of(inputs.get(name)?, name, pages)).transpose()?;
+        let vector = |i: usize| {
+            let vector = op.vectors().get(i).map(|(name, _, _)| Input::of(inputs.get(name)?, name, pages));
+            vector.transpose().map(Option::unwrap_or_default)
         };
         let [y, sum] = output_lengths(op, &shape);
         let between = if method.unfused && op != Op::ResidualLayerNorm { shape.elements() } else { 0 };
@@ -138,8 +138,8 @@ impl<T: Element> Job<T> {
             op,
             method,
             extents: x.shape().to_vec(),
-            x: array(Some("x"))?,
-            second: array(op.second().map(|(name, _)| name))?,
+            x: Input::of(x, "x", pages)?,
+            second: second.unwrap_or_default(),
             vectors: [vector(0)?, vector(1)?],
             labels: if op.has_labels() { labels::of(case, inputs)? } else { Vec::new() },
             y: Buffer::filled(y, T::default(), pages),
@@ -171,21 +171,17 @@ impl<T: Element> Job<T> {
             self.renew();
         }
         // Moved out while the threads write to them, and moved back afterwards.
-        let mut held =
-            [&mut self.x, &mut self.second, &mut self.y, &mut self.sum, &mut self.between].map(std::mem::take);
-        let [x, second, y, sum, between] = held.each_mut().map(|buffer| Shared::new(buffer));
-        let nothing = Shared::new(&mut []);
-        let arrays = |x, second, y, sum| Arrays { x, second, y, sum };
+        let [mut y, mut sum, mut between] = [&mut self.y, &mut self.sum, &mut self.between].map(std::mem::take);
         match self.op.unfused().filter(|_| self.method.unfused) {
-            None => self.pass(Step::Whole(self.op), &arrays(&x, &second, &y, &sum)),
+            None => self.pass(Step::Whole(self.op), &self.x, &mut y, &mut sum),
             Some([first, last]) => {
                 // The residual sum is a separate output.
-                let between = if self.op == Op::ResidualLayerNorm { &sum } else { &between };
-                self.pass(first, &arrays(&x, &second, between, &nothing));
-                self.pass(last, &arrays(between, &second, &y, &nothing));
+                let between = if self.op == Op::ResidualLayerNorm { &mut sum } else { &mut between };
+                self.pass(first, &self.x, between, &mut []);
+                self.pass(last, between, &mut y, &mut []);
             }
         }
-        [self.x, self.second, self.y, self.sum, self.between] = held;
+        [self.y, self.sum, self.between] = [y, sum, between];
         let total: f64 = self.partial.iter().map(|bits| f64::from_bits(bits.load(Relaxed))).sum();
         let count = match self.op {
             Op::CrossEntropyLoss => labels::counted(&self.labels),
@@ -196,7 +192,8 @@ impl<T: Element> Job<T> {
     }
 
     /// Runs one step over all pieces.
-    fn pass(&self, step: Step, arrays: &Arrays<'_, T>) {
+    fn pass(&self, step: Step, x: &[T], y: &mut [T], sum: &mut [T]) {
+        let (y, sum) = (Shared::new(y), Shared::new(sum));
         let d = self.shape.dimension;
         let plan = Plan {
             step,
@@ -213,15 +210,14 @@ impl<T: Element> Job<T> {
             let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
             // One loss per row, or an element for each of x.
             let wide = if matches!(step, Step::Whole(op) if op.is_cross_entropy()) { 1 } else { d };
-            // SAFETY: different pieces do not overlap, and no array is passed twice to a step that writes it.
-            let piece = unsafe {
-                Piece {
-                    x: arrays.x.piece(from * d, to * d),
-                    second: arrays.second.piece(from * d, to * d),
-                    labels: self.labels.get(from..to).unwrap_or(&[]),
-                    y: arrays.y.piece(from * wide, to * wide),
-                    sum: arrays.sum.piece(from * d, to * d),
-                }
+            let piece = Piece {
+                x: &x[from * d..to * d],
+                second: self.second.get(from * d..to * d).unwrap_or(&[]),
+                labels: self.labels.get(from..to).unwrap_or(&[]),
+                // SAFETY: different pieces do not overlap.
+                y: unsafe { y.piece(from * wide, to * wide) },
+                // SAFETY: nor do these.
+                sum: unsafe { sum.piece(from * d, to * d) },
             };
             let loss = T::run(self.method.way, &plan, piece);
             if let Some(partial) = self.partial.get(i) {
@@ -247,14 +243,6 @@ impl<T: Element> Job<T> {
         };
         Ok(Tensors::new().with("loss", loss))
     }
-}
-
-/// The arrays that a step reads and writes.
-struct Arrays<'a, T: Element> {
-    x: &'a Shared<'a, T>,
-    second: &'a Shared<'a, T>,
-    y: &'a Shared<'a, T>,
-    sum: &'a Shared<'a, T>,
 }
 
 /// Rows per piece: about [`PIECE`] elements, depending only on the shape, and a number for which pieces start on a

@@ -18,6 +18,7 @@ mod gelu_table;
 mod gpu;
 mod half;
 mod hard;
+mod input;
 mod job;
 mod labels;
 mod library;

@@ -7,6 +7,7 @@ use ellwand_core::{
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
+use crate::layers::input::Input;
 use crate::layers::job::{Method, by_methods, describe, memory, rows_of_a_piece, stores_of};
 use crate::layers::labels;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -43,13 +44,13 @@ pub(super) struct Job {
     shape: Shape,
     /// The original extents of x.
     extents: Vec<usize>,
-    x: Buffer,
-    target: Buffer,
+    x: Input,
+    target: Input,
     /// dy, or dloss of each loss; empty if the loss is reduced.
-    upstream: Buffer,
+    upstream: Input,
     /// The same as [`Plan::factor`].
     factor: f64,
-    gamma: Buffer,
+    gamma: Input,
     labels: Vec<i64>,
     dx: Buffer,
     dgamma: Buffer,
@@ -64,7 +65,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
+    /// Allocates the arrays of a case under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let (op, shape) = (op.of(case), Shape::of(case)?);
         let x = inputs.get("x")?;
@@ -72,14 +73,14 @@ impl Job {
             return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
         }
         let pages = shape.allocation.pages();
-        let array = |name: &str, len: usize| -> Result<Buffer, InputError> {
-            let values = inputs.f32(name)?;
+        let array = |name: &str, len: usize| -> Result<Input, InputError> {
+            let values = inputs.get(name)?;
             if values.len() == len {
-                return Ok(Buffer::of(values, pages));
+                return Input::of(values, name, pages);
             }
             Err(InputError::new(name, format!("it holds {} values", values.len()), format!("{len}")))
         };
-        let nothing = Buffer::default;
+        let nothing = Input::default;
         let name = op.upstream_name();
         let (upstream, given) = match op.upstream(shape.reduction) {
             Upstream::Whole => (array(name, shape.elements())?, 1.0),
@@ -229,8 +230,9 @@ impl Prepared for Job {
     }
 
     fn readings(&mut self) -> Vec<Reading> {
-        let values = [&self.x, &self.target, &self.upstream, &self.gamma, &self.dx, &self.dgamma, &self.dbeta];
-        let required = 4 * values.iter().map(|buffer| buffer.len()).sum::<usize>() + 8 * self.labels.len();
+        let inputs: usize = [&self.x, &self.target, &self.upstream, &self.gamma].map(|input| input.len()).iter().sum();
+        let outputs: usize = [&self.dx, &self.dgamma, &self.dbeta].map(|output| output.len()).iter().sum();
+        let required = 4 * (inputs + outputs) + 8 * self.labels.len();
         let held = piece::held(self.method.way, self.op, self.shape.dimension);
         memory(required, 8 * self.sums.len() + held * self.threads().unwrap_or(1))
     }

@@ -21,7 +21,7 @@ pub(super) trait Element: Plain + Default + ellwand_core::tensor::Element {
     const ABOUT: &'static str;
 
     /// The elements of an array.
-    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [Self], InputError>;
+    fn values(tensor: &Tensor) -> Result<&[Self], InputError>;
     fn tensor(shape: &[usize], values: &[Self]) -> Result<Tensor, InputError>;
     /// Computes a piece; returns the sum of its losses.
     fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_, Self>) -> f64;
@@ -32,8 +32,8 @@ pub(super) trait Element: Plain + Default + ellwand_core::tensor::Element {
 impl Element for f32 {
     const ABOUT: &'static str = "";
 
-    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [f32], InputError> {
-        arrays.f32(name)
+    fn values(tensor: &Tensor) -> Result<&[f32], InputError> {
+        tensor.f32()
     }
     fn tensor(shape: &[usize], values: &[f32]) -> Result<Tensor, InputError> {
         Tensor::new(shape, values)
@@ -50,8 +50,8 @@ impl Element for f32 {
 impl Element for u16 {
     const ABOUT: &'static str = ", bf16";
 
-    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {
-        arrays.get(name)?.u16().map_err(|error| InputError { argument: name.to_string(), ..error })
+    fn values(tensor: &Tensor) -> Result<&[u16], InputError> {
+        tensor.u16()
     }
     fn tensor(shape: &[usize], values: &[u16]) -> Result<Tensor, InputError> {
         Tensor::new(shape, values)
