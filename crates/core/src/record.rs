@@ -150,11 +150,15 @@ impl Environment {
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
     }
 
-    /// False if a working set of `bytes` exceeds the cache level in which `ceiling` was measured, with as many caches as its
-    /// threads use. True in main memory, on a device, and if the caches are unknown.
+    /// False if a working set of `bytes` exceeds the cache level in which `ceiling` was measured by more than a quarter, with
+    /// as many caches as its threads use: up to there most of it is still read from that level. True in main memory, on a
+    /// device, and if the caches are unknown.
     pub fn holds(&self, ceiling: &Ceiling, bytes: u64) -> bool {
         let level = self.caches.iter().find(|cache| ceiling.device == "cpu" && cache.level == ceiling.level);
-        level.is_none_or(|cache| bytes <= self.held(cache, ceiling.parallelism == Parallelism::Many))
+        level.is_none_or(|cache| {
+            let held = self.held(cache, ceiling.parallelism == Parallelism::Many);
+            bytes <= held.saturating_add(held / 4)
+        })
     }
 
     /// Bytes that all caches of a level hold together (`many`), or one of them.

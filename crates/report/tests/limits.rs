@@ -115,8 +115,8 @@ fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need()
 
 #[test]
 fn a_working_set_between_two_levels_is_judged_against_the_slower_one() {
-    // 40 KiB exceed an L1 of 32 KiB; most of them may still come from there, faster than L2.
-    let bytes = 40 << 10;
+    // 48 KiB exceed an L1 of 32 KiB by half; part of them may still come from there, faster than L2.
+    let bytes = 48 << 10;
     let work = Work::items("vectors", 1000).bytes(bytes / 2, bytes / 2);
     let m = common::measured(&common::lattice_case("w", 1000), "simd", bytes as f64 / 150e9, work);
     silent("above-ceiling", std::slice::from_ref(&m));
@@ -133,6 +133,12 @@ fn a_working_set_between_two_levels_is_judged_against_the_slower_one() {
     // A share above 100 % is no bound.
     let line = table.lines().find(|line| line.contains("simd")).unwrap();
     assert!(line.contains("memory-bound (above L2)") && !line.contains("167 %"), "{line}");
+    let markdown = FORMATS.iter().find(|known| known.name == "markdown").unwrap();
+    let mut text = Vec::new();
+    (markdown.write)(&report, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let short = text.lines().find(|line| line.starts_with("- **")).unwrap();
+    assert!(short.contains("simd reaches") && !short.contains("of the ceiling"), "{short}");
     let finding = report.findings.iter().find(|finding| finding.rule == "bound-by").unwrap();
     assert!(
         finding.title.contains("faster cache, or the ceiling was measured on a busier machine"),

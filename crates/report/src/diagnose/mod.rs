@@ -17,7 +17,7 @@ mod overhead;
 mod peers;
 mod quality;
 
-pub(crate) use limit::{CLOSE, FEWEST, typical_faults};
+pub(crate) use limit::{ABOVE, CLOSE, FEWEST, typical_faults};
 pub use limit::{Diagnosis, Lever, Limit, Part, Saving, place};
 
 ellwand_core::words! {

@@ -26,7 +26,7 @@ pub(crate) const CLOSE: f64 = 0.6;
 /// A count whose cost exceeds the measured time by more than this factor cannot be the explanation.
 const REFUTED: f64 = 1.5;
 /// Above this share of a ceiling, the measurement or the ceiling is wrong.
-pub(super) const ABOVE: f64 = 1.05;
+pub(crate) const ABOVE: f64 = 1.05;
 /// A call that takes at most this many times an empty call is bound by call overhead: the rest is only a few
 /// instructions. The same holds for a kernel and its launch.
 const CALLS: f64 = 5.0;

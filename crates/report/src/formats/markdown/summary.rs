@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use ellwand_core::stats::geometric_mean;
 
 use super::columns::at_most;
+use crate::diagnose::ABOVE;
 use crate::model::{Bound, CaseInfo, Report, Row, Section, bounded};
 use crate::units::{below_resolution, human};
 
@@ -42,7 +43,9 @@ fn line(report: &Report, section: &Section) -> String {
     }
     parts.extend(row.median("time").map(|time| format!("{} per call", at_most(row.held_up.is_some(), time))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
-    parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
+    // A share above its ceiling is a finding and no achievement.
+    let share = row.median("roofline-fraction").filter(|share| *share <= ABOVE);
+    parts.extend(share.map(|share| format!("{} of the ceiling", human(share, "1"))));
     if let (Some(speed), false) = (row.speedup.text(), row.speedup.is_baseline) {
         parts.push(format!("{speed} the speed of {}", row.speedup.baseline));
     }
