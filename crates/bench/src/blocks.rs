@@ -84,8 +84,12 @@ impl Blocks<'_> {
             // Not if the next process would end after the time.
             let late = gone_s + gone_s / f64::from(block.max(1)) > self.budget_s;
             let takes = |row: &Row| row.ended.is_none() && block < self.processes(row);
-            let taking: Vec<usize> = (0..rows.len()).filter(|index| takes(&rows[*index])).collect();
-            if taking.is_empty() || late && block > 0 {
+            let mut taking: Vec<usize> = (0..rows.len()).filter(|index| takes(&rows[*index])).collect();
+            if late && block > 0 {
+                // What is left of the time is for those that another process left none.
+                taking.retain(|index| rows[*index].processes == 0);
+            }
+            if taking.is_empty() {
                 break;
             }
             self.one((block, begin), cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
@@ -114,7 +118,8 @@ impl Blocks<'_> {
     ) -> Result<(), Interrupted> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
         let (started, mut last) = (Instant::now(), ("it", "starting"));
-        let until = (self.limits, self.end(begin, if block == 0 { READY } else { 1.0 }));
+        let ready = if block == 0 { READY } else { 1.0 };
+        let until = (self.limits, self.end(begin, ready));
         let mut on_wait = |arm: usize, step| {
             let implementation = cell.implementations[taking[arm]].name.as_str();
             if until.1.is_none_or(|end| Instant::now() < end) {
@@ -145,8 +150,9 @@ impl Blocks<'_> {
             let row = &mut rows[*index];
             let late = open.late().contains(&arm) && !open.hangs(arm, had, before);
             if late || open.state(arm).is_ok() && samples[arm].is_empty() && over() {
-                // A row with samples of earlier blocks keeps them.
-                row.ended = (block == 0).then(|| self.not_measured(late.then_some(last)));
+                // A row with samples of earlier blocks keeps them, and one that had no time takes part in the next block.
+                let again = late && open.late().first() != Some(&arm) && block + 1 < self.blocks && !over();
+                row.ended = (row.processes == 0 && !again).then(|| self.not_measured(late.then_some(last), ready));
                 continue;
             }
             let judged = open.rejudge(arm)?;
@@ -185,8 +191,8 @@ impl Blocks<'_> {
     }
 
     /// The outcome of a row without a sample when the time was up; `last` is the implementation whose process was not ready
-    /// then, and what it was doing.
-    fn not_measured(&self, last: Option<(&str, &'static str)>) -> Outcome {
+    /// after the share `ready` of the time, and what it was doing.
+    fn not_measured(&self, last: Option<(&str, &'static str)>, ready: f64) -> Outcome {
         let (hard, more) = (self.hard(), self.more.as_deref().unwrap_or_default());
         let all = seconds(hard);
         let counts = if hard.as_secs_f64() > self.budget_s {
@@ -196,7 +202,7 @@ impl Blocks<'_> {
         };
         let over = match last {
             Some((name, step)) => {
-                let ready = seconds(hard.mul_f64(READY));
+                let ready = seconds(hard.mul_f64(ready));
                 format!("after {ready} of {all}{counts} the process of {name} was still {step}")
             }
             None => format!("its {all}{counts} were over before its first slot"),
