@@ -62,11 +62,19 @@ class ProfileEntry:
     memory_peak_mb: float = 0.0
     gpu_utilization: float = 0.0
     memory_bandwidth_gb_s: float = 0.0
+    #: Work that the program declared.
+    bytes: int = 0
+    items: int = 0
+    flops: float = 0.0
 
 
 @dataclass
 class ProfileSummary:
-    """All finished spans of an operation."""
+    """All finished spans of an operation.
+
+    Of spans inside a span of the same operation (recursion) the totals count the outer one alone; ``call_count``, mean, minimum and
+    maximum are over all of them, so that the total is then less than ``call_count`` times the mean.
+    """
 
     operation: str
     call_count: int
@@ -79,13 +87,21 @@ class ProfileSummary:
     total_cpu_time_ms: float = 0.0
     avg_memory_mb: float = 0.0
     avg_gpu_utilization: float = 0.0
+    #: Work that the program declared, of all calls.
+    total_bytes: int = 0
+    total_items: int = 0
+    total_flops: float = 0.0
 
 
 class GPUProfiler(Recorder):
     """Records spans. ``device_id`` chooses among several GPUs.
 
     ``max_entries`` spans are kept one by one; further ones are aggregated by operation. ``measure`` adds ``"cpu"``, the CPU time
-    of the thread (1 us a span), or ``"rss"``, the resident memory of the process (some us a span).
+    of the thread (1 to 3 us a span), or ``"rss"``, the resident memory of the process at the end of a span (some us). A span in
+    which its asyncio task was suspended has no CPU time: the thread's clock also counts what ran meanwhile.
+
+    A profiler is made by ``__new__``: a subclass whose ``__init__`` has other parameters overrides that too, and its ``__init__``
+    passes nothing on.
     """
 
     #: By number; never changed, but replaced.
@@ -195,7 +211,8 @@ class GPUProfiler(Recorder):
         return list(self.get_summary().values())[:top_n]
 
     def print_summary(self) -> None:
-        """Prints a line an operation, with its share of the time in spans; a nested span is part of the one around it."""
+        """Prints a line an operation. Its share is that of the time in outermost spans, summed over threads and tasks, which is more
+        than the elapsed time where these overlap; a nested span is part of the one around it."""
         profile = self.snapshot()
         rows = profile.summary()
         # Self times add up to the outermost spans; totals count nested spans once more.
@@ -208,13 +225,13 @@ class GPUProfiler(Recorder):
             ms = [row[name] * 1e-6 for name in ("mean_ns", "p50_ns", "p99_ns", "max_ns")]
             share = row["total_ns"] / whole if whole else 0.0
             print(
-                f"{_printable(row['operation']):<28.28} {row['calls']:>7} {row['total_ns'] * 1e-6:>11.3f} "
+                f"{_short(_printable(row['operation'])):<28} {row['calls']:>7} {row['total_ns'] * 1e-6:>11.3f} "
                 + " ".join(f"{value:>10.4f}" for value in ms)
                 + f" {share:>7.1%}"
             )
         if profile.resident_bytes:
             first, most, last = (value / 1e6 for value in profile.resident_bytes)
-            print(f"resident memory: at most {most:.1f} MB, change {last - first:+.1f} MB (from {first:.1f} to {last:.1f} MB)")
+            print(f"resident memory at span ends: up to {most:.1f} MB, change {last - first:+.1f} MB (from {first:.1f} to {last:.1f} MB)")
         if profile.lost:
             print(f"aggregated: {profile.lost} spans beyond max_entries={self.max_entries}; their percentiles are estimates")
 
@@ -338,6 +355,9 @@ def _entry(span: dict[str, Any], overhead_ms: float) -> ProfileEntry:
         memory_peak_mb=args.get("gpu_peak_bytes", 0) / 1e6,
         gpu_utilization=_share(gpu, wall),
         memory_bandwidth_gb_s=span["bytes"] / wall if wall else 0.0,
+        bytes=span["bytes"],
+        items=span["items"],
+        flops=span["flops"],
     )
 
 
@@ -345,6 +365,14 @@ def _printable(operation: str) -> str:
     """An operation on one line, as the tables of Ellwand show it."""
     text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in operation)
     return text or "(no name)"
+
+
+def _short(name: str, width: int = 28) -> str:
+    """A name that is too long without its middle: names differ at both ends."""
+    if len(name) <= width:
+        return name
+    head = (width - 2) // 2
+    return f"{name[:head]}..{name[head + 2 - width :]}"
 
 
 def _share(gpu: float, wall: float) -> float:
@@ -364,6 +392,9 @@ def _summary(row: dict[str, Any], memory_mb: float) -> ProfileSummary:
         (row["cpu_ns"] or 0) * 1e-6,
         memory_mb,
         _share(row["device_ns"], row["total_ns"]),
+        row["bytes"],
+        row["items"],
+        row["flops"],
     )
 
 

@@ -1,5 +1,6 @@
 """``ellwand.profiler``: what its numbers mean, and what its file holds."""
 
+import asyncio
 import json
 import mmap
 import threading
@@ -38,7 +39,7 @@ def test_resident_memory_has_its_largest_value_and_its_change(capsys):
     document = profiler.document()
     assert document["memory"]["track"] == "resident memory" and document["memory"]["peak_bytes"] == most
     profiler.print_summary()
-    assert f"resident memory: at most {most / 1e6:.1f} MB, change " in capsys.readouterr().out
+    assert f"resident memory at span ends: up to {most / 1e6:.1f} MB, change " in capsys.readouterr().out
     assert GPUProfiler().snapshot().resident_bytes is None
 
 
@@ -119,3 +120,56 @@ def test_a_span_that_another_thread_ends_is_warned_of():
     assert len(caught) == 1 and profiler.document()["losses"]["open"] == 1
     region.__exit__(None, None, None)
     assert profiler.document()["losses"]["open"] == 0
+
+
+def test_a_span_of_a_suspended_task_has_no_cpu_time():
+    profiler = GPUProfiler(measure=["cpu"])
+
+    def compute():
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+
+    async def waits():
+        with profiler.profile("waits"):
+            await asyncio.sleep(0.01)
+
+    @profiler.profile_function
+    async def wrapped():
+        await asyncio.sleep(0)
+
+    async def computes():
+        await asyncio.sleep(0)
+        with profiler.profile("computes"):
+            compute()
+
+    async def everything():
+        await asyncio.gather(waits(), waits(), wrapped(), computes())
+
+    with profiler.profile("run"):
+        asyncio.run(everything())
+    # A new loop, which may have the address of the old one.
+    asyncio.run(waits())
+    rows = {row["operation"].split(".")[-1]: row["cpu_ns"] for row in profiler.snapshot().summary()}
+    assert rows["waits"] is None and rows["wrapped"] is None and rows["computes"] >= 20e6 and rows["run"] >= 20e6
+
+
+def test_the_work_of_spans_is_in_entries_and_sums():
+    profiler = GPUProfiler()
+    for items in (2, 3):
+        with profiler.profile("work", items=items, flops=4.5, bytes=8):
+            pass
+    first = profiler.entries[0]
+    assert (first.items, first.flops, first.bytes) == (2, 4.5, 8)
+    work = profiler.get_summary()["work"]
+    assert (work.total_items, work.total_flops, work.total_bytes) == (5, 9.0, 16)
+
+
+def test_long_names_that_differ_at_their_ends_stay_different(capsys):
+    profiler = GPUProfiler()
+    for end in ("forward", "backward"):
+        with profiler.profile(f"network.encoder.layers.attention.{end}"):
+            pass
+    profiler.print_summary()
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert len({name[-8:] for name in names}) == 2 and all(len(name) <= 28 and name.startswith("network.encod..") for name in names)

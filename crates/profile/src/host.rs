@@ -147,6 +147,11 @@ pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
     }
 }
 
+/// Leaves the CPU time of an open span unmeasured: the thread's clock also counted what ran while its task was suspended.
+pub fn forget_cpu(guard: &Guard) {
+    on_lane(guard.epoch(), |owned, _| owned.forget_cpu(guard));
+}
+
 /// Says how many guards this thread keeps: while there is one, [`open`] and [`close`] leave spans to the host.
 pub fn hold(guards: u32) {
     with_hot(|hot| hot.held.set(guards));

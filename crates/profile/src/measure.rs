@@ -30,6 +30,10 @@ impl Baseline {
         }
     }
 
+    pub(crate) fn forget_cpu(&mut self) {
+        self.cpu_ns = None;
+    }
+
     pub(crate) fn finish(self, detail: &mut Detail) {
         if let Some(start) = self.cpu_ns {
             detail.cpu_ns = thread_cpu_ns().map(|now| now.saturating_sub(start));

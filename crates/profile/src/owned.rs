@@ -253,6 +253,12 @@ impl Owned {
         self.end(hot, open.target, now);
     }
 
+    /// Measures no CPU time of an open span.
+    pub(crate) fn forget_cpu(&mut self, guard: &Guard) {
+        let open = self.open.iter_mut().rfind(|open| matches!(guard.way, Way::Listed { .. }) && open.number == guard.index());
+        open.and_then(|open| open.baseline.as_mut()).into_iter().for_each(Baseline::forget_cpu);
+    }
+
     pub(crate) fn end(&mut self, hot: &Hot, target: Target, now: u64) {
         match target {
             Target::Skipped => hot.skipping.set(false),

@@ -27,6 +27,8 @@ struct Open {
     recording: u32,
     /// The place inside it.
     inside: Place,
+    /// The step of the event loop in which it began, of a span of a task whose CPU time is measured.
+    step: Option<u64>,
     /// The parent of tasks that its task created before.
     cause: Option<Link>,
     begun: Begun,
@@ -113,12 +115,13 @@ pub(super) fn begin_elsewhere(
     let begun = shared.begin(py, site);
     cause.into_iter().for_each(|cause| begun.guard.under(cause));
     edit.iter().for_each(|edit| edit(&begun.guard));
+    let step = (task != 0 && shared.measures_cpu()).then(|| tasks::step(py)).flatten();
     if task != 0 {
         TASKS.set(TASKS.get() + 1);
         tasks::set_cause(py, Some(begun.guard.link()));
     }
     let (recording, inside) = (shared.recording(), Place::here());
-    stack(|stack| stack.push(Open { key, task, recording, inside, cause: inherited, begun }));
+    stack(|stack| stack.push(Open { key, task, recording, inside, step, cause: inherited, begun }));
 }
 
 /// Moves the thread to the innermost span of a task. The first span of a task has none; returns its parent.
@@ -165,7 +168,7 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
         let at = known(Some(here)).or_else(|| known(None))?;
         Some(stack.remove(at))
     });
-    let Some(Open { task, inside, cause, begun, .. }) = found.flatten() else {
+    let Some(Open { task, inside, step, cause, begun, .. }) = found.flatten() else {
         edit.iter().for_each(|edit| host::edit(shared.recording(), site, edit));
         return host::close_any(shared.recording(), site);
     };
@@ -173,6 +176,9 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
         inside.resume();
     }
     edit.iter().for_each(|edit| edit(&begun.guard));
+    if step.is_some_and(tasks::has_passed) {
+        host::forget_cpu(&begun.guard);
+    }
     drop(begun);
     if task != 0 {
         if task == here {

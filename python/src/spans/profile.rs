@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use ellwand::internals::profile_page;
-use ellwand::profile::{Cost, Kind, LaneKind, RESIDENT, Row, Span, Trace, TraceLane, Value};
+use ellwand::profile::{Cost, Counters, Kind, LaneKind, RESIDENT, Row, Span, Trace, TraceLane, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -144,7 +144,7 @@ impl Profile {
         row.set_item("transfer_ns", transfers)?;
         let detail = lane.detail_of(span);
         row.set_item("cpu_ns", detail.and_then(|detail| detail.cpu_ns))?;
-        row.set_item("bytes", detail.map_or(0, |detail| detail.counters.bytes))?;
+        set_work(&row, detail.map_or_else(Counters::default, |detail| detail.counters))?;
         let args = PyDict::new(py);
         for (name, value) in detail.iter().flat_map(|detail| &detail.args) {
             args.set_item(name, object(py, value)?)?;
@@ -183,5 +183,12 @@ fn summary_row<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> 
         dict.set_item(name, value)?;
     }
     dict.set_item("cpu_ns", row.cpu_ns)?;
+    set_work(&dict, row.counters)?;
     Ok(dict)
+}
+
+fn set_work(row: &Bound<'_, PyDict>, work: Counters) -> PyResult<()> {
+    row.set_item("bytes", work.bytes)?;
+    row.set_item("items", work.items)?;
+    row.set_item("flops", work.flops)
 }

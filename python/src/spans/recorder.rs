@@ -70,6 +70,10 @@ impl Shared {
         self.number.load(Relaxed)
     }
 
+    pub(super) fn measures_cpu(&self) -> bool {
+        self.options.measures.has(Measures::CPU)
+    }
+
     /// Counts a span. The interpreter's lock is held.
     #[inline]
     pub(super) fn count(&self, way: Way) {

@@ -1,5 +1,6 @@
 //! Which asyncio task runs, and which span it was created in.
 
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use ellwand::profile::Link;
@@ -13,6 +14,13 @@ struct Asyncio {
     current_task: Py<PyAny>,
     /// The innermost open span of a context: new tasks and threads get a copy of the context of their creator.
     cause: Py<PyAny>,
+}
+
+thread_local! {
+    /// Steps that event loops of this thread have ended since spans look.
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+    /// The loop that will call [`stepped`].
+    static ASKED: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
 }
 
 static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
@@ -63,6 +71,30 @@ pub(super) fn current(py: Python<'_>) -> usize {
         }),
     });
     task.unwrap_or(0)
+}
+
+/// The step of the running event loop. A task is suspended only between two: the loop runs what it was asked to run here
+/// before it resumes a task that waits.
+pub(super) fn step(py: Python<'_>) -> Option<u64> {
+    let running = ASYNCIO.get(py)?.running_loop.bind(py).call0().ok()?;
+    let is_asked = ASKED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked.is(&running)));
+    if !is_asked {
+        let callback = wrap_pyfunction!(stepped, py).ok()?;
+        running.call_method1("call_soon", (callback,)).ok()?;
+        ASKED.replace(Some(running.unbind()));
+    }
+    Some(STEPS.get())
+}
+
+/// True if the step has ended.
+pub(super) fn has_passed(step: u64) -> bool {
+    STEPS.get() != step
+}
+
+#[pyfunction]
+fn stepped() {
+    STEPS.set(STEPS.get() + 1);
+    ASKED.replace(None);
 }
 
 /// True once a span of a task was linked to its context.
