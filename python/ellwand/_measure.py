@@ -87,8 +87,8 @@ def bench(
     A function that raises raises EllwandError here. Every option but ``effort`` is one of ``compare`` too:
 
     - ``effort``: ``"quick"``, ``"normal"`` or ``"thorough"``: how many samples are taken.
-    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times, and one that has
-      not been called once by then is an error.
+    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times. Three calls come before
+      the timed one and one after it: a time below five calls is an error. Less than 6 s count as 6 s.
     - ``threads``: how many threads the function uses, and the pools of NumPy, PyTorch and others have in a worker; what these
       choose if PyTorch or JAX is imported, else 1. ``threads=os.cpu_count()`` measures a product of NumPy on all cores.
     - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of them. For
@@ -274,9 +274,18 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
 
     command = [*launch([], file)[:-1], *words]
     assert CALL in command
+    code, out_text, err_text = ended(command, subprocess.PIPE)
+    # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
+    if code not in (0, 3, 4, 5, 6, 1) or (code == 1 and not _wrote(folder, out_text)):
+        raise EllwandError(f"the measurement ended with code {code}: {err_text.strip()[-2000:]}")
+    return out_text
+
+
+def ended(command: list[str], stderr: int | None) -> tuple[int, str, str]:
+    """Runs a command to its end; returns its code and what it printed."""
     # Its own group: Ctrl-C reaches it once, through us.
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
     )
     try:
         out_text, err_text = process.communicate()
@@ -288,10 +297,7 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
             process.kill()
             process.wait()
         raise
-    # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
-    if process.returncode not in (0, 3, 4, 5, 6, 1) or (process.returncode == 1 and not _wrote(folder, out_text)):
-        raise EllwandError(f"the measurement ended with code {process.returncode}: {err_text.strip()[-2000:]}")
-    return out_text
+    return process.returncode, out_text, err_text or ""
 
 
 def _wrote(folder: str, out: str) -> bool:
@@ -311,4 +317,5 @@ def _compare_here(call: Call, path: str, content: Content, rope: float, time: fl
         _raise_unless_measured(side)
     a, b = (side.seconds or float("nan") for side in sides)
     names = call.names
-    return Comparison(names[0], names[1], "suggests", b / a, b / a, b / a, rope, (a, b), 0, 0.0, notes=call.notes())
+    held = tuple(f"{side.implementation}: at most this time: {side.held_up}" for side in sides if side.held_up)
+    return Comparison(names[0], names[1], "suggests", b / a, b / a, b / a, rope, (a, b), 0, 0.0, notes=(*call.notes(), *held))

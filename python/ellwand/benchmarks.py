@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from .__main__ import launch
 from ._errors import EllwandError
+from ._measure import ended
+from ._record import read
+from ._results import Measurement
 
 __all__ = ["run_comprehensive_benchmark"]
 
@@ -59,37 +63,80 @@ def run_comprehensive_benchmark(
     implementations: Sequence[str] | None = None,
     effort: str = "quick",
 ) -> list[dict[str, Any]]:
-    """Measures the operations in fresh processes, prints a table for each, and writes the rows to ``output_file``."""
+    """Measures the operations in fresh processes, prints a table after each, and writes the rows so far to ``output_file``.
+
+    A row that has no time (wrong, unsupported, failed) has ``time_ms`` None, and ``status`` and ``reason``. Ctrl-C raises
+    KeyboardInterrupt once the rows so far are printed and written.
+    """
     unknown = [name for name in operations if name not in OPERATIONS]
     if unknown:
         raise EllwandError(f"operations: {unknown[0]!r} is unknown; expected some of {', '.join(OPERATIONS)}")
     chosen = list(implementations or _default_implementations())
     workloads = list(dict.fromkeys(each for name in operations for each in OPERATIONS[name]))
+    axes = ["--batch", _numbers("batch_sizes", batch_sizes)]
+    axes += ["--sequence", _numbers("sequence_lengths", sequence_lengths)]
+    axes += ["--dimension", _numbers("tensor_dimensions", tensor_dimensions)]
+    file = None if output_file is None else _writable(output_file)
     rows: list[dict[str, Any]] = []
     for workload in workloads:
-        words = ["run", workload, "-i", ",".join(chosen), "--effort", effort, "--no-plot"]
-        words += ["--batch", _numbers("batch_sizes", batch_sizes)]
-        words += ["--sequence", _numbers("sequence_lengths", sequence_lengths)]
-        words += ["--dimension", _numbers("tensor_dimensions", tensor_dimensions)]
-        rows += _run(workload, words + (["--form", "exact"] if workload == "gelu" else []))
+        words = ["run", workload, "-i", ",".join(chosen), "--effort", effort, "--no-plot", *axes]
+        words += ["--form", "exact"] if workload == "gelu" else []
+        with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
+            try:
+                _run(workload, words, folder)
+            finally:
+                # After Ctrl-C too.
+                found = _rows(folder)
+                _print(found)
+                rows += found
+                if file is not None:
+                    file.write_text(json.dumps(rows, indent=2), encoding="utf-8")
+    if all(row["time_ms"] is None for row in rows):
+        raise EllwandError(f"no row has a time; the first one is {rows[0]['status']}: {rows[0]['reason']}")
+    return rows
+
+
+def _writable(output_file: str | os.PathLike[str]) -> Path:
+    path = Path(output_file)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise EllwandError(f"output_file: {path} cannot be written; expected a file in a folder that exists")
+    return path
+
+
+def _run(workload: str, words: list[str], folder: str) -> None:
+    """Runs the command, whose progress goes on on stderr."""
+    code, _, _ = ended([*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"], None)
+    # A row that is wrong or failed has a code too.
+    if not os.path.exists(f"{folder}/out/record.jsonl"):
+        raise EllwandError(f"{workload}: the measurement ended with code {code}; its reason is on stderr")
+
+
+def _rows(folder: str) -> list[dict[str, Any]]:
+    """The rows of a record, those without a time last."""
+    if not os.path.exists(f"{folder}/out/record.jsonl"):
+        return []
+    record = read(f"{folder}/out")
+    rows: list[dict[str, Any]] = json.loads(record.text("seed-json"))
+    rows += [_missing(each) for each in record if each.seconds is None]
     for row in rows:
         row["implementation"] = NAMES.get(row["implementation"], row["implementation"])
-    _print(rows)
-    if output_file is not None:
-        with open(output_file, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=2)
     return rows
 
 
-def _run(workload: str, words: list[str]) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
-        command = [*launch([], None)[:-1], *words, "--format", "seed-json", "-o", os.path.join(folder, "out")]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        rows: list[dict[str, Any]] = json.loads(done.stdout)
-    except ValueError as error:
-        raise EllwandError(f"{workload}: the measurement ended with code {done.returncode}: {done.stderr.strip()}") from error
-    return rows
+def _missing(measurement: Measurement) -> dict[str, Any]:
+    operation = next(name for name, those in OPERATIONS.items() if those == (measurement.workload,))
+    axes = {"batch_size": "batch", "sequence_length": "sequence", "tensor_dimension": "dimension"}
+    values = ("time_ms", "memory_mb", "inference_speed", "gpu_efficiency", "throughput_gbps")
+    return {
+        "operation": operation,
+        "workload": measurement.workload,
+        "implementation": measurement.implementation,
+        **{key: measurement.params[axis] for key, axis in axes.items()},
+        **dict.fromkeys(values),
+        "device": measurement.device,
+        "status": measurement.status,
+        "reason": measurement.reason or "its time is below the timer resolution",
+    }
 
 
 def _cell(value: Any, digits: int) -> str:
@@ -102,11 +149,21 @@ def _print(rows: list[dict[str, Any]]) -> None:
         print(f"{'implementation':<24}{'shape':>16}{'time (ms)':>13}{'memory (MB)':>13}{'speed (1/s)':>14}{'efficiency':>12}")
         for row in (row for row in rows if row["operation"] == operation):
             shape = "x".join(str(row[key]) for key in ("batch_size", "sequence_length", "tensor_dimension"))
+            if row["time_ms"] is None:
+                print(f"{row['implementation']:<24}{shape:>16}  {row['status']}: {row['reason']}")
+                continue
+            time = ("<= " if "held_up" in row else "") + _cell(row["time_ms"], 4)
             print(
-                f"{row['implementation']:<24}{shape:>16}{_cell(row['time_ms'], 4):>13}{_cell(row['memory_mb'], 2):>13}"
+                f"{row['implementation']:<24}{shape:>16}{time:>13}{_cell(row['memory_mb'], 2):>13}"
                 f"{_cell(row['inference_speed'], 1):>14}{_cell(row['gpu_efficiency'], 1):>12}"
             )
 
 
 if __name__ == "__main__":
-    run_comprehensive_benchmark()
+    try:
+        run_comprehensive_benchmark()
+    except EllwandError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("interrupted: the rows so far are in benchmark_results.json", file=sys.stderr)
+        sys.exit(130)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import re
+from collections.abc import Callable
+from typing import Any, cast
 
 __all__ = ["register"]
 
@@ -17,15 +20,28 @@ def measure_cell(line: str, cell: str | None, namespace: dict[str, Any]) -> Any:
         raise EllwandError(f"%%ellwand: {line.strip()!r} is unknown; expected one of {', '.join(EFFORTS)}, or nothing")
     effort = words[0] if cell is not None and words else "quick"
     source = line if cell is None else cell
-    if not source.strip():
-        raise EllwandError("%ellwand: there is nothing to measure; write an expression after it, or use %%ellwand")
-    code = compile(source, "<ellwand cell>", "exec")
-
-    def cell_body() -> None:
-        exec(code, namespace)
-
     # The cell's names live in this process alone.
-    return bench(cell_body, effort=effort, isolated=False, inplace=True)
+    return bench(_function(source, namespace), effort=effort, isolated=False, inplace=True)
+
+
+def _function(source: str, namespace: dict[str, Any]) -> Callable[[], None]:
+    """A cell as a function, as ``%%timeit`` runs it: the notebook's variables are its globals, and what it assigns is local."""
+    from ._errors import EllwandError
+
+    try:
+        body = ast.parse(source, "<ellwand cell>").body
+    except SyntaxError as error:
+        if re.search(r"^\s*(\w+\s*=\s*)?[%!]", source, re.M):
+            raise EllwandError("%ellwand: expected Python; a magic (%..) or a command (!..) cannot be measured") from error
+        raise
+    if not body:
+        raise EllwandError("%ellwand: there is nothing to measure; write an expression after it, or use %%ellwand")
+    module = ast.parse("def cell(): pass", "<ellwand cell>")
+    # A cell that reads a name before it assigns it, such as `n += 1`, raises UnboundLocalError, as under `%%timeit`.
+    module.body[0].body = body  # type: ignore[attr-defined]
+    scope: dict[str, Any] = {}
+    exec(compile(module, "<ellwand cell>", "exec"), namespace, scope)
+    return cast(Callable[[], None], scope["cell"])
 
 
 def register(ipython: Any) -> None:

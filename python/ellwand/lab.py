@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import math
+import re
 import statistics
 import sys
 import time
@@ -36,7 +37,7 @@ ADVICE = {
     "Score Computation": "Use Flash Attention",
     "Softmax": "Use Flash Attention",
     "Weighted Sum": "Use Flash Attention",
-    "QKV Projection": "Use a lower precision, or fuse the three projections into one product",
+    "QKV Projection": "Use a lower precision (the three projections are one product already)",
     "Output Projection": "Use a lower precision",
 }
 #: FLOP a byte from which a machine computes longer than it reads: between those of CPUs (about 10) and GPUs (about 50). An estimate.
@@ -52,19 +53,22 @@ def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10,
     if warmup < 0 or iterations < 1:
         raise EllwandError(f"warmup={warmup}, iterations={iterations}: expected at least 0 and at least 1")
     given = _arguments(args)
-    result = None
+    # Whether a result must be waited for is known after a call: the last one of the warm-up, or the first one that is timed.
+    start = time.perf_counter()
     for _ in range(max(1, warmup)):
         result = fn(*given)
     wait = _arrays.waiter(result)
-    if wait is None:
+    if wait is not None:
+        wait(result)
+    left = iterations if warmup else iterations - 1
+    if warmup:
         start = time.perf_counter()
-        for _ in range(iterations):
+    if wait is None:
+        for _ in range(left):
             fn(*given)
-        return (time.perf_counter() - start) / iterations
-    wait(result)
-    start = time.perf_counter()
-    for _ in range(iterations):
-        wait(fn(*given))
+    else:
+        for _ in range(left):
+            wait(fn(*given))
     return (time.perf_counter() - start) / iterations
 
 
@@ -80,10 +84,13 @@ class AttentionProfile(dict[str, float]):
         """Milliseconds of all components."""
         return math.fsum(self.values())
 
+    def _share(self, ms: float) -> float:
+        return ms / (self.total or 1.0)
+
     def __str__(self) -> str:
         rule = "-" * 40
         lines = ["Attention Component Profiling:", "=" * 40, f"{'Component':<20}{'Time (ms)':<13}% Total", rule]
-        lines += [f"{name:<20}{ms:<13.3f}{ms / self.total:.1%}" for name, ms in self.items()]
+        lines += [f"{name:<20}{ms:<13.3f}{self._share(ms):.1%}" for name, ms in self.items()]
         lines += [rule, f"{'Total':<20}{self.total:<13.3f}{1:.1%}", ""]
         found = identify_bottleneck(self)
         lines += [f"Bottleneck: {found} ({found.share:.1%})", f"Recommendation: {found.recommendation}"]
@@ -92,7 +99,7 @@ class AttentionProfile(dict[str, float]):
     def _repr_html_(self) -> str:
         from ._results import table
 
-        rows = [[name, f"{ms:.3f}", f"{ms / self.total:.1%}"] for name, ms in self.items()]
+        rows = [[name, f"{ms:.3f}", f"{self._share(ms):.1%}"] for name, ms in self.items()]
         found = identify_bottleneck(self)
         return table(["component", "ms", "share"], rows, f"Bottleneck: {found}. {found.recommendation}")
 
@@ -207,10 +214,24 @@ def _components(name: str) -> tuple[dict[str, Callable[..., Any]], Callable[[Any
     return {"product": np.matmul, "softmax": nn.softmax}, lambda array: array
 
 
+def _time(name: str, value: Any) -> float:
+    # Also those of NumPy, and tensors of one value.
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise EllwandError(f"profile_results: the time of {name!r} is {value!r}; expected a number")
+
+
 def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
     """The component that takes longest: a string with ``share``, ``bound`` and ``recommendation``."""
-    times = {name: float(value) for name, value in profile_results.items() if isinstance(value, (int, float))}
-    times = {name: value for name, value in times.items() if name.lower() != "total"}
+    if not isinstance(profile_results, Mapping):
+        kind = type(profile_results).__name__
+        raise EllwandError(f"profile_results: it is a {kind}; expected a dictionary of times by component")
+    # "Total", "total (ms)": the sum is no component.
+    parts = {str(name): value for name, value in profile_results.items() if not re.fullmatch(r"total\b[^a-z]*(\(.*\))?", str(name), re.I)}
+    times = {name: _time(name, value) for name, value in parts.items()}
     if not times or not all(math.isfinite(value) and value >= 0.0 for value in times.values()):
         problem = "not all of its times are finite and at least 0" if times else "it holds no times"
         raise EllwandError(f"profile_results: {problem}; expected a dictionary of times by component")

@@ -18,6 +18,8 @@ def test_a_function_is_called_as_often_as_asked():
     assert len(calls) == 8 and seconds > 0
     with pytest.raises(ellwand.EllwandError, match="iterations=0"):
         lab.benchmark_function(calls.append, (1,), warmup=1, iterations=0)
+    calls.clear()
+    assert lab.benchmark_function(calls.append, (1,), warmup=0, iterations=2) > 0 and len(calls) == 2
 
 
 def test_the_components_of_attention_print_as_a_table():
@@ -52,6 +54,17 @@ def test_the_bottleneck_is_the_largest():
         lab.identify_bottleneck({})
     with pytest.raises(ellwand.EllwandError, match="not all of its times are finite"):
         lab.identify_bottleneck({"Softmax": float("nan"), "Score Computation": 1.0})
+
+
+def test_a_bottleneck_is_found_among_all_times():
+    found = lab.identify_bottleneck({"a": 1.0, "b": np.float32(5), "c": np.array(2.0), "Total (ms)": 8.0})
+    assert found == "b" and found.share == pytest.approx(5 / 8)
+    assert lab.identify_bottleneck({"total loss": 2.0, "rest": 1.0}) == "total loss"
+    for wrong, words in [({"a": "5"}, "the time of 'a' is '5'"), ({"a": None}, "of 'a' is None"), ([1.0], "it is a list")]:
+        with pytest.raises(ellwand.EllwandError, match=words):
+            lab.identify_bottleneck(wrong)
+    idle = lab.AttentionProfile({"Softmax": 0.0, "Weighted Sum": 0.0})
+    assert "0.0%" in str(idle) and "0.0%" in idle._repr_html_()
 
 
 def test_peak_memory_sees_a_temporary():
@@ -159,6 +172,46 @@ def test_the_layer_benchmark_writes_the_rows_of_its_guide(tmp_path, capsys):
         benchmarks.run_comprehensive_benchmark(operations=["Conv"])
     with pytest.raises(ellwand.EllwandError, match="batch_sizes"):
         benchmarks.run_comprehensive_benchmark(batch_sizes=[0])
+    with pytest.raises(ellwand.EllwandError, match="output_file: .*cannot be written"):
+        benchmarks.run_comprehensive_benchmark(output_file=tmp_path / "absent" / "results.json")
+
+
+SMALL = {"batch_sizes": [2], "sequence_lengths": [8], "tensor_dimensions": [16]}
+
+
+def test_the_layer_benchmark_says_which_rows_have_no_time(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    options = {**SMALL, "operations": ["LayerNorm"], "output_file": file}
+    rows = benchmarks.run_comprehensive_benchmark(implementations=["simd", "cupy"], **options)
+    missing = next(row for row in rows if row["implementation"] == "cupy")
+    assert rows == json.loads(file.read_text()) and len(rows) == 2
+    assert missing["time_ms"] is None and missing["status"] == "unsupported" and missing["tensor_dimension"] == 16
+    assert f"unsupported: {missing['reason']}" in capsys.readouterr().out
+    with pytest.raises(ellwand.EllwandError, match="no row has a time; the first one is unsupported: "):
+        benchmarks.run_comprehensive_benchmark(implementations=["cupy"], **options)
+
+
+def test_an_interrupted_layer_benchmark_keeps_its_rows(tmp_path, capsys, monkeypatch):
+    ended, calls = benchmarks.ended, []
+
+    def interrupted(command, stderr):
+        calls.append(command)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return ended(command, stderr)
+
+    monkeypatch.setattr(benchmarks, "ended", interrupted)
+    file = tmp_path / "results.json"
+    with pytest.raises(KeyboardInterrupt):
+        benchmarks.run_comprehensive_benchmark(output_file=file, implementations=["simd"], **SMALL)
+    assert [row["operation"] for row in json.loads(file.read_text())] == ["LayerNorm"]
+    assert "LayerNorm" in capsys.readouterr().out
+
+
+def test_an_upper_bound_is_printed_as_one(capsys):
+    row = dict.fromkeys(("memory_mb", "inference_speed", "gpu_efficiency", "batch_size", "sequence_length", "tensor_dimension"))
+    benchmarks._print([{**row, "operation": "GELU", "implementation": "a", "time_ms": 1.5, "held_up": "held up"}])
+    assert "<= 1.5000" in capsys.readouterr().out
 
 
 def test_the_fixture_holds_budgets(tmp_path, script):
@@ -254,5 +307,16 @@ def test_a_cell_is_measured_with_the_names_of_the_notebook():
     shell.user_ns["numbers"] = list(range(50))
     found = shell.run_cell_magic("ellwand", "quick", "total = sum(numbers)")
     assert found.ok and "<table>" in found._repr_html_()
+    # As under %%timeit: assignments are the function's own.
+    shell.user_ns["n"] = 5
+    found = shell.run_cell_magic("ellwand", "quick", "m = n\nfor _ in range(9):\n    m += 1")
+    assert found.ok and shell.user_ns["n"] == 5 and not {"m", "total", "cell"} & set(shell.user_ns)
+    with pytest.raises(ellwand.EllwandError, match="its run raised UnboundLocalError"):
+        jupyter.measure_cell("", "n += 1", shell.user_ns)
+    for cell in ("!ls", "x = !ls", "a = 1\n%time a"):
+        with pytest.raises(ellwand.EllwandError, match="a magic .* cannot be measured"):
+            jupyter.measure_cell("", cell, shell.user_ns)
+    with pytest.raises(ellwand.EllwandError, match="nothing to measure"):
+        jupyter.measure_cell("", "# nothing", shell.user_ns)
     with pytest.raises(ellwand.EllwandError, match="expected one of quick, normal, thorough"):
         jupyter.measure_cell("thorogh", "total = 1", shell.user_ns)
