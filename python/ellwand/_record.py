@@ -59,6 +59,7 @@ class Record(Sequence[Measurement]):
                 "seconds": m.seconds,
                 "low": m.low,
                 "high": m.high,
+                "held_up": m.held_up,
                 "first_run_s": m.first_run_s,
                 **{name: value for name, value in m.metrics.items() if name != "time"},
                 **m.readings,
@@ -152,7 +153,12 @@ def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measuremen
         warnings=tuple(row.get("warnings", ())),
         samples=samples,
         clock=clock,
+        held_up=_held_up(row.get("held_up")),
     )
+
+
+def _held_up(held: dict[str, float] | None) -> str | None:
+    return held and f"held up ({held['busy']:.2f} of {held['could_use']:.0f} CPUs)"
 
 
 def read(path: PathLike) -> Record:

@@ -60,6 +60,8 @@ class Measurement:
     #: What ``seconds``, ``low``, ``high`` and ``samples`` are: elapsed time, CPU time (from 1 ms on, if it accounts for the elapsed
     #: time) or device time.
     clock: str = ""
+    #: What other programs took: the time and its interval are then upper bounds. None if nothing shows that.
+    held_up: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -74,20 +76,25 @@ class Measurement:
     def _line(self) -> str:
         if self.seconds is None:
             return f"{self.status}: {self.reason}"
+        time = f"{self._time()} {self.clock}"
+        end = f"; {self.held_up}" if self.held_up else ""
         if self.low is None:
-            return f"{human(self.seconds)} {self.clock} (too few samples for an interval)"
-        return f"{human(self.seconds)} {self.clock} (95 % interval {human(self.low)} to {human(self.high)})"
+            return f"{time} (too few samples for an interval){end}"
+        return f"{time} (95 % interval {human(self.low)} to {human(self.high)}){end}"
+
+    def _time(self) -> str:
+        return f"{'at most ' if self.held_up else ''}{human(self.seconds)}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  {warning}" for warning in self.warnings)
         return f"{self.implementation}: {self._line()}{notes}"
 
     def _repr_html_(self) -> str:
-        return table(_HEAD, [self._row()], "; ".join(self.warnings))
+        return table(_HEAD, [self._row()], "; ".join([*([self.held_up] if self.held_up else []), *self.warnings]))
 
     def _row(self) -> list[str]:
         interval = f"{human(self.low)} – {human(self.high)}" if self.ok else f"{self.status}: {self.reason}"
-        return [self.implementation, human(self.seconds), interval, human(self.first_run_s), self.what_ran]
+        return [self.implementation, self._time(), interval, human(self.first_run_s), self.what_ran]
 
 
 _HEAD = ["implementation", "time", "95 % interval", "first run", "what ran"]

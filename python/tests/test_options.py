@@ -8,7 +8,7 @@ import pytest
 
 import ellwand
 from ellwand import _record
-from ellwand.pytest_plugin import Verdict
+from ellwand.pytest_plugin import Budget, Verdict
 
 X = np.random.default_rng(0).random(20_000)
 
@@ -172,6 +172,31 @@ def test_samples_are_on_the_clock_of_the_median(basis, columns, ns, clock):
 def test_a_measurement_names_its_clock():
     found = ellwand.bench(once, X)
     assert found.clock in repr(found) and found.clock in ("elapsed time", "CPU time")
+
+
+def test_an_upper_bound_is_called_one_everywhere():
+    row = {
+        "case": "c", "implementation": "f", "device": "cpu", "basis": "wall", "params": {}, "what_ran": "", "first_run_s": None,
+        "prepare_s": None, "status": {"word": "measured", "reason": None}, "metrics": {"time": {"median": 2e-9, "low": 1e-9, "high": 3e-9}},
+        "held_up": {"busy": 0.5, "could_use": 2.0, "least_s": 1e-9},
+    }  # fmt: skip
+    report = {"workloads": [{"rows": [row, {**row, "held_up": None}]}]}
+    record = _record.Record(None, report, [])
+    held, free = record
+    assert held.held_up == "held up (0.50 of 2 CPUs)" and free.held_up is None
+    assert "at most 2 ns" in repr(held) and "held up (0.50 of 2 CPUs)" in repr(held) and "at most" not in repr(free)
+    assert "at most 2 ns" in held._repr_html_() and held.held_up in held._repr_html_() and "at most 2 ns" in record._repr_html_()
+    assert [row["held_up"] for row in record.rows()] == [held.held_up, None]
+
+
+def test_a_limit_that_is_none_is_refused():
+    found = Budget(None, lambda: 1.0)
+    for wrong in (float("nan"), float("inf"), -1.0, "5ms", None, True):
+        with pytest.raises(ellwand.EllwandError, match="takes_at_most: .* is no limit; expected seconds"):
+            found.takes_at_most(wrong)
+        with pytest.raises(ellwand.EllwandError, match="needs_at_most: .* is no limit; expected megabytes"):
+            found.needs_at_most(wrong)
+    assert found.needs_at_most(np.float32(2)) is found
 
 
 def comparison(verdict, low, high):
