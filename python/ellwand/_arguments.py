@@ -17,8 +17,8 @@ FIXED = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 def frozen(value: Any) -> Any:
-    """The content of a value, which another call compares with: of containers, arrays and tensors. Other objects are the same while
-    they are the same object, since many keep a cache."""
+    """The content of a value, which another call compares with: of containers, arrays, tensors and frames of pandas. Other objects are the same
+    while they are the same object, since many keep a cache."""
     kind = type(value)
     if kind in FIXED:
         return value
@@ -30,8 +30,24 @@ def frozen(value: Any) -> Any:
         return kind, frozenset(value)
     if isinstance(value, bytearray):
         return kind, bytes(value)
+    frame = _frame(value)
+    if frame is not None:
+        return frame
     array = _array(_arrays.fetched(_plain(value)))
     return id(value) if array is None else (array.shape, array.dtype.str, array.tobytes())
+
+
+def _frame(value: Any) -> Any:
+    """The content of a frame or a series of pandas; None for anything else, and for cells without a hash, such as lists."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):
+        return None
+    try:
+        cells = pandas.util.hash_pandas_object(value)
+    except TypeError:
+        return None
+    names = [*value.columns] if isinstance(value, pandas.DataFrame) else [value.name]
+    return type(value), tuple(map(repr, names)), cells.to_numpy().tobytes()
 
 
 def arrays(value: Any) -> Iterator[Any]:

@@ -30,6 +30,7 @@ def describe(error: BaseException) -> str:
     name = type(error).__name__
     # An error of our own is written for the reader already.
     head = str(error) if isinstance(error, EllwandError) else f"{name}: {error}" if str(error) else name
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)]
+    ours = (_HERE, "<frozen importlib")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
     lines = [f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line or ''}".rstrip(": ") for f in frames[-FRAMES:]]
     return head + "".join(lines)

@@ -12,7 +12,7 @@ from ._errors import EllwandError
 __all__ = ["WrongType", "WrongValue", "check"]
 
 #: What the command allows.
-MOST_BLOCKS, LEAST_S, MOST_S = 1000, 0.1, 86_400.0
+LEAST_BLOCKS, MOST_BLOCKS, LEAST_S, MOST_S = 2, 1000, 0.1, 86_400.0
 
 
 class WrongValue(EllwandError, ValueError):
@@ -33,7 +33,7 @@ def _is_integer(value: Any) -> bool:
     return not isinstance(value, bool) and hasattr(value, "__index__")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return not isinstance(value, (bool, str, bytes)) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
 
 
@@ -42,17 +42,17 @@ def _kind(value: Any) -> type[EllwandError]:
     return WrongValue if isinstance(value, str) else WrongType
 
 
-def _integer(name: str, value: Any, most: float, expected: str) -> None:
+def _integer(name: str, value: Any, most: float, expected: str, least: int = 1) -> None:
     if value is None:
         return
     if not _is_integer(value):
         raise _kind(value)(f"{name}: {value!r} is no integer; expected {expected}")
-    if not 1 <= value <= most:
+    if not least <= value <= most:
         raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
 
 
 def _number(name: str, value: Any, least: float, most: float, expected: str) -> None:
-    if not _is_number(value):
+    if not is_number(value):
         raise _kind(value)(f"{name}: {value!r} is no number; expected {expected}")
     if not least <= value <= most:
         raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
@@ -65,7 +65,7 @@ def _time(name: str, value: Any) -> None:
 
 def _tolerance(name: str, value: Any) -> None:
     expected = "two numbers of at least 0, (absolute, relative), such as (1e-8, 1e-5)"
-    if not isinstance(value, (tuple, list)) or not all(map(_is_number, value)):
+    if not isinstance(value, (tuple, list)) or not all(map(is_number, value)):
         raise WrongType(f"{name}: {value!r} is no pair of numbers; expected {expected}")
     if len(value) != 2 or not all(math.isfinite(each) and each >= 0 for each in value):
         raise WrongValue(f"{name}: {value!r} cannot be one; expected {expected}")
@@ -88,7 +88,9 @@ def _isolated(name: str, value: Any) -> None:
 
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "threads": partial(_integer, most=math.inf, expected="an integer of at least 1, or None"),
-    "blocks": partial(_integer, most=MOST_BLOCKS, expected=f"an integer from 1 to {MOST_BLOCKS}, or None"),
+    "blocks": partial(
+        _integer, least=LEAST_BLOCKS, most=MOST_BLOCKS, expected=f"an integer from {LEAST_BLOCKS} to {MOST_BLOCKS}, or None"
+    ),
     "rope": partial(_number, least=0.0, most=1.0, expected="a share from 0 to 1, such as 0.01 for 1 %"),
     "time": _time,
     "tolerance": _tolerance,

@@ -112,10 +112,22 @@ def implementation(
             function,
             foreign=foreign,
         )
+        earlier = next((k for k in IMPLEMENTATIONS if (k.workload, k.name) == (workload, name)), None)
+        if earlier is not None and _is_ours(earlier) and not _is_ours(row):
+            raise EllwandError(_TAKEN.format(workload=workload, name=name))
         IMPLEMENTATIONS[:] = [k for k in IMPLEMENTATIONS if (k.workload, k.name) != (workload, name)] + [row]
         return function
 
     return register
+
+
+#: A row that replaced one of Ellwand's would be taken for it in records and reports.
+_TAKEN = "{workload}:{name}: Ellwand has an implementation of this name; choose another name"
+
+
+def _is_ours(row: Implementation) -> bool:
+    module = getattr(getattr(row.function, "func", row.function), "__module__", None) or ""
+    return module.startswith("ellwand._frameworks")
 
 
 class _Task:
@@ -209,13 +221,16 @@ def _add_reference(row: Workload) -> None:
 
 def rows() -> tuple[list[Workload], list[Implementation]]:
     """All rows, once every implementation knows the names of its outputs."""
-    from ._native import did_you_mean, outputs
+    from ._native import built_in, did_you_mean, outputs
 
+    ours = set(built_in())
     names = {name: tuple(ports) for name, ports in outputs()}
     names.update((row.name, tuple(row.outputs)) for row in WORKLOADS)
     for row in IMPLEMENTATIONS:
         if row.workload not in names:
             hint = did_you_mean(row.workload, list(names)) or "`ellwand list` shows them"
             raise EllwandError(f"implementation {row.name}: there is no workload '{row.workload}'; {hint}")
+        if (row.workload, row.name) in ours:
+            raise EllwandError(_TAKEN.format(workload=row.workload, name=row.name))
         row.outputs = names[row.workload]
     return WORKLOADS, IMPLEMENTATIONS

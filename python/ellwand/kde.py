@@ -101,6 +101,9 @@ class ClusterlessDecoder:
     ) -> Array:
         """Log likelihood [len(time_edges), bins]; the last row never receives a spike, as in the published code."""
         electrodes = _electrodes(spike_times, spike_features, ("spike_times", "spike_features"))
+        for name, value in (("block_size", block_size), ("pos_tile_size", pos_tile_size), ("memory", memory)):
+            if value is not None and (not hasattr(value, "__index__") or value < 1):
+                raise EllwandError(f"{name}: {value!r} is out of range; expected an integer of at least 1, or None")
         return self._native.predict(_doubles("time_edges", time_edges), electrodes, block_size, pos_tile_size, memory)
 
     def predict_local(

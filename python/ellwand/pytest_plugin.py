@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ._options import WrongValue, is_number
 from ._results import Comparison, Measurement, human
 
 __all__ = ["Measure", "measure"]
@@ -31,6 +33,7 @@ class Budget:
     def takes_at_most(self, seconds: float) -> Budget:
         """Fails only if the whole interval lies above the limit: noise alone does not fail a test. The time is that of
         ``measurement.clock``: elapsed time, or from 1 ms on CPU time if it accounts for the elapsed time."""
+        _limit("takes_at_most", seconds, "seconds")
         low, samples = self.measurement.low, self.measurement.samples
         if low is None and samples is not None:
             # Too few samples for an interval: the fastest one must be above the limit.
@@ -41,12 +44,18 @@ class Budget:
 
     def needs_at_most(self, megabytes: float) -> Budget:
         """Fails if peak memory exceeds the limit in three runs out of three."""
+        _limit("needs_at_most", megabytes, "megabytes")
         peaks = []
         for _ in range(3):
             peaks.append(self._memory())
             if peaks[-1] <= megabytes:
                 return self
         raise pytest.fail.Exception(f"it needs {min(peaks):.1f} MB, above the limit of {megabytes:g} MB", pytrace=False)
+
+
+def _limit(name: str, value: Any, unit: str) -> None:
+    if not is_number(value) or not 0 <= float(value) < math.inf:
+        raise WrongValue(f"{name}: {value!r} is no limit; expected {unit}, such as {name}(0.5)")
 
 
 class Verdict:
@@ -58,6 +67,7 @@ class Verdict:
     def is_not_slower(self, by: float = 0.1) -> Verdict:
         """Fails if the candidate was shown to be slower. An undecided comparison passes if it excludes a slow-down by more than the
         share ``by``; a comparison without a verdict fails."""
+        _limit("is_not_slower", by, "a share")
         found = self.comparison
         if found.slower:
             pytest.fail(repr(found), pytrace=False)

@@ -8,6 +8,8 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
 const MODULE: &str = "ellwand._errors";
+/// The workload of `ellwand.bench` and `ellwand.compare`.
+const CALL: &str = "call";
 
 /// Set when the code under measurement received Ctrl-C in this process.
 pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -36,8 +38,12 @@ pub(crate) fn of_prepare(py: Python<'_>, error: &PyErr) -> PrepareError {
 
 /// An exception in a method of a workload.
 pub(crate) fn of_workload(py: Python<'_>, workload: &str, method: &str, error: &PyErr) -> InputError {
-    let problem = format!("its {method} raised {}", describe(py, error));
-    InputError::new(workload, problem, format!("a workload whose {method} returns"))
+    let raised = describe(py, error);
+    if workload == CALL {
+        // Its reference is a run of the caller's function.
+        return InputError::new(workload, format!("its run raised {raised}"), "a function that returns");
+    }
+    InputError::new(workload, format!("its {method} raised {raised}"), format!("a workload whose {method} returns"))
 }
 
 /// `ellwand.EllwandError` with a message.

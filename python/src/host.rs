@@ -24,6 +24,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(worker, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)?;
     module.add_function(wrap_pyfunction!(outputs, module)?)?;
+    module.add_function(wrap_pyfunction!(built_in, module)?)?;
     module.add_function(wrap_pyfunction!(did_you_mean, module)?)?;
     let hooks = PyDict::new(module.py());
     hooks.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
@@ -118,6 +119,13 @@ fn outputs() -> Vec<(String, Vec<String>)> {
         (workload.name().to_string(), ports.filter(|port| port.required).map(|port| port.name.to_string()).collect())
     };
     registry.workloads().iter().map(of).collect()
+}
+
+/// Workload and name of the built-in implementations.
+#[pyfunction]
+fn built_in() -> Vec<(String, String)> {
+    let registry = ellwand_cli::registry();
+    registry.all_implementations().iter().map(|known| (known.workload.clone(), known.name.clone())).collect()
 }
 
 /// `did you mean NAME?`, if a known name is near enough to be a typing error.

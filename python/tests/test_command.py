@@ -51,6 +51,7 @@ def test_a_file_that_raises_is_an_error_with_its_line(run, tmp_path):
     (tmp_path / "bad.py").write_text("x = 1\nraise ValueError('not today')\n")
     done = run("list", "--load", "bad.py")
     assert done.code == 2 and "bad.py: it raised ValueError: not today" in done.err and "bad.py:2" in done.err
+    assert "importlib" not in done.err
 
 
 def test_nothing_is_imported_that_is_not_needed():

@@ -102,6 +102,9 @@ def test_a_decoder_finds_where_the_animal_was():
     np.testing.assert_array_equal(tiled, likelihood)
     local = decoder.predict_local(time, time / 10, [0.0, 50.0, 100.0], [[10.0, 70.0]], [[93.0, 41.0]])
     assert local.shape == (3,) and np.isfinite(local).all()
+    for wrong in ({"block_size": 0}, {"pos_tile_size": -1}, {"memory": 1.5}):
+        with pytest.raises(ellwand.EllwandError, match=f"{next(iter(wrong))}: .* is out of range"):
+            decoder.predict([0.0, 0.02, 0.04], [[0.01]], [[93.0]], **wrong)
     with pytest.raises(ellwand.EllwandError, match="electrodes"):
         decoder.predict([0.0, 1.0], [], [])
 

@@ -11,7 +11,7 @@ import pytest
 
 import ellwand
 from conftest import needs_torch
-from ellwand import _arrays, _measure
+from ellwand import _arguments, _arrays, _measure
 from ellwand._prepared import loop_of
 
 X = np.random.default_rng(0).random(20_000)
@@ -89,8 +89,8 @@ def test_the_time_of_a_comparison_is_checked():
         *(({"tolerance": wrong}, ValueError, "absolute, relative") for wrong in ((np.nan, 0), (-1, 0), (0, 0, 0), ())),
         ({"rope": None}, TypeError, "a share"),
         *(({"rope": wrong}, ValueError, "a share from 0 to 1") for wrong in ("x", -1, np.nan, 2)),
-        ({"blocks": 0}, ValueError, "from 1 to 1000"),
-        ({"blocks": 2.0}, TypeError, "from 1 to 1000"),
+        *(({"blocks": wrong}, ValueError, "from 2 to 1000") for wrong in (0, 1)),
+        ({"blocks": 2.0}, TypeError, "from 2 to 1000"),
         ({"time": 0}, ValueError, "seconds from 0.1"),
         ({"time": "20s"}, ValueError, "seconds from 0.1"),
         ({"isolated": "x"}, TypeError, "True, False or None"),
@@ -212,6 +212,24 @@ def test_a_function_that_changes_its_argument_must_say_so():
     with pytest.raises(ellwand.EllwandError, match="changed its argument 0.*inplace=True"):
         ellwand.bench(changes, X)
     assert ellwand.bench(changes, X, inplace=True).ok
+
+
+def adds_a_row(frame):
+    frame.loc[len(frame)] = 1.0
+
+
+def doubles(frame):
+    frame *= 2
+
+
+def test_frames_of_pandas_that_change_are_noticed():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    for change, value in [(adds_a_row, pandas.DataFrame({"a": [1.0, 2.0]})), (doubles, pandas.Series([1.0, 2.0]))]:
+        with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
+            ellwand.bench(change, value)
+    lists = pandas.DataFrame({"a": [[1], [2]]})
+    assert _arguments.frozen(lists) == _arguments.frozen(lists)
+    assert _arguments.frozen(pandas.DataFrame({"a": [1]})) != _arguments.frozen(pandas.DataFrame({"b": [1]}))
     with pytest.raises(ellwand.EllwandError, match="sorts changed its argument xs"):
         ellwand.bench(sorts, xs=[3, 1, 2])
     with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):

@@ -165,3 +165,12 @@ for path in paths:
     print([getattr(library, name)() for name in names if hasattr(library, name)][0])
 """
     assert set(script(body).out.split()) <= {"1"}
+
+
+@pytest.mark.parametrize("name", ["simd", "numpy"])
+def test_a_name_of_ellwands_own_implementations_is_refused(run, tmp_path, name):
+    (tmp_path / "mine.py").write_text(
+        f"import ellwand\n@ellwand.implementation('softmax', '{name}')\ndef mine(case, inputs):\n    return lambda: inputs['x']\n"
+    )
+    done = run("run", "softmax", "--load", "mine.py", "-i", name, "-o", "out")
+    assert done.code == 2 and f"softmax:{name}: Ellwand has an implementation of this name" in done.err

@@ -76,7 +76,10 @@ def prepare(
         framework = importlib.import_module(f".{module}", __name__)
     except (ImportError, OSError, RuntimeError) as error:
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
-    # The framework was perhaps imported just now.
+    # The framework was perhaps imported just now, and that memory is not the row's.
+    from .._native import restart_peak
+
+    restart_peak()
     _device.use(_device.timed)
     _compile.listen()
     _compile.save(*case.id.split("/"), name)
