@@ -66,7 +66,6 @@ fn sides_of_a_comparison_that_are_none() {
     for (sides, parts) in [
         (&["gelu:simd", "swish:simd"][..], &["CANDIDATE", "different tasks"][..]),
         (&["null:simd", "wake:team"], &["an implementation of null, such as null:"]),
-        (&["gelu:simd", "gelu:scalar", "-o", "x.xml", "--format", "junit"], &["-o", "x.xml", "writes to stdout"]),
         (&["gleu:simd", "gelu:simd"], &["BASE", "no workload 'gleu'", "did you mean gelu?"]),
         (&["gelu:simd", "a:b"], &["CANDIDATE", "no workload 'a'"]),
         (&["gelu:simd", "gelu:scalar", "--device", "gpu"], &["--device", "'gpu' is unknown", "cuda:0"]),
@@ -74,6 +73,10 @@ fn sides_of_a_comparison_that_are_none() {
     ] {
         here.refused(&[&["compare"], sides].concat(), parts);
     }
+    // Where verdicts are read by a machine, the error is there, too.
+    let ran = here.run(&["compare", "gelu:simd", "gelu:scalar", "-o", "x.xml", "--format", "junit"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("x.xml is named like a file"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("errors=\"1\"") && ran.stdout.contains("x.xml is named like a file"), "{}", ran.stdout);
     here.write("x.npy", &npy_f32("(4,)", &[1.0; 4]));
     let apply = ["apply", "gelu", "-i", "simd", "--input", "x=x.npy", "-o", "y", "--device", "cuda"];
     here.refused(&apply, &["--device", "simd runs on cpu alone"]);

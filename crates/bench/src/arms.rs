@@ -219,6 +219,7 @@ impl Arms<'_> {
         let until = Duration::try_from_secs_f64(end).ok().and_then(|end| self.begin.checked_add(end));
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(begin));
         let (known, limits) = (&mut self.known, (self.limits, until));
+        known.leaves_time = self.blocks == 0;
         let mut block = Block::open(&specs, known, limits, coin, self.interrupt, &mut |_, _| {})?;
         if let Some(arm) = block.late().first().copied() {
             let before = (self.blocks > 0).then(|| Duration::from_secs_f64(self.start_s));

@@ -65,6 +65,8 @@ pub struct Known {
     pub slots: BTreeMap<(PathBuf, String), Slot>,
     /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
+    /// Whether the first arm leaves the others time to show that they get ready, where nothing is known of how long it should take.
+    pub(crate) leaves_time: bool,
     /// Reference outputs and inputs, which the workers of a program share.
     shared: BTreeMap<PathBuf, [Option<Shared>; 2]>,
 }
@@ -143,9 +145,8 @@ impl<'a> Block<'a> {
         let core = allowed_cores().choose(coin).copied();
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
         let mut late = Vec::new();
-        // Nothing is known of how long the first arm should take: it leaves the others time to show that they get ready.
-        let left = end.map(|end| end.saturating_duration_since(begin));
-        let first_end = end.zip(left).map(|(end, left)| if together { end } else { end - READY.min(left / 4) });
+        let left = end.map(|end| end.saturating_duration_since(begin)).filter(|_| known.leaves_time);
+        let first_end = end.map(|end| end - left.map_or(Duration::ZERO, |left| READY.min(left / 4)));
         let mut opened = |index: usize, arm: &mut Arm, known: &mut Known| {
             let (asked, end) = (Instant::now(), if index == order[0] { first_end } else { end });
             let opened =

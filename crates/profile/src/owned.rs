@@ -255,7 +255,8 @@ impl Owned {
 
     /// Measures no CPU time of an open span.
     pub(crate) fn forget_cpu(&mut self, guard: &Guard) {
-        let open = self.open.iter_mut().rfind(|open| matches!(guard.way, Way::Listed { .. }) && open.number == guard.index());
+        let open =
+            self.open.iter_mut().rfind(|open| matches!(guard.way, Way::Listed { .. }) && open.number == guard.index());
         open.and_then(|open| open.baseline.as_mut()).into_iter().for_each(Baseline::forget_cpu);
     }
 

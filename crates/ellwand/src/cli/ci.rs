@@ -8,6 +8,7 @@ use ellwand_core::stats::Difference;
 
 use super::args::FailOn;
 use super::budgets::{State, Verdict};
+use super::exit::Failure;
 use super::rows::{Row, Said, bounded};
 use super::run::row_name;
 use super::verdict;
@@ -170,6 +171,12 @@ fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
 /// The case for a comparison that ended before all cases were compared to their end.
 pub(super) fn of_interrupted(what: &str) -> Case {
     Case::interrupted("ellwand compare", what.into())
+}
+
+/// The case for a comparison that could not begin.
+pub(super) fn of_failure(failure: &Failure) -> Case {
+    let what = failure.to_string().trim_start_matches("error: ").to_string();
+    Case { name: "error".into(), ..of_interrupted(&what) }
 }
 
 /// Comparisons, then budgets.

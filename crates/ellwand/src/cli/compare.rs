@@ -21,20 +21,20 @@ use super::{certificate, ci, exit, output, records, report, signals, verdict};
 use ellwand_report::units;
 
 pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
-    let outcome = of_sides(registry, args, line);
+    let mut spoke = false;
+    let outcome = of_sides(registry, args, line, &mut spoke);
     // Who reads verdicts alone must not take an error for nothing to say.
-    if let Err(failure @ (Failure::Input(_) | Failure::Other(_))) = &outcome {
-        let case = || ci::of_interrupted(&failure.to_string());
-        let _ = output::result(|out| match args.format {
-            Form::Junit => ci::write_suite("ellwand compare", &[case()], out),
-            Form::Github => case().annotate(out),
+    if let (Err(failure @ (Failure::Input(_) | Failure::Other(_))), false) = (&outcome, spoke) {
+        exit::judged(output::result(|out| match args.format {
+            Form::Junit => ci::write_suite("ellwand compare", &[ci::of_failure(failure)], out),
+            Form::Github => ci::of_failure(failure).annotate(out),
             _ => Ok(()),
-        });
+        }))?;
     }
     outcome
 }
 
-fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
+fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &mut bool) -> Outcome {
     refuse_cold(args)?;
     let format = Form::VERDICTS.into_iter().find(|(_, form)| *form == args.format).map_or("table", |(name, _)| name);
     report::no_file(args.session.output.as_deref(), format)?;
@@ -67,6 +67,7 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outco
         None => (Vec::new(), Vec::new()),
     };
     let cut = cut(&rows, planned, unkept.as_ref());
+    *spoke = true;
     let printed = print(args, &rows, cut.as_deref(), [&judged, &unmatched], lines);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if let Ok(None) = certificate::kept(&ellwand_bench::environment::detect()) {
