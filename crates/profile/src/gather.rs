@@ -19,8 +19,8 @@ pub(crate) struct Gathered {
     open: u64,
     lanes: Vec<usize>,
     counters: Counters,
-    /// Spans that declared work.
-    declared: u64,
+    /// Kept spans that ended and declared work.
+    declared: usize,
     cpu_ns: Option<u64>,
     waiting_ns: f64,
     memory: Option<MemoryUse>,
@@ -59,7 +59,8 @@ impl Gathered {
         self.seen_on(lane);
         let duration = trace.duration_ns(span);
         if let Some(detail) = trace.lanes[lane].detail_of(span) {
-            self.resources(detail, 1, duration, outermost, !span.is_open());
+            self.resources(detail, duration, outermost, !span.is_open());
+            self.declared += usize::from(!span.is_open() && detail.counters != Counters::default());
         }
         if span.is_open() {
             self.open += 1;
@@ -91,7 +92,7 @@ impl Gathered {
         if outermost {
             self.total_ns += total.total_ns;
         }
-        self.resources(&total.sums, total.count.saturating_add(total.open), total.total_ns, outermost, true);
+        self.resources(&total.sums, total.total_ns, outermost, true);
         let sum = &mut self.aggregated;
         sum.count = sum.count.saturating_add(total.count);
         sum.total_ns += total.total_ns;
@@ -106,12 +107,9 @@ impl Gathered {
         }
     }
 
-    /// Adds what some spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
-    fn resources(&mut self, detail: &Detail, spans: u64, ns: f64, outermost: bool, ended: bool) {
+    /// Adds what spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
+    fn resources(&mut self, detail: &Detail, ns: f64, outermost: bool, ended: bool) {
         self.counters = self.counters.plus(detail.counters);
-        if detail.counters != Counters::default() {
-            self.declared = self.declared.saturating_add(spans);
-        }
         if let Some(memory) = detail.memory.filter(|_| outermost) {
             self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
         }
@@ -174,9 +172,8 @@ impl Gathered {
             overhead_ns: known(trace.cost.map(|_| self.overhead_ns)),
             self_overhead_ns: known(trace.cost.map(|_| self.self_overhead_ns)),
             counters: self.counters,
-            lacks_work: self.declared > 0
-                && self.declared < self.count.saturating_add(self.open)
-                && trace.dropped_details() > 0,
+            // Aggregated spans lose nothing: their sums have it.
+            lacks_work: trace.dropped_details() > 0 && self.declared < self.durations.len(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
 use common::{any_trace, lane, site, span, step};
-use ellwand_profile::{By, Counters, Detail, Kind, LaneKind, NONE, Part, Span, Trace, TraceLane};
+use ellwand_profile::{By, Counters, Detail, Kind, LaneKind, NONE, Part, Span, SpanCost, Trace, TraceLane};
 use ellwand_trace::{Imported, read, read_from};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -250,6 +250,19 @@ fn what_another_program_does_not_say_stays_unknown() {
     trace.write_chrome("p", &mut exported).unwrap();
     let file: serde_json::Value = serde_json::from_slice(&exported).unwrap();
     assert_eq!((file["otherData"].get("clock"), file["otherData"].get("started_unix_ns")), (None, None));
+}
+
+#[test]
+fn the_cost_of_each_operation_is_read_back() {
+    let costs = [2.0, 30.0].map(|span_ns| SpanCost { span_ns, empty_ns: span_ns / 2.0 });
+    let spans = vec![span(2, NONE, 5, 7), span(4, NONE, 8, 9)];
+    let sites = ["unused", "a", "unused too", "b"].map(|name| site(name, Kind::Cpu)).to_vec();
+    // The last one has no cost of its own.
+    let trace =
+        Trace { sites, lanes: vec![lane("main", spans)], span_costs: [costs[0], costs[1], costs[0]].into(), ..step() };
+    let back = read_from(&written(&trace)[..]).unwrap().trace;
+    let all = SpanCost { span_ns: 2.0, empty_ns: 1.0 };
+    assert_eq!([back.span_cost(1), back.span_cost(2), back.span_cost(9)], [costs[1], all, all]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ import { nth } from "./select.js";
 
 // Sums over calls that are not inside another call of their operation.
 const OUTER = ["cpu_ns", "allocations", "allocated_bytes"];
+// Work that calls declare.
+const WORK = ["bytes", "items", "flops"];
 const scratch = { inner: new Float64Array(0), inside: new Uint8Array(0) };
 
 function room(name, n) {
@@ -166,20 +168,17 @@ function addDetails(profile, inside, range, rows) {
     const at = detail[i];
     if (at < 0 || inside[i] === 0) continue;
     const share = range ? within(start[i], end[i], ...range) : 1;
-    addUsed(rows[operation[i]], (field) => value(field, at), duration[i], share, !nodes.repeated[node[i]], 1);
+    addUsed(rows[operation[i]], (field) => value(field, at), duration[i], share, !nodes.repeated[node[i]]);
+    if (duration[i] === duration[i] && WORK.some((field) => value(field, at) !== null)) rows[operation[i]].declared++;
   }
 }
 
 // What calls of `ns` nanoseconds used; `ns` is NaN of an open one. What includes calls inside counts for outermost calls only.
-function addUsed(one, value, ns, share, outermost, calls) {
-  let declares = false;
-  for (const field of ["bytes", "items", "flops"]) {
+function addUsed(one, value, ns, share, outermost) {
+  for (const field of WORK) {
     const work = value(field);
-    if (work === null) continue;
-    one[field] = (one[field] ?? 0) + work * share;
-    declares = true;
+    if (work !== null) one[field] = (one[field] ?? 0) + work * share;
   }
-  if (declares) one.declared += calls;
   if (!outermost) return;
   for (const field of OUTER) {
     const amount = value(field);
@@ -212,7 +211,7 @@ function addTotals(profile, rows) {
       one.total += total.total_ns;
       one.overhead += total.count * empty[total.operation] + inner[i];
     }
-    if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost, total.count + (total.open ?? 0));
+    if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost);
     if (!(total.count > 0)) return;
     // Deviations of two groups join around their common mean.
     const mean = total.total_ns / total.count;
@@ -255,8 +254,8 @@ function finish(one, profile, wall) {
   one.share = wall > 0 ? one.total / wall : null;
   one.self = Math.max(0, one.self);
   if (!knowsCost(profile)) one.overhead = null;
-  // Work of calls that lost their details is unknown, and so is the rate.
-  const lacks = one.declared < one.calls + one.open && profile.losses?.details > 0;
+  // Work of calls that lost their details is unknown, and so is the rate. Aggregated calls lose nothing: their sums have it.
+  const lacks = profile.losses?.details > 0 && one.declared < one.durations.length;
   const speed = (work) => (work > 0 && one.total > 0 && !lacks ? work / one.total : null);
   one.gb_per_s = speed(one.bytes);
   one.gflop_per_s = speed(one.flops);

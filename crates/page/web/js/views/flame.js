@@ -34,7 +34,7 @@ export function flameView() {
   const flame = { lane: -1, relative: true, trees: [], zoom: new Map(), marked: null, boxes: [], gone: [] };
 
   const explain = () => {
-    const linked = state.profile?.link && ["left", "order"].includes(state.flame);
+    const linked = state.profile?.link?.some((one) => one !== 0) && ["left", "order"].includes(state.flame);
     const elsewhere = linked ? " What a call started on another lane is a tree there, not below the call." : "";
     note.textContent = NOTES[state.flame === "difference" && flame.relative ? "shares" : state.flame] + elsewhere;
   };
