@@ -257,7 +257,7 @@ fn the_cost_of_each_operation_is_read_back() {
     let costs = [2.0, 30.0].map(|span_ns| SpanCost { span_ns, empty_ns: span_ns / 2.0 });
     let spans = vec![span(2, NONE, 5, 7), span(4, NONE, 8, 9)];
     let sites = ["unused", "a", "unused too", "b"].map(|name| site(name, Kind::Cpu)).to_vec();
-    // The last one has no cost of its own.
+    // The last one has the mean cost.
     let trace =
         Trace { sites, lanes: vec![lane("main", spans)], span_costs: [costs[0], costs[1], costs[0]].into(), ..step() };
     let back = read_from(&written(&trace)[..]).unwrap().trace;

@@ -245,7 +245,7 @@ impl Ours {
         Ok(Calibration { kind, ns_per_tick, relative_error: clock.relative_error })
     }
 
-    /// Empty if no operation has a cost of its own.
+    /// Empty if the file has no cost by operation.
     fn span_costs(&self, trace: &Trace) -> Vec<SpanCost> {
         let all = trace.span_cost(0);
         let cost = |one: &Operation| SpanCost {

@@ -1,0 +1,98 @@
+//! Findings and differences of profiles that know only a part: waits, threads, aggregated spans.
+
+mod common;
+
+use common::{lane, site, span};
+use ellwand_profile::{Detail, Kind, NONE, SiteInfo, Span, Total, Trace, TraceLane};
+use ellwand_trace::{DiffOptions, diff, findings};
+
+fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
+    Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
+}
+
+#[test]
+fn what_waits_itself_is_named_and_not_what_is_around_it() {
+    // `run` > `request` > `read` measured that they waited; `lock` waits by its kind.
+    let cpu = |cpu_ns| Detail { cpu_ns: Some(cpu_ns), ..Detail::default() };
+    let measured = |ext, span| Span { ext, ..span };
+    let spans = vec![
+        measured(1, span(1, NONE, 1, 1001)),
+        measured(2, span(2, 0, 1, 981)),
+        measured(3, span(3, 1, 101, 801)),
+        span(4, 1, 801, 901),
+    ];
+    let sites =
+        vec![site("run", Kind::Cpu), site("request", Kind::Cpu), site("read", Kind::Cpu), site("lock", Kind::Wait)];
+    let mut trace = of(sites, vec![lane("main", spans)], 1001);
+    trace.lanes[0].details = vec![cpu(190), cpu(180), cpu(10)];
+    let waiting = findings(&trace, None).into_iter().find(|finding| finding.rule == "waiting").unwrap();
+    let named = waiting.evidence.last().unwrap();
+    assert_eq!((named.name.as_str(), named.value), ("waiting in read", 690.0), "{waiting}");
+    assert_eq!(waiting.operations, ["lock", "read"]);
+}
+
+#[test]
+fn threads_of_which_only_some_spans_are_known_are_not_called_uneven() {
+    let kept = |more: fn(&mut Trace)| {
+        let lanes = vec![lane("a", vec![span(1, NONE, 1, 1001)]), lane("b", vec![span(1, NONE, 1, 101)])];
+        let mut trace = of(vec![site("item", Kind::Cpu)], lanes, 1001);
+        more(&mut trace);
+        findings(&trace, None).iter().any(|finding| finding.rule == "thread-imbalance")
+    };
+    assert!(kept(|_| ()));
+    assert!(!kept(|trace| trace.sampled_out = 9));
+    assert!(!kept(|trace| trace.lanes[1].dropped = 9));
+    assert!(!kept(|trace| {
+        let total = Total { parent: NONE, site: 1, count: 9, total_ns: 900.0, self_ns: 900.0, ..Total::default() };
+        trace.lanes[1] = TraceLane { totals: vec![total], dropped: 9, ..trace.lanes[1].clone() };
+    }));
+}
+
+#[test]
+fn aggregated_profiles_have_ratios_of_their_means_and_the_reason_for_no_interval() {
+    let aggregated = |total_ns| {
+        let total = Total { parent: NONE, site: 1, count: 10, total_ns, self_ns: total_ns, ..Total::default() };
+        of(vec![site("step", Kind::Cpu)], vec![TraceLane { totals: vec![total], ..lane("main", Vec::new()) }], 10_000)
+    };
+    let result = diff(&aggregated(1_000.0), &aggregated(1_500.0), &DiffOptions::default()).unwrap();
+    assert!(result.notes[0].starts_with("both profiles have aggregated spans only"), "{:?}", result.notes);
+    assert_eq!(result.ratio, None);
+    let text = result.to_string();
+    assert!(text.starts_with("time in spans: 1.00 µs -> 1.50 µs (+500 ns), 1.500x (no interval)"), "{text}");
+    assert!(text.lines().last().unwrap().contains("1.500x"), "{text}");
+}
+
+#[test]
+fn the_recorders_own_spans_are_no_operation_of_the_program() {
+    let own = "(room for spans)";
+    let with_room = |mut trace: Trace| {
+        trace.sites.push(site(own, Kind::Instrumentation));
+        let (id, end) = (trace.sites.len() as u32, trace.end);
+        trace.end = 30 * end;
+        // The first of them takes long.
+        trace.lanes[0].spans.extend(
+            (0..20).map(|at| span(id, NONE, end + 1_000 * at, end + 1_000 * at + if at == 0 { 900 } else { 5 })),
+        );
+        trace
+    };
+    let trace = with_room(of(vec![site("a", Kind::Cpu)], vec![lane("main", vec![span(1, NONE, 1, 101)])], 1_000));
+    assert!(findings(&trace, None).iter().all(|finding| !finding.operations.contains(&own.to_string())));
+    let inside = |solve| {
+        let step = |at: u64| {
+            [
+                span(1, NONE, 1_000 * at, 1_000 * at + solve + at),
+                span(2, 2 * at as u32, 1_000 * at + 50, 1_000 * at + 90),
+            ]
+        };
+        let sites = vec![site("step", Kind::Cpu), site("load", Kind::Cpu)];
+        let mut trace = with_room(of(sites, vec![lane("main", (0..20).flat_map(step).collect())], 20_000));
+        // In the middle of a step, too.
+        let id = trace.sites.len() as u32;
+        trace.lanes[0].spans.push(span(id, 0, 10, 20));
+        trace.lanes[0].spans.swap_remove(1);
+        trace
+    };
+    let result = diff(&inside(900), &inside(950), &DiffOptions::default()).unwrap();
+    assert_eq!(result.root.as_deref(), Some("step"));
+    assert!(result.nodes.iter().all(|node| !node.path.contains(&own.to_string())), "{result}");
+}
