@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use ellwand_profile::host::{self, Closing, Place};
-use ellwand_profile::{Guard, LaneKind, Mode, NONE, Options, Profiler, ROOM_NAME, Trace, span};
+use ellwand_profile::{Guard, LaneKind, Measures, Mode, NONE, Options, Profiler, ROOM_NAME, Trace, span};
 
 fn profiler(spans: u64) -> Profiler {
     Profiler::new(Options::new(Mode::Full { bytes: 32 * spans }))
@@ -156,4 +156,21 @@ fn spans_without_guards_end_by_their_site_in_any_order() {
     assert_eq!((trace.open(), trace.dropped()), (0, 0));
     assert_eq!(trace.lanes[0].detail_of(&trace.lanes[0].spans[1]).unwrap().args.len(), 1);
     assert!(!host::open(number, a), "the recording has finished");
+}
+
+#[test]
+fn the_cpu_time_of_a_span_that_was_suspended_is_not_measured() {
+    std::thread::spawn(|| {
+        let mode = Mode::default();
+        let profiler = Profiler::new(Options { measures: Measures::CPU, ..Options::new(mode) });
+        let (kept, suspended) = (begin(&profiler, "kept"), begin(&profiler, "suspended"));
+        host::forget_cpu(&suspended);
+        drop(suspended);
+        drop(kept);
+        let summary = profiler.snapshot().summary_by_site();
+        let has_cpu = |name: &str| summary.rows.iter().find(|row| row.name() == name).unwrap().cpu_ns.is_some();
+        assert_eq!(["kept", "suspended"].map(has_cpu), [true, false]);
+    })
+    .join()
+    .unwrap();
 }
