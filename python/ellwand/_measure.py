@@ -274,19 +274,17 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
 
     command = [*launch([], file)[:-1], *words]
     assert CALL in command
-    code, out_text, err_text = ended(command, subprocess.PIPE)
+    # Its own group: Ctrl-C reaches it once, through us.
+    code, out_text, err_text = ended(command, stderr=subprocess.PIPE, start_new_session=True)
     # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
     if code not in (0, 3, 4, 5, 6, 1) or (code == 1 and not _wrote(folder, out_text)):
         raise EllwandError(f"the measurement ended with code {code}: {err_text.strip()[-2000:]}")
     return out_text
 
 
-def ended(command: list[str], stderr: int | None) -> tuple[int, str, str]:
+def ended(command: list[str], **options: Any) -> tuple[int, str, str]:
     """Runs a command to its end; returns its code and what it printed."""
-    # Its own group: Ctrl-C reaches it once, through us.
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
-    )
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **options)
     try:
         out_text, err_text = process.communicate()
     except BaseException:

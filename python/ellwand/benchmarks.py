@@ -105,7 +105,7 @@ def _writable(output_file: str | os.PathLike[str]) -> Path:
 
 def _run(workload: str, words: list[str], folder: str) -> None:
     """Runs the command, whose progress goes on on stderr."""
-    code, _, _ = ended([*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"], None)
+    code, _, _ = ended([*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"])
     # A row that is wrong or failed has a code too.
     if not os.path.exists(f"{folder}/out/record.jsonl"):
         raise EllwandError(f"{workload}: the measurement ended with code {code}; its reason is on stderr")

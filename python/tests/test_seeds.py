@@ -194,11 +194,11 @@ def test_the_layer_benchmark_says_which_rows_have_no_time(tmp_path, capsys):
 def test_an_interrupted_layer_benchmark_keeps_its_rows(tmp_path, capsys, monkeypatch):
     ended, calls = benchmarks.ended, []
 
-    def interrupted(command, stderr):
+    def interrupted(command):
         calls.append(command)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return ended(command, stderr)
+        return ended(command)
 
     monkeypatch.setattr(benchmarks, "ended", interrupted)
     file = tmp_path / "results.json"
