@@ -158,7 +158,7 @@ def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measuremen
 
 
 def _held_up(held: dict[str, float] | None) -> str | None:
-    return held and f"held up ({held['busy']:.2f} of {held['could_use']:.0f} CPUs)"
+    return None if held is None else f"held up ({held['busy']:.2f} of {held['could_use']:.0f} CPUs)"
 
 
 def read(path: PathLike) -> Record:

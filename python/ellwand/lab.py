@@ -55,7 +55,8 @@ def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10,
     given = _arguments(args)
     # Whether a result must be waited for is known after a call: the last one of the warm-up, or the first one that is timed.
     start = time.perf_counter()
-    for _ in range(max(1, warmup)):
+    result = fn(*given)
+    for _ in range(warmup - 1):
         result = fn(*given)
     wait = _arrays.waiter(result)
     if wait is not None:
