@@ -34,7 +34,11 @@ def test_fields_of_an_entry_are_positional_with_defaults():
     entry = ProfileEntry("matmul", 1.0, 1.5, 500.0, "cpu", "cpu")
     assert entry.operation == "matmul" and entry.end_time - entry.start_time == 0.5
     assert [getattr(entry, name) for name in TIMES[1:] + MEMORY] == [0.0] * 8
-    assert set(dataclasses.asdict(entry)) == {"operation", "start_time", "end_time", "device", "backend", *TIMES, *MEMORY}
+    given = {"operation", "start_time", "end_time", "device", "backend", *TIMES, *MEMORY}
+    # Ellwand's own, after those of the script.
+    work = ["bytes", "items", "flops"]
+    assert set(dataclasses.asdict(entry)) == {*given, *work} and [getattr(entry, name) for name in work] == [0] * 3
+    assert list(dataclasses.asdict(entry))[-3:] == work
 
 
 def test_fields_of_a_summary_are_positional_with_defaults():
