@@ -199,10 +199,13 @@ fn the_table_shows_the_numbers_of_the_report() {
             assert_eq!(cell.parse::<f64>().ok(), row["metrics"][id]["median"].as_f64(), "{id}");
         }
     }
-    assert!(csv.lines().next().unwrap().ends_with(",throughput_per_s,bandwidth_bytes_per_s,compute_flop_per_s"));
+    assert!(
+        csv.lines().next().unwrap().ends_with(",throughput_per_s,bandwidth_bytes_per_s,compute_flop_per_s,first_run_s")
+    );
     let table = "document.querySelector('#workload-attention-core table.results')";
     let heads = browser.eval(&format!("[...{table}.querySelectorAll('thead th')].map(th => th.textContent)"));
-    assert_eq!(heads.as_array().unwrap()[4..7], [json!("positions/s"), json!("Bandwidth"), json!("Compute")]);
+    let heads = &heads.as_array().unwrap()[4..8];
+    assert_eq!(heads, ["positions/s", "Bandwidth", "Compute", "First run"].map(|head| json!(head)));
     let first =
         browser.eval(&format!("[...{table}.querySelector('tbody tr:not(.case)').cells].map(td => td.textContent)"));
     assert_eq!(
@@ -216,10 +219,19 @@ fn the_table_shows_the_numbers_of_the_report() {
 fn a_bound_and_what_is_slower_are_shown() {
     let mut report = report();
     report["workloads"][0]["rows"][0]["held_up"] = json!({"busy": 0.5, "could_use": 1.0, "least_s": 1e-3});
+    let faster = report["workloads"][0]["rows"].as_array_mut().unwrap();
+    let faster = faster.iter_mut().find(|row| row["speedup"]["is_baseline"] == false).unwrap();
+    for (name, value) in
+        [("ratio", json!(2.0)), ("low", json!(1.875)), ("high", json!(2.125)), ("bound", json!("at-most"))]
+    {
+        faster["speedup"][name] = value;
+    }
     report["comparisons"][1]["beside"] = json!({"statistic": "p90", "ratio": 1.852, "low": 1.214, "high": 2.827});
     let Some((mut browser, _folder)) = opened(&report) else { return };
     let results = browser.text("document.querySelector('#workload-attention-core table.results').textContent");
-    assert_eq!(results.matches('≤').count(), 1, "{results}");
+    assert_eq!(results.matches('≤').count(), 2, "{results}");
+    // The lower end holds beside the other programs only.
+    assert!(results.contains("≤2.00×to 2.12×") && !results.contains("1.88"), "{results}");
     let verdicts = browser.text("document.querySelector('#verdicts table').textContent");
     assert!(verdicts.contains("slower by the p90 of all slots: 1.852 (1.214 to 2.827)"), "{verdicts}");
 }

@@ -17,9 +17,9 @@ pub use diagnose::{
 };
 pub use error::ReportError;
 pub use files::{standing, write_all};
-#[cfg(feature = "page")]
-pub use formats::html;
 pub use formats::{FORMATS, Format, format};
+#[cfg(feature = "page")]
+pub use formats::{html, page_model};
 pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
     Machines, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,

@@ -403,17 +403,25 @@ fn readings_that_a_view_puts_beside_the_time_are_columns() {
     };
     let record = common::small_record();
     let workload = record.measurements[0].case.workload.clone();
-    let of = |sizes: [f64; 2], id: &str| {
+    let report_of = |sizes: [f64; 2], id: &str| {
         let mut run = common::run();
         run.views.push(View::Columns(Columns { workloads: vec![workload.clone()], readings: vec![id.into()] }));
         let rows = record.measurements.iter().enumerate().map(|(at, m)| held(m, id, sizes[at % 2]));
         let record = common::through_text(&run, &rows.collect::<Vec<_>>());
-        text(&report(&[record], &Options { full: true, width: Some(120), ..Options::default() }), "table")
+        report(&[record], &Options { full: true, width: Some(120), ..Options::default() })
     };
+    let of = |sizes: [f64; 2], id: &str| text(&report_of(sizes, id), "table");
     let varied = of([4096.0, 8192.0], "extra");
     let heads = |text: &str| text.lines().filter(|line| line.contains("  time") && line.contains("extra held")).count();
     assert_eq!(heads(&varied), 1, "{varied}");
     assert!(varied.contains("4.00 KiB") && varied.contains("8.00 KiB"), "{varied}");
+    // The page has no such columns, so it has them among its readings.
+    #[cfg(feature = "page")]
+    {
+        let page = ellwand_report::page_model(&report_of([4096.0, 8192.0], "extra")).unwrap();
+        let tables = page["readings"][0].to_string();
+        assert!(tables.contains("extra held") && tables.contains("8.00 KiB"), "{tables}");
+    }
     // What all rows share needs no column.
     let same = of([4096.0, 4096.0], "extra");
     assert!(heads(&same) == 0 && same.contains("extra held 4.00 KiB"), "{same}");

@@ -107,6 +107,12 @@ fn short_times_keep_four_digits_in_the_comparison_that_scripts_print() {
     assert!(table.contains(" 2.0") && !table.contains("0.0001"), "{table}");
     let narrow = text(&report(record(), Some(60)), "seed-table");
     assert!(narrow.contains("hidden at this width: throughput (GB/s)"), "{narrow}");
+    for head in ["time (ms)", "memory (MB)", "speed (calls/s)", "efficiency (%)"] {
+        assert!(narrow.contains(head), "{narrow}");
+    }
+    let full = Options { width: Some(60), full: true, ..Options::default() };
+    let full = text(&Report::from_records(&[record()], &full).unwrap(), "seed-table");
+    assert!(full.contains("throughput (GB/s)") && !full.contains("hidden"), "{full}");
 }
 
 #[test]
@@ -181,6 +187,21 @@ fn a_time_that_other_programs_lengthened_is_an_upper_bound_in_every_format() {
     for name in ["table", "markdown"] {
         let text = text(&one, name);
         assert!(text.contains(&bound) && text.contains("≤, ≥, ~: bounds"), "{name}: {text}");
+    }
+    // The speed-up over it is a bound too, and has the one end that holds without the other programs.
+    let bounded: Vec<_> = one.workloads[0].rows.iter().filter(|row| row.speedup.bound.is_some()).collect();
+    assert!(!bounded.is_empty());
+    for row in bounded {
+        let (low, high) = row.speedup.ends();
+        assert!(low.is_none() || high.is_none(), "{:?}", row.speedup);
+        let csv = text(&one, "csv");
+        let mut lines = csv::Reader::from_reader(csv.as_bytes());
+        let at = lines.headers().unwrap().iter().position(|head| head == "speedup_low").unwrap();
+        let cells = |line: csv::StringRecord| (line[at].to_string(), line[at + 1].to_string());
+        assert!(lines.records().any(|line| {
+            let (low, high) = cells(line.unwrap());
+            low.is_empty() != high.is_empty()
+        }));
     }
     let markdown = text(&one, "markdown");
     let form = table_under(&markdown, "### By form");

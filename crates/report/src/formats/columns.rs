@@ -196,10 +196,12 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
 
 /// The interval of a row's speed-up.
 pub(super) fn interval(row: &Row) -> String {
-    match (row.speedup.low, row.speedup.high) {
+    match row.speedup.ends() {
         _ if row.speedup.is_baseline => String::new(),
         (Some(low), Some(high)) => range(low, high, "x"),
-        _ => nothing(row),
+        (Some(low), None) => format!("from {}", human(low, "x")),
+        (None, Some(high)) => format!("to {}", human(high, "x")),
+        (None, None) => nothing(row),
     }
 }
 

@@ -104,8 +104,8 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
     columns.extend([
         column("baseline", |_, row: &Row| row.speedup.baseline.clone()),
         column("speedup", |_, row| some(row.speedup.ratio)),
-        column("speedup_low", |_, row| some(row.speedup.low)),
-        column("speedup_high", |_, row| some(row.speedup.high)),
+        column("speedup_low", |_, row| some(row.speedup.ends().0)),
+        column("speedup_high", |_, row| some(row.speedup.ends().1)),
         column("speedup_pairs", |_, row| row.speedup.pairs.to_string()),
         column("speedup_unavailable", |_, row| row.speedup.unavailable.clone().unwrap_or_default()),
         column("wall_over_cpu", |_, row| some(row.wall_over_cpu)),

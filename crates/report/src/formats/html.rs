@@ -15,18 +15,27 @@ use crate::{Report, ReportError};
 /// # Errors
 /// When `out` fails.
 pub fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    Ok(ellwand_page::run_page(&page_model(report)?, out)?)
+}
+
+/// What the page holds: the JSON of a report, its views, and its tables of readings as text.
+///
+/// # Errors
+/// When the report cannot be written as JSON.
+pub fn page_model(report: &Report) -> Result<Value, ReportError> {
     let mut model = serde_json::to_value(Whole::of(report))?;
     if let Some(model) = model.as_object_mut() {
         model.insert("views".into(), serde_json::to_value(&report.views)?);
         model.insert("curves".into(), serde_json::to_value(curves(report))?);
         model.insert("readings".into(), report.workloads.iter().map(|section| tables(report, section)).collect());
     }
-    Ok(ellwand_page::run_page(&model, out)?)
+    Ok(model)
 }
 
 /// The tables of readings of a section, as text.
 fn tables(report: &Report, section: &Section) -> Value {
-    let tables = readings::tables(report, section);
+    // The page's table of results has none of them.
+    let tables = readings::tables_without(report, section, &[]);
     let shared = if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" };
     let table = |(title, block): (&str, Block)| {
         let columns: Vec<Value> = (block.columns.iter())

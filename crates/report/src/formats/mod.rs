@@ -23,7 +23,7 @@ mod table;
 mod targets;
 
 #[cfg(feature = "page")]
-pub use html::write as html;
+pub use html::{page_model, write as html};
 pub(crate) use markdown::with_plots;
 pub(crate) use parts::{Shares, shares};
 pub(crate) use spans::write_csv as spans_csv;

@@ -253,12 +253,16 @@ pub(super) fn shows(report: &Report, section: &Section) -> bool {
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, full, .. } = report.options;
     for (title, groups) in tables(report) {
+        let one = groups.len() == 1;
         for group in groups {
             report.options.title(&format!("{title} · {}", group.title()), out)?;
             let mut columns = group.columns();
-            // With --full nothing is hidden: what is too wide for the table follows below it.
-            let below =
-                if full && !grid::fits(&columns, width) { columns.pop_if(|last| last.head == ADVICE) } else { None };
+            // What is too wide for the table follows below it: with --full, and for a single table.
+            let below = if (full || one) && !grid::fits(&columns, width) {
+                columns.pop_if(|last| last.head == ADVICE)
+            } else {
+                None
+            };
             grid::show(columns, vec![group.verdict()], &report.options, out)?;
             let advice = below.iter().flat_map(|column| &column.cells);
             for (part, advice) in group.parts.iter().zip(advice).filter(|(_, advice)| !advice.is_empty()) {

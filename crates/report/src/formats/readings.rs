@@ -70,10 +70,15 @@ pub(crate) struct Tables {
     pub(crate) implementations: Block,
 }
 
+/// The tables of the readings that are no columns of the results.
 pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
-    let shown: Vec<&str> = beside_time(report, section).iter().map(|reading| reading.id.as_str()).collect();
+    tables_without(report, section, &beside_time(report, section))
+}
+
+/// The tables of the readings that are not among `shown`.
+pub(super) fn tables_without(report: &Report, section: &Section, shown: &[&Reading]) -> Tables {
     let mut ids = distinct_by(section.rows.iter().flat_map(|row| &row.readings), |reading| &reading.id);
-    ids.retain(|reading| !shown.contains(&reading.id.as_str()));
+    ids.retain(|reading| shown.iter().all(|shown| shown.id != reading.id));
     let (alike, own): (Vec<&Reading>, Vec<&Reading>) = ids.into_iter().partition(|reading| alike(section, &reading.id));
     let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
     let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();

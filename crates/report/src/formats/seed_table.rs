@@ -12,7 +12,7 @@ const LEGEND: &str = "time: of one iteration; memory: inputs, outputs and workin
                       time; efficiency: share of the measured ceiling";
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let Options { width, color, .. } = report.options;
+    let Options { width, color, full, .. } = report.options;
     let rows = rows(report);
     for (index, group) in rows.chunk_by(|a, b| a.workload == b.workload).enumerate() {
         if index > 0 {
@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         };
         writeln!(out, "{}", paint(&title, Tone::Strong, color))?;
         let mut columns = columns(group);
-        let hidden = grid::fit(&mut columns, width);
+        let hidden = if full { Vec::new() } else { grid::fit(&mut columns, width) };
         grid::write(&columns, color, |_| Tone::Plain, out)?;
         report.options.print(Tone::Faint, &grid::hidden(&hidden).unwrap_or_default(), out)?;
     }
@@ -77,11 +77,12 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
         format!("{}{}", if row.held_up.is_some() { BOUND } else { "" }, number(Some(row.time_ms), 4, 4))
     };
     let compared = text(&|row| row.compared.clone().unwrap_or_default());
+    // The scripts' own columns are never hidden.
     columns.extend([
         Column::new("time (ms)", true, 0, text(&time)),
-        Column::new("memory (MB)", true, 1, text(&|row| number(row.memory_mb, 2, 2))),
-        Column::new("speed (calls/s)", true, 2, text(&|row| number(Some(row.inference_speed), 1, 2))),
-        Column::new("efficiency (%)", true, 3, text(&|row| number(row.gpu_efficiency, 1, 2))),
+        Column::new("memory (MB)", true, 0, text(&|row| number(row.memory_mb, 2, 2))),
+        Column::new("speed (calls/s)", true, 0, text(&|row| number(Some(row.inference_speed), 1, 2))),
+        Column::new("efficiency (%)", true, 0, text(&|row| number(row.gpu_efficiency, 1, 2))),
         Column::new("throughput (GB/s)", true, 4, text(&|row| number(row.throughput_gbps, 1, 2))),
     ]);
     if compared.iter().any(|cell| !cell.is_empty()) {

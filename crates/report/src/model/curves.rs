@@ -112,7 +112,9 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         // A point that no axis distinguishes is labelled with its own values.
         let unit = row.readings.iter().find(|reading| reading.id == curve.x.0).map(|reading| clean(&reading.unit));
         let unit = unit.unwrap_or_default();
-        let numbers = || format!("{} {unit}, {} {}", human(x, ""), clean(&curve.y.0), human(y, ""));
+        let of_y = row.readings.iter().find(|reading| reading.id == curve.y.0).map(|reading| clean(&reading.unit));
+        let of_y = of_y.unwrap_or_default();
+        let numbers = || format!("{} {unit}, {} {}", human(x, ""), clean(&curve.y.0), human(y, &of_y));
         let label = Some(if label.is_empty() { numbers() } else { label.join(", ") });
         let point = Point { x, y, label };
         match all.iter_mut().find(|series| series.name == name) {

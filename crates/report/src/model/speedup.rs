@@ -81,6 +81,16 @@ impl Speedup {
         Some(bounded(self.bound, self.ratio?))
     }
 
+    /// The ends of the interval that hold on an undisturbed machine too: a bound has one end, two held up rows have none.
+    pub fn ends(&self) -> (Option<f64>, Option<f64>) {
+        match self.bound {
+            None => (self.low, self.high),
+            Some(Bound::AtLeast) => (self.low, None),
+            Some(Bound::AtMost) => (None, self.high),
+            Some(Bound::Disturbed) => (None, None),
+        }
+    }
+
     fn without(baseline: &str, why: String) -> Self {
         Self {
             baseline: baseline.to_string(),

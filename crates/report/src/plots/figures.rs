@@ -89,7 +89,8 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         of: |row| {
             let speedup = &row.speedup;
             let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
-            Some((value, speedup.low.unwrap_or(value), speedup.high.unwrap_or(value)))
+            let (low, high) = speedup.ends();
+            Some((value, low.unwrap_or(value), high.unwrap_or(value)))
         },
         reference: true,
         bound: |row| row.speedup.bound.map(Bound::sign),

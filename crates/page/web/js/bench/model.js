@@ -56,6 +56,17 @@ export function speedup({ ratio: factor, bound }) {
   return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(factor)}`;
 }
 
+// The ends of the interval of a speed-up that hold without other programs: a bound has one, two held up rows have none.
+export function speedupEnds({ low, high, bound } = {}) {
+  return [["at-most", "disturbed"].includes(bound) ? null : low, ["at-least", "disturbed"].includes(bound) ? null : high];
+}
+
+export function speedupInterval(speedup) {
+  const [low, high] = speedupEnds(speedup);
+  if (!Number.isFinite(low) && !Number.isFinite(high)) return null;
+  return Number.isFinite(low) ? (Number.isFinite(high) ? interval(speedup, "x") : `from ${human(low, "x")}`) : `to ${human(high, "x")}`;
+}
+
 export function measured(row) {
   return row.status.word === "measured" && metric(row, "time") !== null;
 }

@@ -3,7 +3,7 @@ import { append, button, h, section as frame, select } from "../base/dom.js";
 import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
-import { bound, caseName, follows, human, interval, leading, measured, metric, plainValue, speedup } from "./model.js";
+import { bound, caseName, follows, human, interval, leading, measured, metric, plainValue, speedup, speedupEnds, speedupInterval } from "./model.js";
 import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
@@ -19,7 +19,7 @@ export function workloadView(report, section, tables, look, redraws) {
 
 function heads(section, rates) {
   const names = rates.map(({ title, unit }) => (unit === "1/s" ? `${section.item ?? "items"}/s` : title[0].toUpperCase() + title.slice(1)));
-  return ["Implementation", "Time", "95 % interval over slots", "Samples", ...names, "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
+  return ["Implementation", "Time", "95 % interval over slots", "Samples", ...names, "First run", "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
 }
 
 function cells(row, rates) {
@@ -28,8 +28,8 @@ function cells(row, rates) {
   const known = measured(row) && value;
   return [
     row.implementation, known ? `${bound(row)}${human(value.median, "s")}` : "–", known ? (interval(value, "s") ?? "–") : "", count(row.samples),
-    ...rates.map(({ id, unit }) => (unit === "1/s" ? rate(metric(row, id)?.median, "") : human(metric(row, id)?.median, unit))),
-    base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (interval(row.speedup, "x") ?? "–") : (unavailable ?? ""),
+    ...rates.map(({ id, unit }) => (unit === "1/s" ? rate(metric(row, id)?.median, "") : human(metric(row, id)?.median, unit))), human(row.first_run_s, "s"),
+    base ? "baseline" : factor > 0 ? speedup(row.speedup) : "–", !base && factor > 0 ? (speedupInterval(row.speedup) ?? "–") : (unavailable ?? ""),
     percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : [row.status.word, row.held_up && `held up (${significant(row.held_up.busy, 3)} of ${significant(row.held_up.could_use, 3)} CPUs)`].filter(Boolean).join(", "),
   ];
 }
@@ -59,9 +59,9 @@ function exportRows(kind, section, rates) {
   if (kind === "markdown") return save(`${section.workload}.md`, markdown([...axes, ...heads(section, rates)], rows), "text/markdown");
   const raw = section.rows.map((row) => {
     const value = metric(row, "time");
-    return [...axes.map((name) => row.params[name]), row.implementation, row.device, row.status.word, value?.median ?? "", value?.low ?? "", value?.high ?? "", row.samples, row.speedup?.ratio ?? "", row.speedup?.low ?? "", row.speedup?.high ?? "", metric(row, "roofline-fraction")?.median ?? "", row.diagnosis?.limit ?? "", ...rates.map(({ id }) => metric(row, id)?.median ?? "")];
+    return [...axes.map((name) => row.params[name]), row.implementation, row.device, row.status.word, value?.median ?? "", value?.low ?? "", value?.high ?? "", row.samples, row.speedup?.ratio ?? "", ...speedupEnds(row.speedup).map((end) => end ?? ""), metric(row, "roofline-fraction")?.median ?? "", row.diagnosis?.limit ?? "", ...rates.map(({ id }) => metric(row, id)?.median ?? ""), row.first_run_s ?? ""];
   });
-  save(`${section.workload}.csv`, csv([...axes, "implementation", "device", "status", "time_s", "low_s", "high_s", "samples", "speedup", "speedup_low", "speedup_high", "roofline_fraction", "bound_by", ...rates.map(({ id, unit }) => `${id}_${CSV_UNITS[unit] ?? unit}`)], raw), "text/csv");
+  save(`${section.workload}.csv`, csv([...axes, "implementation", "device", "status", "time_s", "low_s", "high_s", "samples", "speedup", "speedup_low", "speedup_high", "roofline_fraction", "bound_by", ...rates.map(({ id, unit }) => `${id}_${CSV_UNITS[unit] ?? unit}`), "first_run_s"], raw), "text/csv");
 }
 
 function figure(title, note, made, tool) {
