@@ -81,8 +81,8 @@ impl Workload for Code {
                 ));
             }
         }
-        if p.q == 2 && p.levels > 1 && !p.centred {
-            remarks.push("q = 2 with more than one level wastes most of its range unless centred=on".to_owned());
+        if p.q == 2 && !p.centred {
+            remarks.push("q = 2 wastes most of its range unless centred=on".to_owned());
         }
         if p.overload == Overload::None {
             remarks.push(

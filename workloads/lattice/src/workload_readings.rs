@@ -46,8 +46,15 @@ fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Resu
         let (seen, values) = (layout.values() as f64, padded.len() as f64);
         let trimmed = layout.trim(&decoded).map_err(input_error)?;
         quality.power *= values / seen;
-        quality.mse =
-            x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>() / seen;
+        let errors = x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2));
+        let errors: Vec<f64> = errors.collect();
+        quality.mse = errors.iter().sum::<f64>() / seen;
+        // The padding is no value, inside the codebook neither.
+        let marks: Vec<f32> = flags.iter().flat_map(|flag| vec![f32::from(*flag); codec.dimension()]).collect();
+        let marks = layout.trim(&marks).map_err(input_error)?;
+        let inside = errors.iter().zip(marks).filter(|(_, mark)| *mark == 0.0).map(|(error, _)| *error);
+        let (count, sum) = inside.fold((0.0, 0.0), |(count, sum), error| (count + 1.0, sum + error));
+        quality.mse_inside = sum / count;
         quality.packed_rate *= values / seen;
         quality.payload_rate *= values / seen;
         quality.rate *= values / seen;

@@ -90,6 +90,33 @@ fn every_implementation_passes_and_poison_fails() {
 }
 
 #[test]
+fn padding_is_no_value_of_the_error_inside_the_codebook() {
+    let registry = registry();
+    let workload = registry.find("lattice-encode").unwrap();
+    let set = [("overload", "flag".into()), ("beta", Value::Float(4.0))];
+    let case = case(&registry, "lattice-encode", &set);
+    let values: Vec<f32> = (0..350).map(|i| (i as f32 * 0.73).sin()).collect();
+    let given = Tensors::new().with("x", Tensor::new(&[50, 7], &values[..]).unwrap());
+    let (case, inputs) = workload.adopt(&case, given, Fit::Whole).unwrap();
+    let outputs = workload.reference(&case, &inputs).unwrap();
+    let readings = workload.readings(&case, &inputs, &outputs);
+    let value = |id: &str| readings.iter().find(|r| r.id == id).unwrap().value.unwrap();
+    assert_eq!(value("overload-rate"), 0.0);
+    assert!((value("mse-inside") / value("mse") - 1.0).abs() < 1e-9, "{} {}", value("mse-inside"), value("mse"));
+}
+
+#[test]
+fn q_2_without_centred_codes_is_remarked_on_at_any_number_of_levels() {
+    let registry = registry();
+    let workload = registry.find("lattice-encode").unwrap();
+    for (levels, centred, remarked) in [(1, "off", true), (2, "off", true), (1, "on", false)] {
+        let set = [("q", Value::Int(2)), ("levels", Value::Int(levels)), ("centred", Value::Flag(centred == "on"))];
+        let remarks = workload.remarks(&case(&registry, "lattice-encode", &set));
+        assert_eq!(remarks.iter().any(|remark| remark.starts_with("q = 2 ")), remarked, "{levels} {centred}");
+    }
+}
+
+#[test]
 fn matched_data_uses_every_level_and_seed_data_at_beta_1_does_not() {
     let registry = registry();
     let workload = registry.find("lattice-encode").unwrap();
