@@ -87,6 +87,18 @@ fn each_limit_is_recognised_from_fixed_numbers() {
 }
 
 #[test]
+fn no_counter_is_advised_that_the_machine_does_not_have() {
+    let work = Work::items("things", 1).flops(1e6).bytes(4096, 4096);
+    let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-3, work);
+    let advised = |m: &Measurement| placed(m).changes.iter().any(|change| change.experiment.contains("perf stat"));
+    assert!(advised(&m));
+    let better = ellwand_core::Better::Lower;
+    let why = "this machine has no such counter";
+    m.readings.push(ellwand_core::Reading::unavailable("cycles", "cycles", "", better, why));
+    assert!(!advised(&m), "{:#?}", placed(&m));
+}
+
+#[test]
 fn a_share_above_the_ceiling_is_told_and_not_clamped() {
     let d = placed(&stream(36e9));
     assert_eq!(d.limit, ellwand_report::Limit::AboveCeiling);

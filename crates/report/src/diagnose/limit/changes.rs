@@ -77,7 +77,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         Limit::Compute => of_compute(&mut levers, d, m, e, ceilings),
         Limit::Issue | Limit::Dependency | Limit::Instructions => {
             levers.add(Lever::Threads, spread(m, e.cores, d, ceilings), SEVERAL_THREADS);
-            levers.add(Lever::Tuning, d.share, fewer_or_faster(d));
+            levers.add(Lever::Tuning, d.share, fewer_or_faster(d, m));
         }
         Limit::PageFaults => levers.add(
             Lever::BufferReuse,
@@ -163,7 +163,9 @@ fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environme
 }
 
 /// What to try if instructions are the limit.
-fn fewer_or_faster(d: &Diagnosis) -> &'static str {
+fn fewer_or_faster(d: &Diagnosis, m: &Measurement) -> &'static str {
+    // Counters that the run could not read are missing for `perf stat` too.
+    let uncounted = m.reading("cycles").is_some_and(|cycles| cycles.value.is_none());
     match d.limit {
         Limit::Issue => "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves",
         Limit::Dependency => {
@@ -172,6 +174,7 @@ fn fewer_or_faster(d: &Diagnosis) -> &'static str {
         _ if d.one_lane => {
             "look whether the compiler vectorises its loops, and why not, or write them with vector instructions"
         }
+        _ if uncounted => "find the loop that takes the time (`perf record` with `run --once`)",
         _ => {
             "count its instructions and cycles (`perf stat` with `run --once`) and find the loop that takes them (`perf record`)"
         }
