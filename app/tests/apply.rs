@@ -83,3 +83,23 @@ fn what_the_arrays_leave_open_is_said() {
     );
     here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["with 6 heads"]);
 }
+
+#[test]
+fn arrays_give_run_and_check_the_case_too() {
+    let here = Box::default();
+    here.write("x.npy", &npy_f32("(4, 5, 16)", &wave(320, 0.21)));
+    let given = ["--input", "x=x.npy", "-i", "scalar"];
+    let checked = here.ok(&[&["check", "gelu"][..], &given].concat());
+    assert!(checked.stdout.contains("batch 4") || checked.stdout.contains("320"), "{checked:?}");
+    // A flag that says something else stays an error.
+    here.refused(&[&["check", "gelu", "--dimension", "32"][..], &given].concat(), &["dimension 16", "32"]);
+}
+
+#[test]
+fn list_has_the_arrays_of_axes_that_came_later_and_hints_name_the_python_package() {
+    let here = Box::default();
+    let listed = here.ok(&["list", "cross-entropy-loss"]).stdout;
+    let words = listed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("target: float32 as x, only with --targets probabilities"), "{listed}");
+    here.refused(&["run", "layer-norm", "-i", "simd,torch"], &["'torch' is unknown", "python -m ellwand run"]);
+}

@@ -30,7 +30,9 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
         for word in words {
             let Ok(value) = axis.parse(word) else { continue };
             let mut other = case.clone();
-            other.set(axis.name, value);
+            // A case leaves out an axis at its neutral value.
+            other.params.retain(|(name, _)| name != axis.name);
+            other.params.push((axis.name.to_string(), value));
             for port in which(workload.ports(&other)) {
                 if found.iter().any(|known| known.port.name == port.name) {
                     continue;

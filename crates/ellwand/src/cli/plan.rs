@@ -23,12 +23,24 @@ pub(super) fn preferring(registry: &Registry, devices: &[String]) -> Registry {
 
 /// Expands a selection, and notes which workloads an axis does not apply to: otherwise they would seem to heed it.
 pub(super) fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
-    let plan = Plan::expand(registry, selection)?;
+    let plan = Plan::expand(registry, selection).map_err(|error| of_python(error, selection))?;
     for (axis, workloads) in plan.left_alone(selection) {
         let (has, keeps) = if workloads.len() == 1 { ("has", "keeps its") } else { ("have", "keep their") };
         output::note(&format!("note: {} {has} no axis --{axis} and {keeps} usual cases", workloads.join(", ")));
     }
     Ok(plan)
+}
+
+/// Implementations that the Python package adds.
+const PYTHON: [&str; 5] = ["torch", "jax", "numpy", "cupy", "triton"];
+
+/// The error of an unknown implementation with the hint that another program has it.
+fn of_python(error: InputError, selection: &Selection) -> InputError {
+    let named = |name: &&str| selection.implementations.iter().any(|one| one == name);
+    match PYTHON.iter().find(|name| named(name) && error.problem == format!("'{name}' is unknown")) {
+        Some(name) => error.help(format!("the Python package has {name}: `python -m ellwand run ..`")),
+        None => error,
+    }
 }
 
 /// The plan of `run`, and the user's arrays if it computes on some. Whatever can be refused before a measurement is.
@@ -112,25 +124,50 @@ fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Res
 }
 
 /// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
-/// user did not ask for, the cases that the arrays are too small for are skipped.
+/// user did not ask for, the cases that the arrays are too small for are skipped; if that is all of them, the arrays alone
+/// give the case.
 fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<(), InputError> {
     let digest = format!("{:016x}", given.digest());
-    let (mut adopted, mut refused) = (Vec::new(), None);
+    let (mut adopted, mut refused) = (Vec::new(), Vec::new());
     for mut cell in std::mem::take(&mut plan.cells) {
         cell.case.input = Some(digest.clone());
         match cell.workload.adopt(&cell.case, given.clone(), Fit::Case) {
             Ok((case, _)) => adopted.push(Cell { case, ..cell }),
-            Err(error) if asked.contains_key("batch") => return Err(error),
-            Err(error) => refused = Some((cell.case.id(), error)),
+            Err(error) => refused.push((cell, error)),
         }
     }
-    match refused {
-        Some((_, error)) if adopted.is_empty() => return Err(error),
-        Some((case, error)) => output::note(&format!("note: skipped {case}: {}", error.problem)),
-        None => {}
+    let whole: Vec<Cell> = if adopted.is_empty() {
+        refused.iter().filter_map(|(cell, _)| on_all(cell, given, asked)).collect()
+    } else {
+        Vec::new()
+    };
+    match refused.pop() {
+        Some((_, error)) if whole.is_empty() && (adopted.is_empty() || asked.contains_key("batch")) => {
+            return Err(error);
+        }
+        Some((cell, error)) if whole.is_empty() => {
+            output::note(&format!("note: skipped {}: {}", cell.case.id(), error.problem));
+        }
+        _ => {}
+    }
+    for cell in whole {
+        // Cases of a sweep that differ in what the arrays decide are one.
+        if !adopted.iter().any(|known| known.case == cell.case) {
+            adopted.push(cell);
+        }
     }
     plan.cells = adopted;
     Ok(())
+}
+
+/// The cell on all of the arrays; `None` if they are unfit, or make an axis that the user asked for something else.
+fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Option<Cell> {
+    let (case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Whole).ok()?;
+    let same = asked.keys().all(|axis| case.get(axis) == cell.case.get(axis));
+    // The workers read the arrays again, for this case.
+    let again = same && cell.workload.adopt(&case, given.clone(), Fit::Case).is_ok();
+    let (workload, implementations) = (cell.workload.clone(), cell.implementations.clone());
+    again.then(|| Cell { workload, case, implementations, allowed: cell.allowed })
 }
 
 /// Refuses a baseline that is not measured before the sweep, not after it.
