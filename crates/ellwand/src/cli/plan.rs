@@ -136,38 +136,32 @@ fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> R
             Err(error) => refused.push((cell, error)),
         }
     }
-    let whole: Vec<Cell> = if adopted.is_empty() {
-        refused.iter().filter_map(|(cell, _)| on_all(cell, given, asked)).collect()
-    } else {
-        Vec::new()
-    };
-    match refused.pop() {
-        Some((_, error)) if whole.is_empty() && (adopted.is_empty() || asked.contains_key("batch")) => {
-            return Err(error);
+    if adopted.is_empty() {
+        for cell in refused.drain(..).map(|(cell, _)| on_all(cell, given, asked)) {
+            let cell = cell?;
+            // Cases of a sweep that differ in what the arrays decide are one.
+            if !adopted.iter().any(|known| known.case == cell.case) {
+                adopted.push(cell);
+            }
         }
-        Some((cell, error)) if whole.is_empty() => {
-            output::note(&format!("note: skipped {}: {}", cell.case.id(), error.problem));
-        }
-        _ => {}
     }
-    for cell in whole {
-        // Cases of a sweep that differ in what the arrays decide are one.
-        if !adopted.iter().any(|known| known.case == cell.case) {
-            adopted.push(cell);
-        }
+    match refused.pop() {
+        Some((_, error)) if asked.contains_key("batch") => return Err(error),
+        Some((cell, error)) => output::note(&format!("note: skipped {}: {}", cell.case.id(), error.problem)),
+        None => {}
     }
     plan.cells = adopted;
     Ok(())
 }
 
-/// The cell on all of the arrays; `None` if they are unfit, or make an axis that the user asked for something else.
-fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Option<Cell> {
-    let (case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Whole).ok()?;
-    let same = asked.keys().all(|axis| case.get(axis) == cell.case.get(axis));
-    // The workers read the arrays again, for this case.
-    let again = same && cell.workload.adopt(&case, given.clone(), Fit::Case).is_ok();
-    let (workload, implementations) = (cell.workload.clone(), cell.implementations.clone());
-    again.then(|| Cell { workload, case, implementations, allowed: cell.allowed })
+/// The cell on all of the arrays, but for the axes that the user asked for.
+fn on_all(cell: Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<Cell, InputError> {
+    let (mut case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Whole)?;
+    for (axis, value) in asked.keys().filter_map(|axis| Some((axis, cell.case.get(axis)?))) {
+        case.set(axis, value.clone());
+    }
+    let (case, _) = cell.workload.adopt(&case, given.clone(), Fit::Case)?;
+    Ok(Cell { case, ..cell })
 }
 
 /// Refuses a baseline that is not measured before the sweep, not after it.
