@@ -128,6 +128,10 @@ def test_a_decoder_finds_where_the_animal_was():
         (lambda: lattice.Codes.from_bytes(b"nonsense"), "."),
         (lambda: kde.ClusterlessDecoder([0.0, 1.0], [0.0], [0.0], [[0.5]], [[1.0]]), "position"),
         (lambda: kde.ClusterlessDecoder([0.0], [0.0], [0.0], [[0.5]], []), "expected as many as in spike_times"),
+        (
+            lambda: kde.ClusterlessDecoder([0.0, 1.0], [0.0, 1.0], np.zeros((4, 2)), [[0.5]], [[1.0]]),
+            r"grid: its shape is \[4, 2\]; expected \[B, 1\]",
+        ),
     ],
 )
 def test_bad_input_is_an_error_that_names_it(call, words):

@@ -62,6 +62,11 @@ impl PyDecoder {
         waveform_std: Vec<f64>,
         double: bool,
     ) -> PyResult<Self> {
+        let dims = |places: &Doubles<'_>| places.shape().get(1).copied().unwrap_or(1);
+        if dims(&grid) != dims(&position) {
+            let expected = format!("[B, {}], with the dimensions of position", dims(&position));
+            return Err(errors::raise(py, format!("grid: its shape is {:?}; expected {expected}", grid.shape())));
+        }
         let (track, grid, electrodes) = (track(&time, &position)?, slice(&grid, "grid")?, spikes(&electrodes)?);
         let bandwidth = Bandwidth { position: position_std, waveform: waveform_std };
         let precision = if double { Precision::F64 } else { Precision::F32 };
