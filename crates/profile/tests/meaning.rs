@@ -1,39 +1,20 @@
 //! What a trace means: the breakdown adds up, tables line up, the file holds every number.
 
+mod common;
+
+use common::{cost, lane, span};
 use ellwand_profile::{
-    Breakdown, By, Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, Part, SiteInfo,
-    Span, Total, Trace, TraceLane, Track, Value,
+    Breakdown, By, Calibration, ClockKind, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, Part, SiteInfo, Span,
+    Total, Trace, TraceLane, Track, Value,
 };
 use proptest::prelude::*;
-
-fn span(site: u32, parent: u32, start: u64, end: u64) -> Span {
-    Span { start, end, site, parent, corr: 0, ext: 0 }
-}
 
 fn site(name: &str, kind: Kind) -> SiteInfo {
     SiteInfo { name: name.into(), kind, file: "src/step.rs".into(), line: 7 }
 }
 
-fn lane(name: &str, spans: Vec<Span>) -> TraceLane {
-    TraceLane { name: name.into(), spans, ..TraceLane::default() }
-}
-
 fn stream(name: &str, spans: Vec<Span>) -> TraceLane {
     TraceLane { kind: LaneKind::Stream { device: "cuda:0".into() }, ..lane(name, spans) }
-}
-
-fn cost(on_ns: f64, empty_ns: f64) -> Option<Cost> {
-    Some(Cost {
-        clock: ClockKind::Tsc,
-        off_ns: 0.5,
-        on_ns,
-        counted_ns: 30.0,
-        argued_ns: 30.0,
-        scope_ns: 25.0,
-        empty_ns,
-        aggregate_ns: 3.0,
-        ring_ns: 3.0,
-    })
 }
 
 /// A step on the host that launches a copy and a kernel, waits for them, and allocates; ticks of half a nanosecond.
