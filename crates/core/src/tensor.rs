@@ -64,8 +64,9 @@ macro_rules! dtypes {
                     Data::from(&bytes.as_chunks().0.iter().map(one).collect::<Vec<_>>()[..])
                 })* }
             }
-            fn zeros(dtype: Dtype, len: usize) -> Data {
-                match dtype { $(Dtype::$variant => Data::$variant(Buffer::filled(len, <$type>::default())),)* }
+            /// `len` elements whose bytes all equal `byte`.
+            fn filled(dtype: Dtype, len: usize, byte: u8) -> Data {
+                match dtype { $(Dtype::$variant => Data::$variant(Buffer::filled(len, Element::of_byte(byte))),)* }
             }
         }
 
@@ -166,7 +167,7 @@ impl Tensor {
     /// # Errors
     /// If the number of elements overflows.
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Self, InputError> {
-        Ok(Self { shape: shape.to_vec(), data: Arc::new(Data::zeros(dtype, element_count(shape)?)) })
+        Ok(Self { shape: shape.to_vec(), data: Arc::new(Data::filled(dtype, element_count(shape)?, 0)) })
     }
 
     /// A 0-d tensor that holds one f64.
@@ -207,7 +208,10 @@ impl Tensor {
 
     /// Sets every byte; clones keep the old values.
     pub(crate) fn fill_bytes(&mut self, byte: u8) {
-        Arc::make_mut(&mut self.data).fill_bytes(byte);
+        match Arc::get_mut(&mut self.data) {
+            Some(own) => own.fill_bytes(byte),
+            None => self.data = Arc::new(Data::filled(self.dtype(), self.len(), byte)),
+        }
     }
 
     /// The elements with their type.
