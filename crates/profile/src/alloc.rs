@@ -132,7 +132,8 @@ fn shard() -> Option<&'static Shard> {
     MINE.get().or_else(|| ASIDE.get()).or_else(claim)
 }
 
-struct Back(Option<&'static Shard>);
+#[must_use]
+pub(crate) struct Back(Option<&'static Shard>);
 
 impl Drop for Back {
     fn drop(&mut self) {
@@ -143,20 +144,17 @@ impl Drop for Back {
     }
 }
 
-/// Runs a part of the profiler: what it allocates and frees counts for the process, not for the spans of this thread.
+/// While it lives, a part of the profiler runs: what it allocates and frees counts for the process, not for the spans of
+/// this thread.
 #[inline]
-pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
-    if USED.load(Relaxed) == 0 {
-        return body();
-    }
+pub(crate) fn apart() -> Back {
     // Within another such part the shard is already aside.
-    let mine = MINE.get().or_else(claim);
+    let mine = if USED.load(Relaxed) == 0 { None } else { MINE.get().or_else(claim) };
     if mine.is_some() {
         ASIDE.set(mine);
         MINE.set(None);
     }
-    let _back = Back(mine);
-    body()
+    Back(mine)
 }
 
 /// Adds to a value that only this thread writes; returns the sum.

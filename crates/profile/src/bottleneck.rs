@@ -1,7 +1,8 @@
 //! The operations that cost most.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use crate::order::{falling, sort_by_number};
 use crate::summary::{Row, Summary};
 use crate::sweep::Sweep;
 use crate::trace::Trace;
@@ -55,17 +56,20 @@ impl Trace {
             }
         };
         let ambiguous = ambiguous(&by_site.rows);
-        By::ALL.into_iter().flat_map(|by| self.top(by, all(by), &ambiguous, n)).collect()
+        let [total, own, exposed] = By::ALL.map(|by| self.top(by, all(by), &ambiguous, n));
+        [total, own, exposed].concat()
     }
 
-    fn top(&self, by: By, all: Vec<(Operation<'_>, f64)>, ambiguous: &HashSet<&str>, n: usize) -> Vec<Bottleneck> {
+    fn top(&self, by: By, mut all: Vec<(Operation<'_>, f64)>, ambiguous: &HashSet<&str>, n: usize) -> Vec<Bottleneck> {
         // Operations of the same name elsewhere stay separate: if one calls the other, a sum counts that time twice.
-        let mut sums: BTreeMap<Operation<'_>, f64> = BTreeMap::new();
-        for (operation, ns) in all {
-            *sums.entry(operation).or_default() += ns;
-        }
-        let mut all: Vec<_> = sums.into_iter().filter(|(_, ns)| *ns > 0.0).collect();
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup_by(|more, sum| {
+            let is_same = more.0 == sum.0;
+            sum.1 += if is_same { more.1 } else { 0.0 };
+            is_same
+        });
+        all.retain(|(_, ns)| *ns > 0.0);
+        sort_by_number(&mut all, |(_, ns)| falling(*ns));
         all.truncate(n);
         let wall = self.wall_ns();
         let share = |ns: f64| if wall > 0.0 { ns / wall } else { 0.0 };

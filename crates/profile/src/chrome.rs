@@ -1,6 +1,6 @@
 //! The Chrome trace-event format, which Perfetto and browsers open.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use crate::clock::ClockKind;
@@ -8,7 +8,7 @@ use crate::detail::Detail;
 use crate::encode::Encoder;
 use crate::json::put;
 use crate::kind::{Kind, LaneKind};
-use crate::trace::{Span, Trace};
+use crate::trace::{Span, Trace, TraceLane};
 
 /// Process number of threads, and the first of those of devices.
 const HOST: u64 = 1;
@@ -37,18 +37,25 @@ impl Trace {
         let process_of = |kind: &LaneKind| match kind {
             LaneKind::Thread => HOST,
             LaneKind::Stream { device } => {
-                DEVICES + devices.iter().position(|known| known == device).unwrap_or(0) as u64
+                DEVICES + devices.iter().position(|known| *known == device).unwrap_or(0) as u64
             }
         };
-        let linked = self.linked();
+        let starters = self.starters();
+        let mut several: HashSet<u32> = HashSet::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let others =
+                lane.spans.iter().enumerate().filter(|(at, span)| starters.get(&span.corr) != Some(&(number, *at)));
+            several.extend(others.map(|(_, span)| span.corr).filter(|link| *link != 0));
+        }
         for (number, lane) in self.lanes.iter().enumerate() {
             // Threads are numbered from 1, since viewers use 0 for the idle task.
             let (pid, tid) = (process_of(&lane.kind), number as u64 + 1);
             meta(json, "thread_name", pid, tid, &lane.name, ",\n");
             for span in &lane.spans {
                 self.event(json, span, lane.detail_of(span), (pid, tid));
-                if let Some(source) = linked.get(&span.corr) {
-                    self.arrow(json, span, *source == (span.start, number), (pid, tid));
+                if let Some((first, at)) = starters.get(&span.corr).filter(|_| several.contains(&span.corr)) {
+                    let starts = *first == number && self.lanes[number].spans[*at].start == span.start;
+                    self.arrow(json, span, starts, (pid, tid));
                 }
             }
         }
@@ -64,7 +71,8 @@ impl Trace {
     }
 
     fn chrome_head(&self, json: &mut Encoder) {
-        let aggregated = self.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count);
+        let aggregated =
+            |sum: u64, lane: &TraceLane| lane.totals.iter().fold(sum, |sum, one| sum.saturating_add(one.count));
         json.raw("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"ellwand\"");
         if self.clock.kind != ClockKind::Unknown {
             json.member(false, "clock").string(self.clock.kind.word());
@@ -77,7 +85,7 @@ impl Trace {
             ("open", self.open()),
             ("dropped", self.dropped()),
             ("dropped_details", self.dropped_details()),
-            ("aggregated", aggregated.fold(0, u64::saturating_add)),
+            ("aggregated", self.lanes.iter().fold(0, aggregated)),
         ];
         for (name, count) in counts {
             json.member(false, name).string(&count.to_string());
@@ -85,25 +93,17 @@ impl Trace {
         json.raw("},\n\"traceEvents\":[\n");
     }
 
-    fn devices(&self) -> Vec<String> {
-        let names = self.lanes.iter().filter_map(|lane| match &lane.kind {
-            LaneKind::Stream { device } => Some(device.clone()),
-            LaneKind::Thread => None,
-        });
-        names.collect::<BTreeSet<String>>().into_iter().collect()
-    }
-
-    /// The start and lane of the first span of each link that has several.
-    fn linked(&self) -> HashMap<u32, (u64, usize)> {
-        let mut links: HashMap<u32, ((u64, usize), u32)> = HashMap::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            for span in lane.spans.iter().filter(|span| span.corr != 0) {
-                let (first, count) = links.entry(span.corr).or_insert(((span.start, number), 0));
-                *first = (*first).min((span.start, number));
-                *count += 1;
+    /// Names of devices, sorted.
+    fn devices(&self) -> Vec<&str> {
+        let mut devices: Vec<&str> = Vec::new();
+        for lane in &self.lanes {
+            if let LaneKind::Stream { device } = &lane.kind
+                && let Err(at) = devices.binary_search(&device.as_str())
+            {
+                devices.insert(at, device);
             }
         }
-        links.into_iter().filter(|(_, (_, count))| *count > 1).map(|(corr, (first, _))| (corr, first)).collect()
+        devices
     }
 
     fn event(&self, json: &mut Encoder, span: &Span, detail: Option<&Detail>, (pid, tid): (u64, u64)) {

@@ -35,13 +35,18 @@ pub struct Cost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "span, off        {:10.2} ns", self.off_ns)?;
-        writeln!(f, "span             {:10.2} ns", self.on_ns)?;
-        writeln!(f, "span, counters   {:10.2} ns", self.counted_ns)?;
-        writeln!(f, "span, argument   {:10.2} ns", self.argued_ns)?;
-        writeln!(f, "span, aggregate  {:10.2} ns", self.aggregate_ns)?;
-        writeln!(f, "span, ring       {:10.2} ns", self.ring_ns)?;
-        writeln!(f, "scope            {:10.2} ns", self.scope_ns)?;
+        let costs = [
+            ("span, off", self.off_ns),
+            ("span", self.on_ns),
+            ("span, counters", self.counted_ns),
+            ("span, argument", self.argued_ns),
+            ("span, aggregate", self.aggregate_ns),
+            ("span, ring", self.ring_ns),
+            ("scope", self.scope_ns),
+        ];
+        for (what, ns) in &costs {
+            writeln!(f, "{what:<16} {ns:10.2} ns")?;
+        }
         write!(f, "an empty span measures {:7.2} ns (clock: {})", self.empty_ns, self.clock.word())
     }
 }

@@ -8,6 +8,7 @@ use crate::detail::{Detail, Value};
 use crate::guard::Link;
 use crate::kind::{Kind, LaneKind};
 use crate::names;
+use crate::order::sort_by_number;
 use crate::profiler::Profiler;
 use crate::trace::{NONE, Span, TraceLane};
 
@@ -112,25 +113,24 @@ impl ClockMap {
         let first = pairs.first().ok_or(ClockError::TooFewPairs)?;
         let (device_origin, host_origin) = (first.device_ns, first.middle());
         // Relative to the first pair, so that no digits are lost.
-        let points = || {
-            pairs.iter().map(move |pair| {
-                let x = difference(pair.device_ns, device_origin);
-                (x, pair.middle() - host_origin, 1.0 / (pair.half_width() + 1.0).powi(2), pair.half_width())
-            })
+        let point = |pair: &ClockPair| (difference(pair.device_ns, device_origin), pair.middle() - host_origin);
+        let sum = |term: &dyn Fn(f64, f64, f64) -> f64| -> f64 {
+            let terms = pairs.iter().map(|pair| (point(pair), 1.0 / (pair.half_width() + 1.0).powi(2)));
+            terms.map(|((x, y), weight)| term(x, y, weight)).sum()
         };
-        let weight: f64 = points().map(|(_, _, w, _)| w).sum();
-        let mean_x = points().map(|(x, _, w, _)| x * w).sum::<f64>() / weight;
-        let mean_y = points().map(|(_, y, w, _)| y * w).sum::<f64>() / weight;
-        let spread: f64 = points().map(|(x, _, w, _)| w * (x - mean_x).powi(2)).sum();
+        let weight = sum(&|_, _, w| w);
+        let (mean_x, mean_y) = (sum(&|x, _, w| x * w) / weight, sum(&|_, y, w| y * w) / weight);
+        let spread = sum(&|x, _, w| w * (x - mean_x).powi(2));
         if spread <= 0.0 {
             return Err(ClockError::TooFewPairs);
         }
-        let slope = points().map(|(x, y, w, _)| w * (x - mean_x) * (y - mean_y)).sum::<f64>() / spread;
+        let slope = sum(&|x, y, w| w * (x - mean_x) * (y - mean_y)) / spread;
         if slope <= 0.0 {
             return Err(ClockError::Backwards);
         }
         let offset = mean_y - slope * mean_x;
-        let error = points().map(|(x, y, _, width)| (offset + slope * x - y).abs() + width).fold(0.0, f64::max);
+        let distance = |(x, y): (f64, f64)| (offset + slope * x - y).abs();
+        let error = pairs.iter().map(|pair| distance(point(pair)) + pair.half_width()).fold(0.0, f64::max);
         Ok(Self { device_origin, host_origin: host_origin + offset, ticks_per_ns: slope, error_ticks: error })
     }
 
@@ -209,7 +209,7 @@ impl Profiler {
     /// If the device cannot be read or its clock cannot be mapped. The recording stays as it was.
     pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, TimelineError> {
         let Some(recording) = self.recording() else { return Ok(0) };
-        let spans = device.take_spans()?;
+        let mut spans = device.take_spans()?;
         let mut pairs = device.earlier_pairs();
         for _ in 0..READINGS {
             pairs.push(device.clock_pair()?);
@@ -220,9 +220,8 @@ impl Profiler {
         recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
         let mut lanes = Lanes { device: name, begun: recording.start, map, known: Vec::new() };
         let total = spans.len();
-        let mut ordered = spans;
-        ordered.sort_by_key(|span| span.start_ns);
-        ordered.into_iter().for_each(|span| lanes.add(span));
+        sort_by_number(&mut spans, |span| span.start_ns.into());
+        spans.into_iter().for_each(|span| lanes.add(span));
         let added = total - lanes.known.iter().map(|lane| lane.dropped as usize).sum::<usize>();
         lanes.known.into_iter().for_each(|lane| recording.add_stream(lane));
         Ok(added)

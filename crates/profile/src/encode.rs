@@ -62,7 +62,7 @@ impl<'a> Encoder<'a> {
     }
 
     #[inline]
-    fn byte(&mut self, byte: u8) {
+    pub(crate) fn byte(&mut self, byte: u8) {
         self.room(1)[0] = byte;
     }
 

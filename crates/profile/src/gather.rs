@@ -1,11 +1,10 @@
 //! The statistics of a row, collected span by span.
 
-use std::collections::BTreeMap;
-
 use crate::counters::Counters;
 use crate::detail::{Detail, MemoryUse};
 use crate::inner::Inner;
 use crate::kind::{Kind, LaneKind};
+use crate::order::{rising, sort_by_number};
 use crate::summary::{Nodes, Row};
 use crate::trace::Trace;
 
@@ -43,7 +42,8 @@ struct Aggregated {
     square_ns2: f64,
     min_ns: Option<f64>,
     max_ns: Option<f64>,
-    bins: BTreeMap<u8, u64>,
+    /// Spans by the power of two of their nanoseconds.
+    bins: Vec<u64>,
 }
 
 impl Gathered {
@@ -102,8 +102,11 @@ impl Gathered {
             sum.max_ns = Some(sum.max_ns.map_or(total.max_ns, |max| max.max(total.max_ns)));
         }
         for (power, count) in &total.histogram {
-            let bin = sum.bins.entry(*power).or_insert(0);
-            *bin = bin.saturating_add(*count);
+            let bin = usize::from(*power);
+            if sum.bins.len() <= bin {
+                sum.bins.resize(bin + 1, 0);
+            }
+            sum.bins[bin] = sum.bins[bin].saturating_add(*count);
         }
     }
 
@@ -128,8 +131,10 @@ impl Gathered {
     }
 
     fn seen_on(&mut self, lane: usize) {
-        if self.lanes.last() != Some(&lane) {
-            self.lanes.push(lane);
+        if self.lanes.last() != Some(&lane)
+            && let Err(at) = self.lanes.binary_search(&lane)
+        {
+            self.lanes.insert(at, lane);
         }
     }
 
@@ -144,8 +149,6 @@ impl Gathered {
             (None, other) => other.unwrap_or(f64::NAN),
         };
         let [median_ns, p90_ns, p99_ns] = self.percentiles(trace);
-        self.lanes.sort_unstable();
-        self.lanes.dedup();
         Row {
             path,
             kind: site.map_or(Kind::Cpu, |site| site.kind),
@@ -207,8 +210,8 @@ impl Gathered {
             if min <= max { ns.clamp(min, max) } else { ns }
         };
         let mut values: Vec<(f64, u64)> = self.durations.iter().map(|ticks| (trace.clock.ns(*ticks), 1)).collect();
-        values.extend(self.aggregated.bins.iter().map(|(k, n)| (within(1.5 * 2_f64.powi(i32::from(*k))), *n)));
-        values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        values.extend(self.aggregated.bins.iter().zip(0..).map(|(n, k)| (within(1.5 * 2_f64.powi(k)), *n)));
+        sort_by_number(&mut values, |value| rising(value.0));
         let count: u64 = values.iter().fold(0, |sum, value| sum.saturating_add(value.1));
         let rank = |part: f64| {
             let mut left = (part * count as f64).ceil().max(1.0);

@@ -248,7 +248,8 @@ impl Guard {
     /// Adds an argument: a size, a shape, a key. Texts over 256 bytes are cut. Spans that are aggregated have none.
     pub fn arg(&self, name: &'static str, value: impl Into<Value>) {
         if self.is_kept() {
-            local::add_argument(self, name, apart(|| value.into()));
+            let _apart = apart();
+            local::add_argument(self, name, value.into());
         }
     }
 

@@ -96,40 +96,39 @@ pub(crate) fn device_work(kind: Kind) -> Option<bool> {
     }
 }
 
-/// For each node, of which `place` gives the parent and the site: true unless a node around it has the same site. Walks
+/// For each node, given by its parent and its site: true unless a node around it has the same site. Walks
 /// with a stack, since the chain of parents of every node would take quadratic time in deep recursion.
-pub(crate) fn outermost<T>(nodes: &[T], place: impl Fn(&T) -> (u32, u32)) -> Vec<bool> {
+pub(crate) fn outermost(nodes: &[(u32, u32)]) -> Vec<bool> {
     // Damaged files may hold any number, so a counter per site that occurs, not per number.
-    let mut sites: Vec<u32> = nodes.iter().map(|node| place(node).1).collect();
+    let mut sites: Vec<u32> = nodes.iter().map(|(_, site)| *site).collect();
     sites.sort_unstable();
     sites.dedup();
-    let slot = |node: &T| sites.binary_search(&place(node).1).unwrap_or(0);
+    let slot = |node: usize| sites.binary_search(&nodes[node].1).unwrap_or(0);
     let mut active = vec![0_u32; sites.len()];
     let mut on_stack = vec![false; nodes.len()];
     let mut stack: Vec<usize> = Vec::new();
     let mut result = Vec::with_capacity(nodes.len());
-    for (index, node) in nodes.iter().enumerate() {
-        let (parent, _) = place(node);
-        let parent = if parent == NONE { usize::MAX } else { parent as usize };
+    for (index, (parent, _)) in nodes.iter().enumerate() {
+        let parent = if *parent == NONE { usize::MAX } else { *parent as usize };
         let known = on_stack.get(parent).copied().unwrap_or(false);
         while let Some(top) = stack.pop_if(|top| *top != parent) {
             on_stack[top] = false;
-            active[slot(&nodes[top])] -= 1;
+            active[slot(top)] -= 1;
         }
         if !known && parent < index {
             let mut chain: Vec<usize> = Vec::new();
             let mut at = parent;
             while at < index && chain.last().is_none_or(|inner| at < *inner) {
                 chain.push(at);
-                at = place(&nodes[at]).0 as usize;
+                at = nodes[at].0 as usize;
             }
             for around in chain.into_iter().rev() {
                 on_stack[around] = true;
-                active[slot(&nodes[around])] += 1;
+                active[slot(around)] += 1;
                 stack.push(around);
             }
         }
-        let slot = slot(node);
+        let slot = slot(index);
         result.push(active[slot] == 0);
         active[slot] += 1;
         on_stack[index] = true;

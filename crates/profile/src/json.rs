@@ -123,17 +123,11 @@ impl Trace {
 
     fn totals(&self, json: &mut Encoder, numbers: &[i64]) {
         json.raw(",\n\"totals\":");
-        let mut offset = 0_i64;
-        let all: Vec<(usize, i64, &Total)> = self
-            .lanes
-            .iter()
-            .enumerate()
-            .flat_map(|(number, lane)| {
-                let first = offset;
-                offset += lane.totals.len() as i64;
-                lane.totals.iter().map(move |total| (number, first, total))
-            })
-            .collect();
+        let mut all: Vec<(usize, i64, &Total)> = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let first = all.len() as i64;
+            all.extend(lane.totals.iter().map(|total| (number, first, total)));
+        }
         json.list(all, |json, (lane, first, total)| {
             let parent = if total.parent == NONE { -1 } else { first + i64::from(total.parent) };
             json.raw("{\"lane\":").uint(lane as u64).raw(",\"parent\":").int(parent);
@@ -220,10 +214,17 @@ fn column<'a>(
     places: &[Place],
     write: impl for<'b> Fn(&'b mut Encoder<'a>, &Place, &Span) -> &'b mut Encoder<'a>,
 ) {
-    let spans = places.iter().flat_map(|place| place.lane.spans.iter().map(move |span| (place, span)));
-    json.list(spans, |json, (place, span)| {
-        write(json, place, span);
-    });
+    json.raw("[");
+    let mut first = true;
+    for place in places {
+        for span in &place.lane.spans {
+            if !std::mem::take(&mut first) {
+                json.byte(b',');
+            }
+            write(json, place, span);
+        }
+    }
+    json.raw("]");
 }
 
 fn lane(json: &mut Encoder, lane: &TraceLane) {

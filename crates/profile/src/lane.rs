@@ -16,11 +16,16 @@ use crate::slot::{Row, Slot};
 use crate::sync::{Handed, handed, locked};
 use crate::trace::{NONE, Span, TraceLane};
 
-/// Removes the links that no span refers to: a span may get one in case another thread asks for it. `named` are the links
-/// of spans of devices.
-pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: impl Iterator<Item = u32>) {
-    let causes = lanes.iter().flat_map(|lane| lane.details.iter().map(|detail| detail.cause));
-    let used: HashSet<u32> = causes.chain(named).filter(|link| *link != 0).collect();
+/// Removes the links that no span refers to: a span may get one in case another thread asks for it. `named` are lanes of
+/// devices, whose spans have the links of those that started them.
+pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
+    let mut used: HashSet<u32> = HashSet::new();
+    for lane in lanes.iter() {
+        used.extend(lane.details.iter().map(|detail| detail.cause));
+    }
+    for lane in named {
+        used.extend(lane.spans.iter().map(|span| span.corr));
+    }
     for lane in lanes {
         for span in lane.spans.iter_mut().filter(|span| span.corr != 0 && !used.contains(&span.corr)) {
             span.corr = 0;
@@ -266,15 +271,17 @@ impl Lane {
     fn spans(&self) -> Vec<Span> {
         let chunks = locked(&self.slots).clone();
         let mut spans = Vec::with_capacity(chunks.len() * CHUNK);
-        spans.extend(chunks.iter().flat_map(|chunk| chunk.read()));
+        chunks.iter().for_each(|chunk| spans.extend(chunk.read()));
         spans
     }
 
     fn details(&self) -> Vec<Detail> {
         let rows = locked(&self.rows).clone();
-        let rows = rows.iter().flat_map(|chunk| chunk.iter());
-        let mut details: Vec<Detail> =
-            rows.map(|row| Detail { counters: row.read(), cause: row.cause(), ..Detail::default() }).collect();
+        let mut details: Vec<Detail> = Vec::new();
+        for chunk in rows {
+            let detail = |row: &Row| Detail { counters: row.read(), cause: row.cause(), ..Detail::default() };
+            details.extend(chunk.iter().map(detail));
+        }
         // One chunk at a time, so that the owner never waits for all of them.
         for number in 0.. {
             let Some(chunk) = locked(&self.facts).chunks.get(number).cloned() else { break };
@@ -289,10 +296,15 @@ impl Lane {
 
     fn totals(&self, clock: &Calibration, rough_ns: f64) -> Vec<Total> {
         let blocks = locked(&self.blocks).clone();
-        let numbers = blocks.iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place));
-        // The root comes first and has no site; what follows the last node has none either.
-        let nodes = numbers.filter_map(|number| Some((number, node::node(number)?.read())));
-        let nodes: Vec<(u32, NodeRead)> = nodes.filter(|(number, node)| *number != 0 && node.site != 0).collect();
+        let mut nodes: Vec<(u32, NodeRead)> = Vec::new();
+        for block in blocks {
+            let read = |place: usize| {
+                let number = block * BLOCK as u32 + place as u32;
+                Some((number, node::node(number)?.read()))
+            };
+            // The root comes first and has no site; what follows the last node has none either.
+            nodes.extend((0..BLOCK).filter_map(read).filter(|(number, node)| *number != 0 && node.site != 0));
+        }
         let index_of: HashMap<u32, u32> = nodes.iter().zip(0..).map(|((number, _), index)| (*number, index)).collect();
         let mut inside = vec![0_u64; nodes.len()];
         let parents: Vec<u32> =

@@ -61,6 +61,7 @@ mod measure;
 mod names;
 mod node;
 mod options;
+mod order;
 mod outer;
 mod own_cost;
 mod owned;

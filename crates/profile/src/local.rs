@@ -124,9 +124,12 @@ impl Owner {
 
 /// Runs `body` on the thread's data, unless the thread is ending. Its allocations are the profiler's, not those of spans.
 pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
-    let run =
-        |owner: &RefCell<Owner>| owner.try_borrow_mut().ok().map(|mut owner| HOT.with(|hot| body(&mut owner, hot)));
-    OWNER.try_with(|owner| apart(|| run(owner))).ok().flatten()
+    let run = |owner: &RefCell<Owner>| {
+        let _apart = apart();
+        let mut owner = owner.try_borrow_mut().ok()?;
+        Some(HOT.with(|hot| body(&mut owner, hot)))
+    };
+    OWNER.try_with(run).ok().flatten()
 }
 
 /// Reads or changes the state of the hot path. `try_with` is what the standard library lets callers inline; the data

@@ -8,6 +8,7 @@ use crate::clock::thread_cpu_ns;
 use crate::detail::{Detail, Track};
 use crate::fork::once;
 use crate::options::Measures;
+use crate::order::sort_by_number;
 use crate::trace::TraceLane;
 
 /// Name of the track of resident memory.
@@ -60,7 +61,7 @@ pub(crate) fn resident_track((start, bytes): (u64, u64), lanes: &[TraceLane]) ->
         let ended = lane.spans.iter().filter(|span| !span.is_open());
         points.extend(ended.filter_map(|span| Some((span.end, lane.detail_of(span)?.rss_bytes?))));
     }
-    points.sort_by_key(|point| point.0);
+    sort_by_number(&mut points, |point| point.0.into());
     points.dedup_by_key(|point| point.1);
     let points = points.into_iter().map(|(at, bytes)| (at, bytes as f64)).collect();
     Track { name: RESIDENT.into(), unit: "B".into(), points }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::{Mutex, OnceLock};
 
@@ -45,41 +45,39 @@ pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Si
 
 /// The site of `name` for a host that remembers it.
 pub(crate) fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
-    registered(&shortened(name), Kind::Cpu, || (label(file), line)).unwrap_or(&OTHERS)
+    registered(&shortened(name), Kind::Cpu, label(file), line).unwrap_or(&OTHERS)
 }
 
 /// The site of an operation of a device, which has no source location.
 pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
-    registered(&shortened(name), kind, || ("", 0)).unwrap_or(&OTHERS)
+    registered(&shortened(name), kind, "", 0).unwrap_or(&OTHERS)
 }
 
 #[cold]
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
-    apart(|| {
-        let Some(site) = registered(name, Kind::Cpu, || (place.file(), place.line())) else { return &OTHERS };
-        let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
-        site
-    })
+    let _apart = apart();
+    let Some(site) = registered(name, Kind::Cpu, place.file(), place.line()) else { return &OTHERS };
+    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
+    site
 }
 
 /// The site of `name`, made on its first use; `None` if there are too many.
-fn registered(name: &str, kind: Kind, place: impl FnOnce() -> (&'static str, u32)) -> Option<&'static Site> {
+fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&'static Site> {
     let mut names = locked(once(&NAMES, Mutex::default));
     let (count, key) = (names.len(), (name.to_string(), kind));
     if count >= MOST && !names.contains_key(&key) {
         return None;
     }
     Some(names.entry(key).or_insert_with_key(|(name, kind)| {
-        let (file, line) = place();
         Box::leak(Box::new(Site::new(String::leak(name.clone()), file, line).kind(*kind)))
     }))
 }
 
 /// A text that is kept for the rest of the program, once.
 pub(crate) fn label(text: &str) -> &'static str {
-    static LABELS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    static LABELS: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
     let text = shortened(text);
-    let mut labels = locked(&LABELS);
+    let mut labels = locked(once(&LABELS, Mutex::default));
     if let Some(known) = labels.get(text.as_ref()) {
         return known;
     }

@@ -1,6 +1,7 @@
 //! Measures the cost of a span on this machine.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use crate::options::{Measures, Mode, Options};
 use crate::recording::Recording;
 use crate::site::Site;
 use crate::span;
-use crate::trace::Trace;
+use crate::trace::{Span, Trace};
 
 const BATCHES: usize = 31;
 /// Spans of a batch where the caller asks for the cost.
@@ -46,89 +47,97 @@ pub fn cost() -> Cost {
 }
 
 fn of_batches(spans: usize) -> Cost {
-    let less = |ns: f64| (ns - per_call(spans, || black_box(()))).max(0.0);
-    let (on_ns, empty_ns) = of_span(spans, "cost", || drop(black_box(span!("cost"))));
-    let counted = in_mode(full(spans), spans, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let argued = in_mode(full(spans), spans, || drop(black_box(span!("cost, argument", n = black_box(64_u64)))));
-    let scoped = in_mode(full(spans), spans, || scope("cost, scope", || black_box(())));
-    let aggregate = in_mode(Mode::Aggregate, spans, || drop(black_box(span!("cost"))));
-    let ring = in_mode(Mode::Ring { spans: spans as u32 }, spans, || drop(black_box(span!("cost"))));
+    let in_mode = |mode: Mode, batch: Batch| {
+        let (ns, recording) = recorded(Options::new(mode), spans, batch);
+        recording.into_iter().for_each(|recording| recording.discard());
+        (ns - per_call(spans, &mut repeated(|| black_box(())))).max(0.0)
+    };
+    let plain = &mut repeated(|| drop(black_box(span!("cost"))));
+    let (on_ns, empty_ns) = of_span(spans, "cost", plain);
+    let aggregate_ns = in_mode(Mode::Aggregate, plain);
+    let ring_ns = in_mode(Mode::Ring { spans: spans as u32 }, plain);
+    let counted = &mut repeated(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let argued = &mut repeated(|| drop(black_box(span!("cost, argument", n = black_box(64_u64)))));
+    let scoped = &mut repeated(|| scope("cost, scope", || black_box(())));
     // The same code with a gate that is never open, which the compiler must not know: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
     static SITE: Site = Site::new("cost, off", file!(), line!());
     let gate = black_box(&GATE);
     // Many, since they take less than a step of the clock together.
-    let off = per_call(SPANS, || drop(Guard::enter_through(&SITE, gate))) - per_call(SPANS, || black_box(()));
+    let off = per_call(SPANS, &mut repeated(|| drop(Guard::enter_through(&SITE, gate))))
+        - per_call(SPANS, &mut repeated(|| black_box(())));
     Cost {
         clock: clock::choose(),
         off_ns: off.max(0.0),
         on_ns,
-        counted_ns: less(counted),
-        argued_ns: less(argued),
-        scope_ns: less(scoped),
+        counted_ns: in_mode(full(spans), counted),
+        argued_ns: in_mode(full(spans), argued),
+        scope_ns: in_mode(full(spans), scoped),
         empty_ns,
-        aggregate_ns: less(aggregate),
-        ring_ns: less(ring),
+        aggregate_ns,
+        ring_ns,
     }
+}
+
+/// Calls a body this many times.
+pub(crate) type Batch<'a> = &'a mut dyn FnMut(usize);
+
+/// The only part of a measurement that is compiled for each body.
+pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) {
+    move |calls| (0..calls).for_each(|_| body())
 }
 
 /// As [`of_span`], of fewer spans: each takes microseconds.
 fn of_span_measuring(measures: Measures) -> (f64, f64) {
     let options = Options { measures, ..Options::new(full(SPANS)) };
     const NAME: &str = "cost, measuring";
-    let (on, trace) = recorded(options, SPANS / 32, || drop(black_box(span!(NAME))), Recording::finish);
-    (on, measured(trace, NAME))
+    let (on, recording) = recorded(options, SPANS / 32, &mut repeated(|| drop(black_box(span!(NAME)))));
+    (on, measured(recording, NAME))
 }
 
-/// Nanoseconds per call of `body` in full mode, which records a span of this name, less those of the loop; and those that
+/// Nanoseconds per call of a body in full mode, which records a span of this name, less those of the loop; and those that
 /// the span measures. A batch has `spans` calls.
-pub(crate) fn of_span(spans: usize, name: &str, body: impl FnMut()) -> (f64, f64) {
-    let (on, trace) = recorded(Options::new(full(spans)), spans, body, Recording::finish);
-    ((on - per_call(spans, || black_box(()))).max(0.0), measured(trace, name))
+pub(crate) fn of_span(spans: usize, name: &str, batch: Batch) -> (f64, f64) {
+    let (on, recording) = recorded(Options::new(full(spans)), spans, batch);
+    ((on - per_call(spans, &mut repeated(|| black_box(())))).max(0.0), measured(recording, name))
 }
 
-/// Nanoseconds per call of `body` while this thread records in `mode`.
-fn in_mode(mode: Mode, calls: usize, body: impl FnMut()) -> f64 {
-    recorded(Options::new(mode), calls, body, Recording::discard).0
-}
-
-/// Nanoseconds per call of `body` while this thread records, and what `end` makes of the recording.
-fn recorded<T>(
-    options: Options,
-    calls: usize,
-    body: impl FnMut(),
-    end: impl FnOnce(&Recording) -> T,
-) -> (f64, Option<T>) {
+/// Nanoseconds per call while this thread records, and the recording.
+fn recorded(options: Options, calls: usize, batch: Batch) -> (f64, Option<Arc<Recording>>) {
     let Some(recording) = Recording::start(options, false) else { return (f64::NAN, None) };
     let entered = crate::local::enter(Some(&recording));
     // Nobody wants to see these spans, or the time of a collector in the cost of ours.
     #[cfg(feature = "itt")]
     let _quiet = crate::itt::Quiet::begin();
-    let ns = per_call(calls, body);
+    let ns = per_call(calls, batch);
     if entered {
         crate::local::leave(recording.epoch);
     }
-    (ns, Some(end(&recording)))
+    (ns, Some(recording))
 }
 
 /// Median nanoseconds that spans of this name measured.
-fn measured(trace: Option<Trace>, name: &str) -> f64 {
-    let trace = trace.unwrap_or_else(Trace::in_nanoseconds);
-    let named = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == name);
-    median(named.map(|span| trace.duration_ns(span)))
+fn measured(recording: Option<Arc<Recording>>, name: &str) -> f64 {
+    let trace = recording.map_or_else(Trace::in_nanoseconds, |recording| recording.finish());
+    let mut ticks = Vec::new();
+    for lane in &trace.lanes {
+        ticks.extend(lane.spans.iter().filter(|span| trace.name(span) == name).map(Span::ticks));
+    }
+    median(ticks).map_or(f64::NAN, |ticks| trace.clock.ns(ticks))
 }
 
 /// Median nanoseconds per call over batches of `calls`.
-fn per_call(calls: usize, mut body: impl FnMut()) -> f64 {
-    median((0..BATCHES).map(|_| {
+fn per_call(calls: usize, batch: Batch) -> f64 {
+    let mut ns = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
         let start = Instant::now();
-        (0..calls).for_each(|_| body());
-        start.elapsed().as_nanos() as f64 / calls as f64
-    }))
+        batch(calls);
+        ns.push(start.elapsed().as_nanos() as u64);
+    }
+    median(ns).map_or(f64::NAN, |ns| ns as f64 / calls as f64)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+fn median(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }

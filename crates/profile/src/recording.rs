@@ -12,6 +12,7 @@ use crate::lane::{self, Lane};
 use crate::measure;
 use crate::node;
 use crate::options::{Measures, Mode, Options};
+use crate::order::sort_by_number;
 use crate::pool::Budget;
 use crate::position::{Hot, Position};
 use crate::ring::Ring;
@@ -259,9 +260,10 @@ impl Recording {
         let known = lanes.iter().map(|lane| lane.read(&clock, self.ns_per_tick, self.options.mode));
         let mut threads: Vec<TraceLane> = known.collect();
         let streams = locked(&self.streams).clone();
-        let named = streams.iter().flat_map(|lane| lane.spans.iter().map(|span| span.corr));
-        lane::drop_unused_links(&mut threads, named);
-        let lanes: Vec<TraceLane> = threads.into_iter().flat_map(untangled).chain(streams).collect();
+        lane::drop_unused_links(&mut threads, &streams);
+        let mut lanes: Vec<TraceLane> = Vec::new();
+        threads.into_iter().for_each(|lane| lanes.extend(untangled(lane)));
+        lanes.extend(streams);
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
         let sites = site::sites();
         let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();
@@ -290,7 +292,7 @@ fn append(known: &mut TraceLane, more: TraceLane) {
     let offset = known.details.len() as u32;
     let ext = |ext: u32| if ext == 0 { 0 } else { ext + offset };
     known.spans.extend(more.spans.into_iter().map(|span| Span { ext: ext(span.ext), ..span }));
-    known.spans.sort_by_key(|span| span.start);
+    sort_by_number(&mut known.spans, |span| span.start.into());
     known.details.extend(more.details);
     known.dropped += more.dropped;
 }

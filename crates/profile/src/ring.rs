@@ -1,10 +1,11 @@
 //! The last spans of a thread: slots in a ring, freed in the order in which their spans ended.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
+use crate::order::sort_by_number;
 use crate::pool::{CHUNK, Pool};
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, fence, locked};
@@ -60,19 +61,16 @@ impl Chunks {
     /// The spans in the order in which they began, with parents by index, and their details.
     pub(crate) fn read(&self) -> (Vec<Span>, Vec<Detail>) {
         let chunks = locked(&self.0).clone();
-        let mut found: Vec<_> = chunks.iter().flat_map(|chunk| chunk.iter()).filter_map(RingSlot::read).collect();
-        found.sort_unstable_by_key(|(number, span, _)| (span.start, *number));
-        let mut by_number: Vec<(u32, u32)> =
-            found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
-        by_number.sort_unstable();
-        let index_of = |number: u32| {
-            let at = by_number.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-            by_number.get(at).map(|(_, index)| *index)
-        };
+        let mut found = Vec::new();
+        for chunk in chunks {
+            found.extend(chunk.iter().filter_map(RingSlot::read));
+        }
+        sort_by_number(&mut found, |(number, span, _)| u128::from(span.start) << 64 | u128::from(*number));
+        let index_of: HashMap<u32, u32> = found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
         let mut details = Vec::new();
         let spans = found.into_iter().zip(0..).map(|((_, span, detail), index)| {
             // The parent of an old span may be gone, or unread because it was written at this moment.
-            let parent = index_of(span.parent).filter(|parent| *parent < index).unwrap_or(NONE);
+            let parent = index_of.get(&span.parent).copied().filter(|parent| *parent < index).unwrap_or(NONE);
             let ext = match detail {
                 Some(detail) => {
                     details.push(detail);

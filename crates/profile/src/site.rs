@@ -70,10 +70,7 @@ impl Site {
 
     #[cold]
     fn register(&'static self) -> u32 {
-        apart(|| self.number())
-    }
-
-    fn number(&'static self) -> u32 {
+        let _apart = apart();
         let mut sites = locked(&SITES);
         // Another thread may have registered it; numbers are assigned only under the lock.
         let known = self.id.load(Relaxed);

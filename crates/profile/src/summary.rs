@@ -185,7 +185,8 @@ impl Trace {
                 gathered.get_or_insert_default().add(self, &inner, (number, index), inner.outermost[index]);
             }
             let nodes = Nodes::of(self, lane);
-            for (index, outer) in outermost(&lane.totals, |total| (total.parent, total.site)).into_iter().enumerate() {
+            let places: Vec<(u32, u32)> = lane.totals.iter().map(|total| (total.parent, total.site)).collect();
+            for (index, outer) in outermost(&places).into_iter().enumerate() {
                 let gathered = sites[place(lane.totals[index].site)].get_or_insert_default();
                 gathered.add_total(self, (number, index), &nodes, outer);
             }

@@ -1,7 +1,6 @@
 //! Tables for a terminal: a summary, a breakdown, bottlenecks. The width of a format (`{:80}`) is that of the terminal;
 //! without one, or at 0, tables have all columns.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use crate::bottleneck::{Bottleneck, ambiguous};
@@ -111,75 +110,61 @@ const LEAST_TIMES: [&str; 8] = ["std", "min", "p90", "max", "p99", "p50", "mean"
 const LEAST_RESOURCES: [&str; 10] =
     ["own cost", "items", "peak", "transfer", "items/s", "GB/s", "GFLOP/s", "device", "allocated", "waiting"];
 
-type Cell = Box<dyn Fn(&Row) -> String>;
+/// A column: its heading, whether a row has a value for it, and the text of the value.
+type Column = (&'static str, fn(&Row) -> bool, fn(&Row, &Summary) -> String);
 
 /// Share of an operation's time from which the profiler's own cost has a column; below, its line in the breakdown is enough.
 const NOTICEABLE: f64 = 0.02;
 
-fn of(name: &'static str, cell: impl Fn(&Row) -> String + 'static) -> (&'static str, Cell) {
-    (name, Box::new(cell))
+const ALWAYS: fn(&Row) -> bool = |_| true;
+const TIMES: [Column; 11] = [
+    ("calls", ALWAYS, |row, _| format!("{}{}", if row.aggregated > 0 { "~" } else { "" }, count(row.count))),
+    ("total", ALWAYS, |row, _| time(row.total_ns)),
+    ("self", ALWAYS, |row, _| time(row.self_ns)),
+    ("wall", ALWAYS, |row, all| percent(row.share(all))),
+    ("mean", ALWAYS, |row, _| time(row.mean_ns)),
+    ("std", ALWAYS, |row, _| time(row.std_ns)),
+    ("min", ALWAYS, |row, _| time(row.min_ns)),
+    ("p50", ALWAYS, |row, _| time(row.median_ns)),
+    ("p90", ALWAYS, |row, _| time(row.p90_ns)),
+    ("p99", ALWAYS, |row, _| time(row.p99_ns)),
+    ("max", ALWAYS, |row, _| time(row.max_ns)),
+];
+
+/// Shown if at least one row has a value.
+const RESOURCES: [Column; 11] = [
+    ("cpu", |row| row.cpu_ns.is_some(), |row, all| percent(known(row.cpu_share(all)))),
+    ("waiting", |row| row.cpu_ns.is_some(), |row, _| time(known(row.waiting_ns))),
+    ("device", |row| row.device_ns > 0.0, |row, _| time(row.device_ns)),
+    ("transfer", |row| row.transfer_ns > 0.0, |row, _| time(row.transfer_ns)),
+    ("allocated", has_memory, |row, _| bytes(known(row.memory.map(|memory| memory.allocated_bytes as f64)))),
+    ("peak", has_memory, |row, _| bytes(known(row.memory.map(|memory| memory.peak_bytes as f64)))),
+    ("GB/s", |row| row.counters.bytes > 0, |row, _| giga(row.gb_per_s())),
+    ("GFLOP/s", |row| row.counters.flops > 0.0, |row, _| giga(row.gflop_per_s())),
+    ("items", has_items, |row, _| if has_items(row) { count(row.counters.items) } else { "-".to_string() }),
+    ("items/s", has_items, |row, _| rate(known(row.items_per_s()))),
+    ("own cost", has_noticeable_cost, |row, _| time(known(row.overhead_ns))),
+];
+
+/// NaN, which is printed as a dash, without a value.
+fn known(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::NAN)
 }
 
-/// Columns that every row has.
-fn times(summary: &Summary) -> Vec<(&'static str, Cell)> {
-    let wall_ns = summary.wall_ns;
-    vec![
-        of("calls", |row| format!("{}{}", if row.aggregated > 0 { "~" } else { "" }, count(row.count))),
-        of("total", |row| time(row.total_ns)),
-        of("self", |row| time(row.self_ns)),
-        of("wall", move |row| percent(row.total_ns / wall_ns)),
-        of("mean", |row| time(row.mean_ns)),
-        of("std", |row| time(row.std_ns)),
-        of("min", |row| time(row.min_ns)),
-        of("p50", |row| time(row.median_ns)),
-        of("p90", |row| time(row.p90_ns)),
-        of("p99", |row| time(row.p99_ns)),
-        of("max", |row| time(row.max_ns)),
-    ]
+fn giga(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"))
 }
 
-/// Columns that at least one row has a value for.
-fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
-    let optional = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
-    let cpu_ns = summary.cpu_ns;
-    let mut columns = Vec::new();
-    let any = |has: fn(&Row) -> bool| summary.rows.iter().any(has);
-    if any(|row| row.cpu_ns.is_some()) {
-        columns.push(of("cpu", move |row| match (row.cpu_ns, cpu_ns) {
-            (Some(own), Some(all)) if all > 0.0 => percent(own / all),
-            _ => "-".to_string(),
-        }));
-        columns.push(of("waiting", move |row| optional(row.waiting_ns)));
-    }
-    if any(|row| row.device_ns > 0.0) {
-        columns.push(of("device", |row| time(row.device_ns)));
-    }
-    if any(|row| row.transfer_ns > 0.0) {
-        columns.push(of("transfer", |row| time(row.transfer_ns)));
-    }
-    if any(|row| row.memory.is_some()) {
-        let of_memory = |name, pick: fn(crate::MemoryUse) -> u64| {
-            of(name, move |row| row.memory.map_or_else(|| "-".to_string(), |memory| bytes(pick(memory) as f64)))
-        };
-        columns.push(of_memory("allocated", |memory| memory.allocated_bytes));
-        columns.push(of_memory("peak", |memory| memory.peak_bytes));
-    }
-    let giga = |rate: Option<f64>| rate.map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"));
-    if any(|row| row.counters.bytes > 0) {
-        columns.push(of("GB/s", move |row| giga(row.gb_per_s())));
-    }
-    if any(|row| row.counters.flops > 0.0) {
-        columns.push(of("GFLOP/s", move |row| giga(row.gflop_per_s())));
-    }
-    if any(|row| row.counters.items > 0) {
-        let items = |row: &Row| Some(row.counters.items).filter(|items| *items > 0);
-        columns.push(of("items", move |row| items(row).map_or_else(|| "-".to_string(), count)));
-        columns.push(of("items/s", |row| row.items_per_s().map_or_else(|| "-".to_string(), rate)));
-    }
-    if any(|row| row.overhead_ns.is_some_and(|ns| ns >= NOTICEABLE * row.total_ns)) {
-        columns.push(of("own cost", move |row| optional(row.overhead_ns)));
-    }
-    columns
+fn has_memory(row: &Row) -> bool {
+    row.memory.is_some()
+}
+
+fn has_items(row: &Row) -> bool {
+    row.counters.items > 0
+}
+
+fn has_noticeable_cost(row: &Row) -> bool {
+    row.overhead_ns.is_some_and(|ns| ns >= NOTICEABLE * row.total_ns)
 }
 
 /// Columns between two cells.
@@ -254,12 +239,14 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
 
 /// A heading and a line per row, indented by its depth. Names have [`NAME_WIDTH`], with what precedes and follows them, and
 /// what room the other columns leave.
-fn lines(rows: &[Row], ambiguous: &HashSet<&str>, columns: &[(&'static str, Cell)], room: usize) -> Vec<Vec<String>> {
-    let heading = std::iter::once("operation").chain(columns.iter().map(|(name, _)| *name));
-    let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_string).collect()];
-    lines.extend(rows.iter().map(|row| {
-        std::iter::once(String::new()).chain(columns.iter().map(|(_, cell)| cell(row))).collect::<Vec<String>>()
-    }));
+fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> Vec<Vec<String>> {
+    let (ambiguous, rows) = (ambiguous(&summary.rows), &summary.rows[..shown]);
+    let mut lines = vec![vec!["operation".to_string()]];
+    lines[0].extend(columns.iter().map(|(name, ..)| name.to_string()));
+    for row in rows {
+        lines.push(vec![String::new()]);
+        lines.last_mut().into_iter().for_each(|line| line.extend(columns.iter().map(|(.., cell)| cell(row, summary))));
+    }
     let longest = room.saturating_sub(total(&lines[..]) + GAP).clamp(NAME_WIDTH, LONGEST);
     for (row, line) in rows.iter().zip(lines.iter_mut().skip(1)) {
         // Deep rows keep room for the start of their name.
@@ -282,13 +269,14 @@ impl fmt::Display for Summary {
             return write!(f, "no spans in {}", time(self.wall_ns));
         }
         let shown = if f.alternate() { self.rows.len() } else { self.rows.len().min(FIRST_ROWS) };
-        let rows = &self.rows[..shown];
-        let ambiguous = ambiguous(&self.rows);
-        fitted(f, lines(rows, &ambiguous, &times(self), room(f)), &LEAST_TIMES)?;
-        let resources = resources(self);
+        let of = |all: &'static [Column]| -> Vec<&Column> {
+            all.iter().filter(|(_, has, _)| self.rows.iter().any(has)).collect()
+        };
+        fitted(f, lines(self, shown, &of(&TIMES), room(f)), &LEAST_TIMES)?;
+        let resources = of(&RESOURCES);
         if !resources.is_empty() {
             f.write_str("\n\n")?;
-            fitted(f, lines(rows, &ambiguous, &resources, room(f)), &LEAST_RESOURCES)?;
+            fitted(f, lines(self, shown, &resources, room(f)), &LEAST_RESOURCES)?;
         }
         if shown < self.rows.len() {
             write!(f, "\n… and {} more", self.rows.len() - shown)?;

@@ -118,7 +118,7 @@ impl TraceLane {
 
     /// For each span: false inside another span of the same operation, as of a function that calls itself.
     pub fn outermost(&self) -> Vec<bool> {
-        inner::outermost(&self.spans, |span| (span.parent, span.site))
+        inner::outermost(&self.spans.iter().map(|span| (span.parent, span.site)).collect::<Vec<_>>())
     }
 
     /// The counters of a span, if it has details.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::gather::Gathered;
 use crate::inner::Inner;
+use crate::order::{falling, sort_by_number};
 use crate::outer::Outer;
 use crate::summary::{self, Row};
 use crate::trace::{NONE, Trace};
@@ -104,25 +105,25 @@ impl Trace {
 
     /// Depth first, siblings by descending total time; with an explicit stack, so that deep nesting cannot overflow ours.
     fn rows(&self, mut nodes: Nodes) -> Vec<Leaf> {
-        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        let count = nodes.all.len();
+        // The outermost ones come last.
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); count + 1];
         for (node, Node { parent, .. }) in nodes.all.iter().enumerate() {
-            children.entry(*parent).or_default().push(node as u32);
+            children[(*parent as usize).min(count)].push(node);
         }
-        let total = |node: &u32| nodes.all[*node as usize].gathered.total_ns;
-        for siblings in children.values_mut() {
-            siblings.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        for siblings in &mut children {
+            sort_by_number(siblings, |node| falling(nodes.all[*node].gathered.total_ns));
         }
-        let mut stack: Vec<(u32, usize)> =
-            children.get(&NONE).into_iter().flatten().rev().map(|node| (*node, 0)).collect();
+        let mut stack: Vec<(usize, usize)> = children[count].iter().rev().map(|node| (*node, 0)).collect();
         let mut path: Vec<String> = Vec::new();
-        let mut rows = Vec::with_capacity(nodes.all.len());
+        let mut rows = Vec::with_capacity(count);
         while let Some((number, depth)) = stack.pop() {
-            let Some(node) = nodes.all.get_mut(number as usize) else { continue };
+            let node = &mut nodes.all[number];
             let mut gathered = std::mem::take(&mut node.gathered);
             let name = self.sites.get((node.site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
             path.truncate(depth);
             path.push(name.to_string());
-            stack.extend(children.get(&number).into_iter().flatten().rev().map(|child| (*child, depth + 1)));
+            stack.extend(children[number].iter().rev().map(|child| (*child, depth + 1)));
             let times = std::mem::take(&mut gathered.frames);
             rows.push((gathered.row(self, path.clone()), node.separate, times));
         }

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::activity::Activity;
 use crate::detail::{Detail, Value};
 use crate::kind::{Kind, LaneKind};
+use crate::order::sort_by_number;
 use crate::trace::{NONE, SiteInfo, Span, Trace, TraceLane};
 
 impl Trace {
@@ -16,9 +18,12 @@ impl Trace {
         }
         let mut trace = self.clone();
         let mut activities = std::mem::take(&mut trace.activities);
-        activities.sort_by_key(|one| (one.start_ns, std::cmp::Reverse(one.ns)));
+        // By start; of those that begin together the longest first.
+        let start = |one: &Activity| u128::from(one.start_ns.cast_unsigned() ^ 1 << 63);
+        sort_by_number(&mut activities, |one| start(one) << 64 | u128::from(!one.ns));
         // Numbers of links of spans and of activities are not related.
-        let first_free = trace.lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.corr).max().unwrap_or(0);
+        let links = trace.lanes.iter().filter_map(|lane| lane.spans.iter().map(|span| span.corr).max());
+        let first_free = links.max().unwrap_or(0);
         let mut sites: HashMap<(String, Kind), u32> = HashMap::new();
         let mut lanes: HashMap<(String, bool), usize> = HashMap::new();
         for one in activities {

@@ -1,7 +1,5 @@
 //! Lanes on which spans nest: what tasks recorded in turns on one thread is divided into as many lanes as overlapped.
 
-use std::collections::HashMap;
-
 use crate::trace::{NONE, TraceLane};
 
 /// The lane, followed by those for outermost spans that begin while an earlier one is open. Each takes the first lane
@@ -17,13 +15,12 @@ pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
     let mut lanes: Vec<TraceLane> = (0..count)
         .map(|number| TraceLane { name: named(number), kind: kind.clone(), ..TraceLane::default() })
         .collect();
-    let mut moved: HashMap<u32, u32> = HashMap::new();
-    for (index, (mut span, place)) in (0..).zip(spans.into_iter().zip(places)) {
-        let Some(lane) = lanes.get_mut(place) else { continue };
-        moved.insert(index, lane.spans.len() as u32);
-        if span.parent != NONE {
-            span.parent = moved.get(&span.parent).copied().unwrap_or(NONE);
-        }
+    // The new index of each span.
+    let mut moved: Vec<u32> = Vec::with_capacity(spans.len());
+    for (mut span, place) in spans.into_iter().zip(places) {
+        let lane = &mut lanes[place];
+        moved.push(lane.spans.len() as u32);
+        span.parent = moved.get(span.parent as usize).copied().unwrap_or(NONE);
         if let Some(detail) = span.ext.checked_sub(1).and_then(|at| details.get_mut(at as usize)) {
             lane.details.push(std::mem::take(detail));
             span.ext = lane.details.len() as u32;
