@@ -1,6 +1,6 @@
 //! The operations that cost most.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::order::{falling, sort_by_number};
 use crate::summary::{Row, Summary};
@@ -45,77 +45,63 @@ impl Trace {
     }
 
     pub(crate) fn bottlenecks_of(&self, by_site: &Summary, sweep: &Sweep, n: usize) -> Vec<Bottleneck> {
-        let named = |of: fn(&Row) -> f64| by_site.rows.iter().map(|row| (Operation::of_row(row), of(row))).collect();
-        let exposed = |(site, ticks): (usize, &u64)| (Operation::of_site(self, site), self.clock.ns(*ticks));
+        let named = |of: fn(&Row) -> f64| by_site.rows.iter().map(|row| (row.operation(), of(row))).collect();
+        let operation = |site: usize| {
+            let site = self.sites.get(site.wrapping_sub(1));
+            site.map_or(("?", "", 0), |site| (site.name.as_str(), site.file.as_str(), site.line))
+        };
+        let exposed = || {
+            let sites = sweep.exposed.iter().enumerate().filter(|(site, _)| !self.is_own(*site as u32));
+            sites.map(|(site, ticks)| (operation(site), self.clock.ns(*ticks))).collect()
+        };
         let all = |by| match by {
             By::Total => named(|row| row.total_ns),
             By::SelfTime => named(|row| row.self_ns),
-            By::Exposed => {
-                let sites = sweep.exposed.iter().enumerate().filter(|(site, _)| !self.is_own(*site as u32));
-                sites.map(exposed).collect()
-            }
+            By::Exposed => exposed(),
         };
         let ambiguous = ambiguous(&by_site.rows);
         let [total, own, exposed] = By::ALL.map(|by| self.top(by, all(by), &ambiguous, n));
         [total, own, exposed].concat()
     }
 
-    fn top(&self, by: By, mut all: Vec<(Operation<'_>, f64)>, ambiguous: &HashSet<&str>, n: usize) -> Vec<Bottleneck> {
+    fn top(&self, by: By, all: Vec<(Operation<'_>, f64)>, ambiguous: &HashSet<&str>, n: usize) -> Vec<Bottleneck> {
         // Operations of the same name elsewhere stay separate: if one calls the other, a sum counts that time twice.
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all.dedup_by(|more, sum| {
-            let is_same = more.0 == sum.0;
-            sum.1 += if is_same { more.1 } else { 0.0 };
-            is_same
-        });
-        all.retain(|(_, ns)| *ns > 0.0);
-        sort_by_number(&mut all, |(_, ns)| falling(*ns));
-        all.truncate(n);
+        let mut sums: Vec<(Operation<'_>, f64)> = Vec::with_capacity(all.len());
+        for at in order(&all.iter().map(|(operation, _)| *operation).collect::<Vec<_>>()) {
+            match sums.last_mut() {
+                Some((known, sum)) if *known == all[at].0 => *sum += all[at].1,
+                _ => sums.push(all[at]),
+            }
+        }
+        sums.retain(|(_, ns)| *ns > 0.0);
+        sort_by_number(&mut sums, |(_, ns)| falling(*ns));
+        sums.truncate(n);
         let wall = self.wall_ns();
-        let share = |ns: f64| if wall > 0.0 { ns / wall } else { 0.0 };
-        let bottleneck = |(Operation { name, file, line }, ns): (Operation<'_>, f64)| Bottleneck {
+        let bottleneck = |((name, file, line), ns): (Operation<'_>, f64)| Bottleneck {
             by,
             operation: name.to_string(),
             place: (ambiguous.contains(name) && !file.is_empty()).then(|| format!("{file}:{line}")),
             ns,
-            share: share(ns),
+            share: if wall > 0.0 { ns / wall } else { 0.0 },
         };
-        all.into_iter().map(bottleneck).collect()
+        sums.into_iter().map(bottleneck).collect()
     }
 }
 
-/// What distinguishes operations, in the order of ties.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Operation<'a> {
-    name: &'a str,
-    file: &'a str,
-    line: u32,
-}
+/// What distinguishes operations: name, file and line.
+pub(crate) type Operation<'a> = (&'a str, &'a str, u32);
 
-impl<'a> Operation<'a> {
-    fn of_row(row: &'a Row) -> Self {
-        Self { name: row.name(), file: &row.file, line: row.line }
-    }
-
-    fn of_site(trace: &'a Trace, site: usize) -> Self {
-        let site = trace.sites.get(site.wrapping_sub(1));
-        site.map_or(Self { name: "?", file: "", line: 0 }, |site| Self {
-            name: &site.name,
-            file: &site.file,
-            line: site.line,
-        })
-    }
+/// Indices of operations in the order of ties.
+pub(crate) fn order(operations: &[Operation]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..operations.len()).collect();
+    order.sort_unstable_by(|a, b| operations[*a].cmp(&operations[*b]).then(a.cmp(b)));
+    order
 }
 
 /// Names that operations of several places in the source have.
 pub(crate) fn ambiguous(rows: &[Row]) -> HashSet<&str> {
-    let mut places: HashMap<&str, (&str, u32)> = HashMap::new();
-    let mut ambiguous = HashSet::new();
-    for row in rows {
-        let place = (row.file.as_str(), row.line);
-        if *places.entry(row.name()).or_insert(place) != place {
-            ambiguous.insert(row.name());
-        }
-    }
-    ambiguous
+    let operations: Vec<Operation> = rows.iter().map(Row::operation).collect();
+    let order = order(&operations);
+    let pairs = order.windows(2).map(|pair| (operations[pair[0]], operations[pair[1]]));
+    pairs.filter(|(a, b)| a.0 == b.0 && a != b).map(|(a, _)| a.0).collect()
 }

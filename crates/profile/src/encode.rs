@@ -53,7 +53,6 @@ impl<'a> Encoder<'a> {
         &mut self.buffer[from..self.len]
     }
 
-    #[inline]
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
         for part in text.as_bytes().chunks(CHUNK) {
             self.room(part.len()).copy_from_slice(part);

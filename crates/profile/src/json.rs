@@ -31,7 +31,9 @@ impl Trace {
         trace.head(json_ref, &numbers);
         trace.entries(json_ref, &numbers);
         json_ref.raw(",\n\"details\":");
-        json_ref.list(trace.lanes.iter().flat_map(|lane| &lane.details), detail);
+        let mut details = Vec::new();
+        trace.lanes.iter().for_each(|lane| details.extend(&lane.details));
+        json_ref.list(details, detail);
         trace.totals(json_ref, &numbers);
         json_ref.raw(",\n\"tracks\":");
         json_ref.list(&trace.tracks, |json, one| track(json, &trace, one));

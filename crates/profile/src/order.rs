@@ -5,8 +5,13 @@
 pub(crate) fn sort_by_number<T>(list: &mut Vec<T>, number: impl Fn(&T) -> u128) {
     let mut order: Vec<(u128, usize)> = list.iter().map(number).zip(0..).collect();
     order.sort_unstable();
-    let mut unsorted: Vec<Option<T>> = list.drain(..).map(Some).collect();
-    list.extend(order.into_iter().filter_map(|(_, at)| unsorted.get_mut(at)?.take()));
+    *list = arranged(std::mem::take(list), order.into_iter().map(|(_, at)| at));
+}
+
+/// The elements with these indices, each once.
+pub(crate) fn arranged<T>(list: Vec<T>, order: impl Iterator<Item = usize>) -> Vec<T> {
+    let mut list: Vec<Option<T>> = list.into_iter().map(Some).collect();
+    order.filter_map(|at| list.get_mut(at)?.take()).collect()
 }
 
 /// A number that is larger for larger values, in the order of [`f64::total_cmp`].

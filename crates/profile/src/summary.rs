@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::bottleneck::{Operation, order};
 use crate::counters::Counters;
 use crate::detail::MemoryUse;
 use crate::gather::Gathered;
 use crate::inner::{Inner, outermost};
 use crate::kind::Kind;
+use crate::order::{arranged, falling, sort_by_number};
 use crate::outer::Outer;
 use crate::owned::ROOM_NAME;
 use crate::trace::{NONE, Trace, TraceLane};
@@ -92,6 +94,10 @@ impl Row {
     /// The last name of the path.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
+    }
+
+    pub(crate) fn operation(&self) -> Operation<'_> {
+        (self.name(), &self.file, self.line)
     }
 
     /// Number of spans around it.
@@ -192,17 +198,16 @@ impl Trace {
             }
         }
         let name = |site: u32| self.sites.get((site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
-        let mut rows: Vec<Row> = sites
+        let rows: Vec<Row> = sites
             .into_iter()
             .enumerate()
             .filter_map(|(site, gathered)| Some((site as u32, gathered?)))
             .filter(|(site, _)| !self.is_own(*site))
             .map(|(site, gathered)| gathered.row(self, vec![name(site).to_string()]))
             .collect();
-        rows.sort_by(|a, b| {
-            let place = a.path.cmp(&b.path).then_with(|| a.file.cmp(&b.file)).then(a.line.cmp(&b.line));
-            b.self_ns.total_cmp(&a.self_ns).then(place)
-        });
+        let order = order(&rows.iter().map(Row::operation).collect::<Vec<_>>());
+        let mut rows = arranged(rows, order.into_iter());
+        sort_by_number(&mut rows, |row| falling(row.self_ns));
         self.summary_of(rows)
     }
 

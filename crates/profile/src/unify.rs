@@ -24,19 +24,20 @@ impl Trace {
         // Numbers of links of spans and of activities are not related.
         let links = trace.lanes.iter().filter_map(|lane| lane.spans.iter().map(|span| span.corr).max());
         let first_free = links.max().unwrap_or(0);
+        let own = trace.lanes.len();
         let mut sites: HashMap<(String, Kind), u32> = HashMap::new();
-        let mut lanes: HashMap<(String, bool), usize> = HashMap::new();
         for one in activities {
             let kind = kind(&one.name, one.call);
             let site = *sites.entry((one.name.clone(), kind)).or_insert_with(|| {
                 trace.sites.push(SiteInfo { name: one.name.clone(), kind, ..SiteInfo::default() });
                 trace.sites.len() as u32
             });
-            let at = *lanes.entry((one.lane.clone(), one.call)).or_insert_with(|| {
-                let kind = if one.call { LaneKind::Thread } else { LaneKind::Stream { device: "device".to_string() } };
-                trace.lanes.push(TraceLane { name: one.lane.clone(), kind, ..TraceLane::default() });
-                trace.lanes.len() - 1
-            });
+            let kind = if one.call { LaneKind::Thread } else { LaneKind::Stream { device: "device".to_string() } };
+            let known = trace.lanes[own..].iter().position(|lane| lane.name == one.lane && lane.kind == kind);
+            let at = known.map_or(trace.lanes.len(), |at| own + at);
+            if known.is_none() {
+                trace.lanes.push(TraceLane { name: one.lane, kind, ..TraceLane::default() });
+            }
             let (start, end) =
                 (self.ticks_at(one.start_ns), self.ticks_at(one.start_ns.saturating_add_unsigned(one.ns)));
             let Some(lane) = trace.lanes.get_mut(at) else { continue };
