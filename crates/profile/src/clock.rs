@@ -38,6 +38,13 @@ pub struct Calibration {
     pub relative_error: f64,
 }
 
+/// A clock whose ticks are nanoseconds.
+impl Default for Calibration {
+    fn default() -> Self {
+        Self { kind: ClockKind::Unknown, ns_per_tick: 1.0, relative_error: 0.0 }
+    }
+}
+
 impl Calibration {
     /// Converts `ticks` to nanoseconds.
     pub fn ns(&self, ticks: u64) -> f64 {
@@ -115,7 +122,7 @@ pub fn calibration() -> Calibration {
 
 fn calibrated(least: Duration) -> Calibration {
     if choose() == ClockKind::Monotonic {
-        return Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 };
+        return Calibration { kind: ClockKind::Monotonic, ..Calibration::default() };
     }
     let first = *once(&ANCHOR, Anchor::take);
     if let Some(wait) = least.checked_sub(first.at.elapsed()) {

@@ -33,6 +33,14 @@ pub struct Cost {
     pub ring_ns: f64,
 }
 
+impl Cost {
+    /// What a file or another measurement knows of the cost of a span, and that of an empty one; the rest is NaN.
+    pub fn of_span(clock: ClockKind, on_ns: f64, off_ns: f64, empty_ns: f64) -> Self {
+        let [counted_ns, argued_ns, scope_ns, aggregate_ns, ring_ns] = [f64::NAN; 5];
+        Self { clock, off_ns, on_ns, counted_ns, argued_ns, scope_ns, empty_ns, aggregate_ns, ring_ns }
+    }
+}
+
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let costs = [

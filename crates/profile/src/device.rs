@@ -11,6 +11,7 @@ use crate::names;
 use crate::order::sort_by_number;
 use crate::profiler::Profiler;
 use crate::trace::{NONE, Span, TraceLane};
+use crate::untangle::untangled;
 
 /// One moment on both clocks: a reading of the device between two readings of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,67 +219,33 @@ impl Profiler {
         let map = ClockMap::fit(&pairs).map_err(|error| TimelineError::Clock { device: name.clone(), error })?;
         let error_ns = map.error_ticks * calibration().ns_per_tick;
         recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
-        let mut lanes = Lanes { device: name, begun: recording.start, map, known: Vec::new() };
         let total = spans.len();
         sort_by_number(&mut spans, |span| span.start_ns.into());
-        spans.into_iter().for_each(|span| lanes.add(span));
-        let added = total - lanes.known.iter().map(|lane| lane.dropped as usize).sum::<usize>();
-        lanes.known.into_iter().for_each(|lane| recording.add_stream(lane));
-        Ok(added)
-    }
-}
-
-struct Lanes {
-    device: String,
-    begun: u64,
-    map: ClockMap,
-    known: Vec<TraceLane>,
-}
-
-impl Lanes {
-    fn add(&mut self, span: DeviceSpan) {
-        let (start, end) = (self.map.ticks(span.start_ns), self.map.ticks(span.end_ns));
-        let earliest = self.begun.saturating_sub(self.map.error_ticks as u64);
-        let is_lost = span.end_ns < span.start_ns || start < earliest || end > ticks() + self.map.error_ticks as u64;
-        let lane = self.free_lane(&span.stream, start);
-        if is_lost {
-            lane.dropped += 1;
-            return;
-        }
-        let detail = Detail { counters: span.counters, args: span.args, ..Detail::default() };
-        let ext = if detail == Detail::default() {
-            0
-        } else {
-            lane.details.push(detail);
-            lane.details.len() as u32
-        };
-        let site = names::site_of_kind(&span.name, span.kind);
-        lane.spans.push(Span {
-            start,
-            // 0 would be an open span.
-            end: end.max(1),
-            site: site.id(),
-            parent: NONE,
-            corr: span.link.map_or(0, |link| link.0),
-            ext,
-        });
-    }
-
-    /// The first lane of the stream that is idle at `start`.
-    fn free_lane(&mut self, stream: &str, start: u64) -> &mut TraceLane {
-        let mut number = 1;
-        loop {
-            let name = if number == 1 { stream.to_string() } else { format!("{stream} ({number})") };
-            let known = self.known.iter().position(|lane| lane.name == name);
-            let at = known.unwrap_or_else(|| {
-                let kind = LaneKind::Stream { device: self.device.clone() };
-                self.known.push(TraceLane { name, kind, ..TraceLane::default() });
-                self.known.len() - 1
-            });
-            if self.known[at].spans.last().is_none_or(|last| last.end <= start) {
-                return &mut self.known[at];
+        let error_ticks = map.error_ticks as u64;
+        let (earliest, latest) = (recording.start.saturating_sub(error_ticks), ticks().saturating_add(error_ticks));
+        let mut streams: Vec<TraceLane> = Vec::new();
+        for span in spans {
+            let known = streams.iter().position(|lane| lane.name == span.stream);
+            let at = known.unwrap_or(streams.len());
+            if known.is_none() {
+                let kind = LaneKind::Stream { device: name.clone() };
+                streams.push(TraceLane { name: span.stream, kind, ..TraceLane::default() });
             }
-            number += 1;
+            let lane = &mut streams[at];
+            let (start, end) = (map.ticks(span.start_ns), map.ticks(span.end_ns));
+            if span.end_ns < span.start_ns || start < earliest || end > latest {
+                lane.dropped += 1;
+                continue;
+            }
+            let detail = Detail { counters: span.counters, args: span.args, ..Detail::default() };
+            let ext = lane.add_detail(Some(detail).filter(|detail| *detail != Detail::default()));
+            let site = names::site_of_kind(&span.name, span.kind).id();
+            let corr = span.link.map_or(0, |link| link.0);
+            // An end of 0 would be an open span.
+            lane.spans.push(Span { start, end: end.max(1), site, parent: NONE, corr, ext });
         }
+        let lost: u64 = streams.iter().map(|lane| lane.dropped).sum();
+        streams.into_iter().for_each(|lane| untangled(lane).into_iter().for_each(|lane| recording.add_stream(lane)));
+        Ok(total - lost as usize)
     }
 }

@@ -37,7 +37,7 @@ impl Link {
     /// The innermost open span of this thread, as the parent of work that another thread will do. Without an open span,
     /// or while spans are aggregated, [`Guard::under`] has no effect with this link.
     pub fn current() -> Self {
-        if GENERATION.load(Relaxed) == 0 { Self(0) } else { Self(local::current_link(|| Self::issue().0)) }
+        if GENERATION.load(Relaxed) == 0 { Self(0) } else { Self(local::current_link()) }
     }
 
     /// A number that no other link has.
@@ -266,7 +266,7 @@ impl Guard {
     /// });
     /// ```
     pub fn link(&self) -> Link {
-        if self.is_kept() { Link(local::link(self, || Link::issue().0)) } else { Link(0) }
+        if self.is_kept() { Link(local::link(self)) } else { Link(0) }
     }
 
     /// Makes a span of another thread the parent of this one. Only has an effect on the outermost span of a thread:

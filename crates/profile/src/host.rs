@@ -11,7 +11,7 @@ use crate::chunk::FreeSlot;
 use crate::clock::ticks;
 use crate::guard::Guard;
 use crate::local::{begin, on_lane, owner, with_hot};
-use crate::names;
+pub use crate::names::{label, site_at as site};
 use crate::owned::Owned;
 use crate::position::{Hot, Path};
 use crate::profiler::Profiler;
@@ -155,17 +155,6 @@ pub fn forget_cpu(guard: &Guard) {
 /// Says how many guards this thread keeps: while there is one, [`open`] and [`close`] leave spans to the host.
 pub fn hold(guards: u32) {
     with_hot(|hot| hot.held.set(guards));
-}
-
-/// The site of a name known at run time. Spans with the same name are one operation; its location is the first that used
-/// the name. Beyond 16384 names, spans share the operation `(more names)`.
-pub fn site(name: &str, file: &str, line: u32) -> &'static Site {
-    names::site_at(name, file, line)
-}
-
-/// The name of an argument as [`Guard::arg`] takes it; kept for the rest of the program, so that there may be 16384.
-pub fn label(name: &str) -> &'static str {
-    names::label(name)
 }
 
 /// Gives this thread a name before its first span, since foreign threads have none that is known here.

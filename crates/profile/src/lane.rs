@@ -110,7 +110,7 @@ impl Facts {
 }
 
 /// The data that one thread writes and the profiler reads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lane {
     name: String,
     slots: Mutex<Vec<&'static Chunk>>,
@@ -131,20 +131,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new(name: String, budget: Arc<Budget>) -> Self {
-        Self {
-            name,
-            slots: Mutex::default(),
-            rows: Mutex::default(),
-            ring: ring::Chunks::default(),
-            blocks: Mutex::default(),
-            facts: Mutex::default(),
-            budget,
-            lost: AtomicU64::new(0),
-            lost_details: AtomicU64::new(0),
-            sampled_out: AtomicU64::new(0),
-            successors: AtomicU32::new(0),
-            parked: Handed::new(None),
-        }
+        Self { name, budget, ..Self::default() }
     }
 
     pub(crate) fn is_named(&self, name: Option<&str>) -> bool {

@@ -90,7 +90,7 @@ impl Owner {
     pub(crate) fn resolve(&mut self, generation: u32) {
         self.store();
         HOT.with(|hot| hot.look(generation, Path::Off));
-        self.owned.extract_if(.., |owned| owned.recording.is_read()).for_each(Owned::release);
+        self.owned.extract_if(.., |owned| owned.recording.is_read()).for_each(|owned| owned.lane.release());
         let Some(recording) = self.target().filter(|recording| recording.is_enabled()) else { return };
         let epoch = recording.epoch;
         let known = self.owned.iter().position(|owned| owned.recording.epoch == epoch);
@@ -255,20 +255,20 @@ pub(crate) fn set_cause(guard: &Guard, link: u32) {
     on_lane(guard.epoch(), |owned, _| owned.set_cause(guard, link));
 }
 
-/// The link of a span, issued by `issue` if it has none yet; 0 if the span is not kept.
-pub(crate) fn link(guard: &Guard, issue: impl FnOnce() -> u32) -> u32 {
+/// The link of a span; 0 if the span is not kept.
+pub(crate) fn link(guard: &Guard) -> u32 {
     // While this thread writes to the recording of the span, the slot belongs to it.
     if let (Way::Slot, Some(slot)) = (guard.way, guard.slot)
         && hot(Hot::epoch) == guard.epoch()
     {
-        return link_of(slot, issue);
+        return link_of(slot);
     }
-    on_lane(guard.epoch(), |owned, _| owned.link(guard, issue)).unwrap_or(0)
+    on_lane(guard.epoch(), |owned, _| owned.link(guard)).unwrap_or(0)
 }
 
-/// The link of the innermost open span of this thread, issued by `issue` if it has none yet; 0 without a span.
-pub(crate) fn current_link(issue: impl FnOnce() -> u32) -> u32 {
-    owner(|owner, hot| owner.current().map_or(0, |owned| owned.current_link(hot, issue))).unwrap_or(0)
+/// The link of the innermost open span of this thread; 0 without a span.
+pub(crate) fn current_link() -> u32 {
+    owner(|owner, hot| owner.current().map_or(0, |owned| owned.current_link(hot))).unwrap_or(0)
 }
 
 /// True if spans of this thread go to `recording` already.

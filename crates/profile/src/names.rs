@@ -43,8 +43,9 @@ pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Si
     own.unwrap_or_else(|| look_up(&name, place))
 }
 
-/// The site of `name` for a host that remembers it.
-pub(crate) fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
+/// The site of a name known at run time. Spans with the same name are one operation; its location is the first that used
+/// the name. Beyond 16384 names, spans share the operation `(more names)`.
+pub fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
     registered(&shortened(name), Kind::Cpu, label(file), line).unwrap_or(&OTHERS)
 }
 
@@ -73,8 +74,9 @@ fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&
     }))
 }
 
-/// A text that is kept for the rest of the program, once.
-pub(crate) fn label(text: &str) -> &'static str {
+/// The name of an argument as [`Guard::arg`](crate::Guard::arg) takes it; kept for the rest of the program, so that there
+/// may be 16384.
+pub fn label(text: &str) -> &'static str {
     static LABELS: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
     let text = shortened(text);
     let mut labels = locked(once(&LABELS, Mutex::default));

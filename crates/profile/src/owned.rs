@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::{Detail, Value};
-use crate::guard::{Guard, Way};
+use crate::guard::{Guard, Link, Way};
 use crate::kind::Kind;
 use crate::lane::{Fact, Lane};
 use crate::measure::Baseline;
@@ -77,11 +77,6 @@ impl Owned {
         if self.recording.is_read() && self.lane.adopt().is_some() {
             self.lane.release();
         }
-    }
-
-    /// Gives the buffers of a finished recording back.
-    pub(crate) fn release(self) {
-        self.lane.release();
     }
 
     pub(crate) fn path(&self) -> Path {
@@ -400,32 +395,32 @@ impl Owned {
         }
     }
 
-    pub(crate) fn link(&self, guard: &Guard, issue: impl FnOnce() -> u32) -> u32 {
+    pub(crate) fn link(&self, guard: &Guard) -> u32 {
         match self.target(guard) {
-            Some(Target::Slot { slot, .. }) => link_of(slot, issue),
-            Some(Target::Ring { slot, .. }) => link_of(&slot.slot, issue),
+            Some(Target::Slot { slot, .. }) => link_of(slot),
+            Some(Target::Ring { slot, .. }) => link_of(&slot.slot),
             _ => 0,
         }
     }
 
     /// The link of the innermost open span, if it is kept one by one; otherwise 0.
-    pub(crate) fn current_link(&self, hot: &Hot, issue: impl FnOnce() -> u32) -> u32 {
+    pub(crate) fn current_link(&self, hot: &Hot) -> u32 {
         if let Some(ring) = &self.position.ring {
             let innermost = self.open.iter().rev().find_map(|open| match open.target {
                 Target::Ring { slot, number, .. } if number == ring.current => Some(slot),
                 _ => None,
             });
-            return innermost.map_or(0, |slot| link_of(&slot.slot, issue));
+            return innermost.map_or(0, |slot| link_of(&slot.slot));
         }
         let current = Some(hot.current()).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at));
-        current.map_or(0, |slot| link_of(slot, issue))
+        current.map_or(0, link_of)
     }
 }
 
-/// The link of a slot, issued by `issue` if it has none yet.
-pub(crate) fn link_of(slot: &Slot, issue: impl FnOnce() -> u32) -> u32 {
+/// The link of a slot, which gets one if it has none yet.
+pub(crate) fn link_of(slot: &Slot) -> u32 {
     if slot.link() == 0 {
-        slot.set_link(issue());
+        slot.set_link(Link::issue().0);
     }
     slot.link()
 }
@@ -463,7 +458,7 @@ mod order {
         }
         assert_eq!(owned.position.rows[0][slot.row() as usize - 1].read().bytes, 16);
         recording.discard();
-        owned.release();
+        owned.lane.release();
     }
 }
 

@@ -66,7 +66,7 @@ impl<C: Chunked + ?Sized> Pool<C> {
 }
 
 /// Bytes that the threads of a recording may still use.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budget(AtomicU64);
 
 impl Budget {

@@ -51,6 +51,12 @@ pub(crate) struct Hot {
     pub(crate) held: Cell<u32>,
 }
 
+impl Default for Hot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Hot {
     pub(crate) const fn new() -> Self {
         Self {
@@ -212,7 +218,7 @@ impl Hot {
 }
 
 /// What a thread keeps for one recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Position {
     /// Values of the hot path while another recording is active on this thread.
     pub(crate) saved: Hot,
@@ -235,22 +241,6 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    pub(crate) fn new(saved: Hot, ring: Option<Ring>) -> Self {
-        Self {
-            saved,
-            rows: Vec::new(),
-            next_row: 0,
-            row_room: 0,
-            rows_before: 0,
-            next_node: 0,
-            end_node: 0,
-            ring,
-            turn: 0,
-            seed: 1,
-            is_overflowed: false,
-        }
-    }
-
     /// True if sampling records the next outermost span: one in each group of `one_in`, the first of the first group. Its
     /// place in a group is hashed, because a fixed one would always meet the same part of a program with a period.
     pub(crate) fn is_sampled(&mut self, one_in: u32) -> bool {

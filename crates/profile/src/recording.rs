@@ -14,7 +14,7 @@ use crate::node;
 use crate::options::{Measures, Mode, Options};
 use crate::order::sort_by_number;
 use crate::pool::Budget;
-use crate::position::{Hot, Position};
+use crate::position::Position;
 use crate::ring::Ring;
 use crate::site;
 use crate::sync::{Handed, handed, locked};
@@ -149,11 +149,9 @@ impl Recording {
         let name = name.map_or_else(|| format!("thread {}", lanes.len()), str::to_string);
         let lane = Arc::new(Lane::new(name, self.budget.clone()));
         let ring = if let Mode::Ring { spans } = self.options.mode { Some(Ring::new(spans)) } else { None };
-        let hot = Hot::new();
-        hot.set_epoch(self.epoch);
-        hot.ns_per_tick.set(self.ns_per_tick);
-        let mut position = Position::new(hot, ring);
-        position.seed = 2 * lanes.len() as u32 + 1;
+        let mut position = Position { ring, seed: 2 * lanes.len() as u32 + 1, ..Position::default() };
+        position.saved.set_epoch(self.epoch);
+        position.saved.ns_per_tick.set(self.ns_per_tick);
         if !matches!(self.options.mode, Mode::Ring { .. }) {
             let (root, end) = lane.more_nodes()?;
             position.saved.root.set(root);

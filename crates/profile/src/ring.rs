@@ -90,7 +90,7 @@ impl Chunks {
 }
 
 /// What the owner of a lane knows of its ring.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ring {
     room: usize,
     free: Vec<&'static RingSlot>,
@@ -107,14 +107,7 @@ const MOST_OPEN: usize = 1 << 20;
 
 impl Ring {
     pub(crate) fn new(spans: u32) -> Self {
-        Self {
-            room: spans as usize,
-            free: Vec::new(),
-            ended: VecDeque::new(),
-            open: Vec::new(),
-            last: 0,
-            current: NONE,
-        }
+        Self { room: spans as usize, current: NONE, ..Self::default() }
     }
 
     /// Begins a span; returns its slot, its number and its parent. `None` if too many are open.

@@ -1,7 +1,7 @@
 //! The recording of a session: sites, lanes and their spans.
 
 use crate::activity::Activity;
-use crate::clock::{Calibration, ClockKind};
+use crate::clock::Calibration;
 use crate::cost::{Cost, SpanCost};
 use crate::counters::Counters;
 use crate::detail::{Detail, Total, Track, Value};
@@ -89,6 +89,14 @@ impl TraceLane {
         self.details.get(span.ext.checked_sub(1)? as usize)
     }
 
+    /// Adds details, if there are any; returns [`Span::ext`] of their span.
+    pub fn add_detail(&mut self, detail: Option<Detail>) -> u32 {
+        detail.map_or(0, |detail| {
+            self.details.push(detail);
+            self.details.len() as u32
+        })
+    }
+
     /// Name of a lane that `later` threads continued after its first had ended.
     pub(crate) fn name_of(first: &str, later: u32) -> String {
         match later {
@@ -111,6 +119,7 @@ impl TraceLane {
     }
 
     /// True if several threads recorded it, one after the other: its name says so, also in a file.
+    #[inline]
     pub fn is_of_many_threads(&self) -> bool {
         let later = self.name.rsplit_once(" and ").and_then(|(_, later)| later.split_once(" later thread"));
         later.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
@@ -128,7 +137,7 @@ impl TraceLane {
 }
 
 /// Everything that a session recorded.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
     /// Name of the program or of what was recorded; may be empty.
     pub name: String,
@@ -163,22 +172,7 @@ pub struct Trace {
 impl Trace {
     /// An empty trace whose ticks are nanoseconds, for recordings of other programs.
     pub fn in_nanoseconds() -> Self {
-        Self {
-            name: String::new(),
-            environment: Vec::new(),
-            started_unix_ns: 0,
-            start: 0,
-            end: 0,
-            clock: Calibration { kind: ClockKind::Unknown, ns_per_tick: 1.0, relative_error: 0.0 },
-            sites: Vec::new(),
-            lanes: Vec::new(),
-            lost: 0,
-            sampled_out: 0,
-            tracks: Vec::new(),
-            cost: None,
-            span_costs: Vec::new(),
-            activities: Vec::new(),
-        }
+        Self::default()
     }
 
     /// The call site of a span; `None` if its number is unknown.

@@ -41,12 +41,9 @@ impl Trace {
             let (start, end) =
                 (self.ticks_at(one.start_ns), self.ticks_at(one.start_ns.saturating_add_unsigned(one.ns)));
             let Some(lane) = trace.lanes.get_mut(at) else { continue };
-            let mut ext = 0;
-            if !one.detail.is_empty() {
-                let args = vec![("detail".to_string(), Value::Text(one.detail))];
-                lane.details.push(Detail { args, ..Detail::default() });
-                ext = lane.details.len() as u32;
-            }
+            let args = |text| vec![("detail".to_string(), Value::Text(text))];
+            let detail = Some(one.detail).filter(|text| !text.is_empty());
+            let ext = lane.add_detail(detail.map(|text| Detail { args: args(text), ..Detail::default() }));
             let corr = if one.corr == 0 { 0 } else { first_free.wrapping_add(one.corr) };
             lane.spans.push(Span { start, end: end.max(1), site, parent: NONE, corr, ext });
         }

@@ -21,10 +21,8 @@ pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
         let lane = &mut lanes[place];
         moved.push(lane.spans.len() as u32);
         span.parent = moved.get(span.parent as usize).copied().unwrap_or(NONE);
-        if let Some(detail) = span.ext.checked_sub(1).and_then(|at| details.get_mut(at as usize)) {
-            lane.details.push(std::mem::take(detail));
-            span.ext = lane.details.len() as u32;
-        }
+        let detail = span.ext.checked_sub(1).and_then(|at| details.get_mut(at as usize));
+        span.ext = lane.add_detail(detail.map(std::mem::take));
         lane.spans.push(span);
     }
     if let Some(first) = lanes.first_mut() {

@@ -19,19 +19,7 @@ pub(crate) struct Profile {
 
 impl Profile {
     pub(super) fn new(mut trace: Trace, cost_ns: f64, empty_ns: f64) -> Self {
-        let clock = trace.clock.kind;
-        let unknown = f64::NAN;
-        trace.cost = Some(Cost {
-            clock,
-            off_ns: unknown,
-            on_ns: cost_ns,
-            counted_ns: unknown,
-            argued_ns: unknown,
-            scope_ns: unknown,
-            empty_ns,
-            aggregate_ns: unknown,
-            ring_ns: unknown,
-        });
+        trace.cost = Some(Cost::of_span(trace.clock.kind, cost_ns, f64::NAN, empty_ns));
         trace.span_costs.clear();
         Self { trace }
     }

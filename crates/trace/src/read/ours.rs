@@ -201,17 +201,8 @@ impl Ours {
         trace.clock = self.clock()?;
         trace.lost = self.losses.ending_threads;
         trace.sampled_out = self.losses.sampled_out;
-        trace.cost = self.cost.take().map(|cost| Cost {
-            clock: trace.clock.kind,
-            off_ns: cost.off_ns.0,
-            on_ns: cost.span_ns.0,
-            counted_ns: f64::NAN,
-            argued_ns: f64::NAN,
-            scope_ns: f64::NAN,
-            empty_ns: cost.empty_ns.0,
-            aggregate_ns: f64::NAN,
-            ring_ns: f64::NAN,
-        });
+        let cost = |cost: CostRow| Cost::of_span(trace.clock.kind, cost.span_ns.0, cost.off_ns.0, cost.empty_ns.0);
+        trace.cost = self.cost.take().map(cost);
         trace.span_costs = self.span_costs(&trace);
         trace.sites = self.sites()?;
         trace.lanes = self.empty_lanes()?;
@@ -340,10 +331,7 @@ impl Ours {
             // A detail belongs to one span; the file may share it, the model does not.
             let detail = wanted.and_then(|at| details.get_mut(at)).and_then(Option::take);
             lane.dropped_details = lane.dropped_details.saturating_add(u64::from(wanted.is_some() && detail.is_none()));
-            let ext = detail.map_or(0, |detail| {
-                lane.details.push(detail);
-                lane.details.len() as u32
-            });
+            let ext = lane.add_detail(detail);
             local.push(lane.spans.len() as u32);
             lane.spans.push(Span { start, end, site: operation as u32 + 1, parent, corr: entries.link.0[index], ext });
         }
