@@ -1,9 +1,20 @@
 //! A profile as `docs/profile-format.md` describes it, with its entries as columns.
 
+use std::io;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::error::PageError;
+/// Why no page was written.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The text is not a profile.
+    #[error("not a profile: {0}")]
+    Format(String),
+    /// The page could not be written.
+    #[error("the page could not be written")]
+    Write(#[from] io::Error),
+}
 
 /// A profile as Ellwand writes it.
 #[derive(Debug, Deserialize)]

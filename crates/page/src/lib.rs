@@ -8,11 +8,7 @@
 
 mod columns;
 mod document;
-mod error;
-mod extras;
 mod page;
 
-pub use document::Document;
-pub use error::PageError;
-pub use extras::Extras;
-pub use page::{history_page, profile_page, run_page};
+pub use document::{Document, PageError};
+pub use page::{Extras, history_page, profile_page, run_page};

@@ -7,9 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::columns::{pack, pack_json};
-use crate::document::Document;
-use crate::error::PageError;
-use crate::extras::Extras;
+use crate::document::{Document, PageError};
 
 const TEMPLATE: &str = include_str!("../web/page.html");
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
@@ -24,6 +22,19 @@ const EMPTY_HASH: &str = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 
 /// Longest title in characters; the page itself shows longer names shortened too.
 const TITLE: usize = 120;
+
+/// What a page shows besides the profile itself.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Extras<'a> {
+    /// Findings in the order in which the page lists them, as `ellwand_trace::ProfileFinding` serialises: `rule`, `title`,
+    /// `evidence` (`name`, `value`, `unit`), `threshold`, `confidence`, `saving_upper_bound`, `next_experiment`,
+    /// `operations`, `ranges` (pairs of nanoseconds).
+    pub findings: &'a [Value],
+    /// The profile to compare with (A); the page's own profile is B.
+    pub baseline: Option<&'a Document>,
+    /// How the page's own profile differs from the baseline, as `ellwand_trace::Diff` serialises.
+    pub difference: Option<&'a Value>,
+}
 
 /// Writes the page of a profile.
 ///

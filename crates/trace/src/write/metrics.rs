@@ -11,41 +11,16 @@ use crate::gaps::Gaps;
 use super::otlp::{attribute, resource, unix_ns};
 use super::protobuf::Message;
 
-/// A total that only grows.
-struct Counter {
-    /// Name for OpenTelemetry; Prometheus has underscores and its unit.
-    name: &'static str,
-    unit: &'static str,
-    about: &'static str,
-    of: fn(&Row) -> Option<f64>,
-}
+/// A total that only grows: its name for OpenTelemetry (that for Prometheus has underscores and its unit), unit, meaning and
+/// value.
+type Counter = (&'static str, &'static str, &'static str, fn(&Row) -> Option<f64>);
 
 const COUNTERS: [Counter; 5] = [
-    Counter {
-        name: "self_time",
-        unit: "s",
-        about: "Time inside an operation and in no other",
-        of: |row| Some(row.self_ns * 1e-9),
-    },
-    Counter { name: "cpu_time", unit: "s", about: "CPU time of an operation", of: |row| Some(row.cpu_ns? * 1e-9) },
-    Counter {
-        name: "bytes",
-        unit: "By",
-        about: "Bytes that an operation declares",
-        of: |row| some(row.counters.bytes as f64),
-    },
-    Counter {
-        name: "items",
-        unit: "1",
-        about: "Items that an operation declares",
-        of: |row| some(row.counters.items as f64),
-    },
-    Counter {
-        name: "flops",
-        unit: "1",
-        about: "Operations on floats that it declares",
-        of: |row| some(row.counters.flops),
-    },
+    ("self_time", "s", "Time inside an operation and in no other", |row| Some(row.self_ns * 1e-9)),
+    ("cpu_time", "s", "CPU time of an operation", |row| Some(row.cpu_ns? * 1e-9)),
+    ("bytes", "By", "Bytes that an operation declares", |row| some(row.counters.bytes as f64)),
+    ("items", "1", "Items that an operation declares", |row| some(row.counters.items as f64)),
+    ("flops", "1", "Operations on floats that it declares", |row| some(row.counters.flops)),
 ];
 
 const DURATION: &str = "Time inside an operation, with the operations inside it";
@@ -110,12 +85,12 @@ pub(super) fn write_otlp(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
                 }
             });
         });
-        for counter in &COUNTERS {
-            let points: Vec<_> = operations.iter().filter_map(|one| Some((one, (counter.of)(&one.row)?))).collect();
+        for (name, unit, about, of) in &COUNTERS {
+            let points: Vec<_> = operations.iter().filter_map(|one| Some((one, of(&one.row)?))).collect();
             if points.is_empty() {
                 continue;
             }
-            metric(scope, counter.name, counter.unit, counter.about, |metric| {
+            metric(scope, name, unit, about, |metric| {
                 metric.message(7, |sum| {
                     for (operation, value) in points {
                         sum.message(1, |point| {
@@ -159,16 +134,16 @@ pub(super) fn write_prometheus(trace: &Trace, out: &mut dyn Write) -> io::Result
         writeln!(out, "ellwand_span_seconds_sum{labels} {}", operation.sum())?;
         writeln!(out, "ellwand_span_seconds_count{labels} {}", operation.row.count)?;
     }
-    for counter in &COUNTERS {
-        let name = match counter.unit {
-            "s" => format!("ellwand_span_{}_seconds_total", counter.name.trim_end_matches("_time")),
-            _ => format!("ellwand_span_{}_total", counter.name),
+    for (name, unit, about, of) in &COUNTERS {
+        let name = match *unit {
+            "s" => format!("ellwand_span_{}_seconds_total", name.trim_end_matches("_time")),
+            _ => format!("ellwand_span_{name}_total"),
         };
-        let points: Vec<_> = operations.iter().filter_map(|one| Some((one, (counter.of)(&one.row)?))).collect();
+        let points: Vec<_> = operations.iter().filter_map(|one| Some((one, of(&one.row)?))).collect();
         if points.is_empty() {
             continue;
         }
-        head(out, &name, "counter", counter.about)?;
+        head(out, &name, "counter", about)?;
         for (operation, value) in points {
             writeln!(out, "{name}{} {value}", labels(operation, &[]))?;
         }

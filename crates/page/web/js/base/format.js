@@ -39,6 +39,11 @@ const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const RATES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
+// Nanoseconds of the unit that suits a time, and its name.
+export function timeUnit(ns) {
+  return TIMES.find(([factor]) => ns >= factor) ?? [1, "ns"];
+}
+
 export function time(ns, digits = 3) {
   // No clock resolves a thousandth of a nanosecond: less is what rounding leaves of equal times.
   if (ns !== null && Math.abs(ns) < 1e-3) return `0${SPACE}ns`;

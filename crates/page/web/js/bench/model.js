@@ -90,7 +90,3 @@ export function interval({ low, high }, unit) {
   const [from, to] = [3, 4, 5, 6].map(ends).find(([from, to]) => from !== to) ?? ends(3);
   return `${from} to ${to}`;
 }
-
-export function lookup(list, id) {
-  return list.find((one) => one.id === id);
-}

@@ -76,12 +76,9 @@ function addEntries(profile, [from, to], whole, inner, rows) {
   const { n, operation, start, end, duration, node, nodes, wall } = profile;
   const operations = rows.length;
   const repeated = Uint8Array.from(nodes.repeated);
-  const total = new Float64Array(operations);
-  const self = new Float64Array(operations);
-  const open = new Uint32Array(operations);
-  const overhead = new Float64Array(operations);
-  const device = new Float64Array(operations);
-  const transfer = new Float64Array(operations);
+  const sums = {};
+  for (const key of ["total", "self", "open", "overhead", "device", "transfer"]) sums[key] = new Float64Array(operations);
+  const { total, self, open, overhead, device, transfer } = sums;
   const below = nestedCost(profile);
   const { empty } = costsOf(profile);
   const times = deviceTimes(profile, [from, to]);
@@ -123,14 +120,8 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     if (inside[i] === 1 && own === own) durations[place[operation[i]]++] = own;
   }
   for (let op = 0; op < operations; op++) {
-    const one = rows[op];
-    one.total = total[op];
-    one.self = self[op];
-    one.open = open[op];
-    one.overhead = overhead[op];
-    one.device = device[op];
-    one.transfer = transfer[op];
-    spread(one, durations.subarray(closed[op], closed[op + 1]));
+    for (const key of Object.keys(sums)) rows[op][key] = sums[key][op];
+    spread(rows[op], durations.subarray(closed[op], closed[op + 1]));
   }
   addDetails(profile, inside, whole ? null : [from, to], rows);
 }

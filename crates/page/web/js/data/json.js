@@ -17,13 +17,13 @@ export function fromJson(document) {
   const n = columns.operation?.length ?? 0;
   const column = (name, type, none) => {
     const values = columns[name];
-    if (values === undefined && none !== undefined) return new type(n).fill(none);
+    if (values === undefined && (none !== undefined || n === 0)) return new type(n).fill(none);
     if (!Array.isArray(values) || values.length !== n) {
       throw new Error(`entries.${name} has ${values?.length ?? "no"} values; entries.operation has ${n}`);
     }
     return type.from(values, (value) => value ?? NaN);
   };
-  const read = n === 0 ? none() : {
+  const read = {
     operation: column("operation", Uint32Array),
     lane: column("lane", Uint32Array),
     start: column("start_ns", Float64Array),
@@ -49,11 +49,6 @@ function lists(document) {
     if (!Array.isArray(at_ns) || !Array.isArray(value) || at_ns.length !== value.length) throw new Error(`tracks[${i}]: expected as many value as at_ns`);
   });
   if (breakdown && !Array.isArray(breakdown.parts)) throw new Error("breakdown has no list of parts");
-}
-
-function none() {
-  const [whole, real] = [new Uint32Array(0), new Float64Array(0)];
-  return { operation: whole, lane: whole, start: real, duration: real, parent: new Int32Array(0), link: null, detail: null };
 }
 
 function check({ operation, lane, parent, detail }, operations, lanes, details) {

@@ -15,27 +15,18 @@ const DEEPEST = 40;
 
 // Where each lane is, from the top of the content.
 export function layout(profile) {
-  let y = 6;
+  let height = 6;
+  const below = (place) => {
+    const y = height;
+    height += place.height + GAP;
+    return { ...place, y };
+  };
   const lanes = profile.lanes.map((lane, number) => {
     const levels = Math.min(DEEPEST, profile.levels[number]);
-    const hidden = profile.levels[number] - levels;
-    const place = { number, lane, y, levels, hidden, height: Math.max(1, levels) * ROW };
-    y += place.height + GAP;
-    return place;
-  }).filter((place) => profile.levels[place.number] > 0 || profile.lanes.length <= 40);
-  if (lanes.length < profile.lanes.length) {
-    y = 6;
-    for (const place of lanes) {
-      place.y = y;
-      y += place.height + GAP;
-    }
-  }
-  const tracks = profile.tracks.map((track) => {
-    const place = { track, y, height: TRACK };
-    y += TRACK + GAP;
-    return place;
-  });
-  return { lanes, tracks, height: y };
+    return { number, lane, levels, hidden: profile.levels[number] - levels, height: Math.max(1, levels) * ROW };
+  }).filter(({ levels }) => levels > 0 || profile.lanes.length <= 40).map(below);
+  const tracks = profile.tracks.map((track) => below({ track, height: TRACK }));
+  return { lanes, tracks, height };
 }
 
 // First entry of a row that ends after `time`; rows are sorted and do not overlap.

@@ -1,4 +1,5 @@
 // Round positions on an axis of time.
+import { timeUnit } from "../base/format.js";
 
 export function ticks([from, to], most) {
   const rough = (to - from) / Math.max(1, most);
@@ -11,7 +12,7 @@ export function ticks([from, to], most) {
 
 // A tick in the unit that suits the largest one, with the digits that its step needs.
 export function tickLabel(ns, step, largest) {
-  const [factor, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([one]) => largest >= one) ?? [1, "ns"];
+  const [factor, unit] = timeUnit(largest);
   const decimals = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / factor) + 1e-9)));
   return ns === 0 ? "0" : `${(ns / factor).toFixed(decimals)} ${unit}`;
 }

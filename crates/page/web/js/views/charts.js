@@ -1,7 +1,7 @@
 // Where the time went: by part of the wall, by operation, and split by what each operation did.
 import { button, choice, empty, h, replace, section } from "../base/dom.js";
 import { colours, part, PARTS, tokens } from "../base/color.js";
-import { count, percent, plain, time } from "../base/format.js";
+import { count, percent, plain, time, timeUnit } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, range, state, update } from "../base/state.js";
 import { breakdown } from "../calc/breakdown.js";
@@ -96,15 +96,11 @@ function categories(rows) {
   return { axis, positions: rows.map((_, i) => i) };
 }
 
-function unitOf(most) {
-  return [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([factor]) => most >= factor) ?? [1, "ns"];
-}
-
 function drawBars(chart, rows, measure) {
   const top = largest(rows, measure);
   const paint = colours(state.profile);
   const { axis, positions } = categories(top);
-  const [factor, unit] = measure === "calls" ? [1, ""] : unitOf(top[0]?.[measure] ?? 1);
+  const [factor, unit] = measure === "calls" ? [1, ""] : timeUnit(top[0]?.[measure] ?? 1);
   const format = measure === "calls" ? count : time;
   chart.set([{
     type: "bar", orientation: "h", y: positions, x: top.map((row) => row[measure] / factor), customdata: top.map((row) => row.operation),
@@ -133,7 +129,7 @@ function drawStack(chart, rows) {
   const all = rows.map((row) => ({ ...row, all: isDevice(row) ? row.self : row.self + row.device + row.transfer }));
   const top = largest(all, "all");
   const { axis, positions } = categories(top);
-  const [factor, unit] = unitOf(top[0]?.all ?? 1);
+  const [factor, unit] = timeUnit(top[0]?.all ?? 1);
   const kinds = [
     ["Host", (row) => (isDevice(row) ? 0 : Math.max(0, row.self - own(row))), part("cpu")],
     ["Device", (row) => row.device, part("device")],
