@@ -40,8 +40,9 @@ pub(crate) fn measure_once() {
     once(&TRACED, || {
         // Not the program's own subscriber: its other layers would print these spans.
         let subscriber = tracing_subscriber::registry().with(ProfileLayer::of_threads());
-        let batch = &mut own_cost::repeated(|| pass(&subscriber));
-        let (on_ns, empty_ns) = with_default(&Dispatch::none(), || own_cost::of_span(own_cost::FEW_SPANS, NAME, batch));
+        let batches = &mut own_cost::repeated(|| pass(&subscriber));
+        let (on_ns, empty_ns) =
+            with_default(&Dispatch::none(), || own_cost::of_span(own_cost::FEW_SPANS, NAME, batches));
         Traced { on_ns, empty_ns, sites: layer::sites }
     });
 }

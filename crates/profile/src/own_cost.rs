@@ -47,8 +47,8 @@ pub fn cost() -> Cost {
 }
 
 fn of_batches(spans: usize) -> Cost {
-    let in_mode = |mode: Mode, batch: Batch| {
-        let (ns, recording) = recorded(Options::new(mode), spans, batch);
+    let in_mode = |mode: Mode, batches: Batches| {
+        let (ns, recording) = recorded(Options::new(mode), spans, batches);
         recording.into_iter().for_each(|recording| recording.discard());
         (ns - per_call(spans, &mut repeated(|| black_box(())))).max(0.0)
     };
@@ -79,12 +79,21 @@ fn of_batches(spans: usize) -> Cost {
     }
 }
 
-/// Calls a body this many times.
-pub(crate) type Batch<'a> = &'a mut dyn FnMut(usize);
+/// Nanoseconds of each batch of this many calls of a body.
+pub(crate) type Batches<'a> = &'a mut dyn FnMut(usize) -> [u64; BATCHES];
 
-/// The only part of a measurement that is compiled for each body.
-pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) {
-    move |calls| (0..calls).for_each(|_| body())
+/// The only part of a measurement that is compiled for each body. Both loops, since the compiler inlines a span of this crate
+/// where it runs often.
+pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) -> [u64; BATCHES] {
+    move |calls| {
+        let mut batches = [0; BATCHES];
+        for ns in &mut batches {
+            let start = Instant::now();
+            (0..calls).for_each(|_| body());
+            *ns = start.elapsed().as_nanos() as u64;
+        }
+        batches
+    }
 }
 
 /// As [`of_span`], of fewer spans: each takes microseconds.
@@ -97,19 +106,19 @@ fn of_span_measuring(measures: Measures) -> (f64, f64) {
 
 /// Nanoseconds per call of a body in full mode, which records a span of this name, less those of the loop; and those that
 /// the span measures. A batch has `spans` calls.
-pub(crate) fn of_span(spans: usize, name: &str, batch: Batch) -> (f64, f64) {
-    let (on, recording) = recorded(Options::new(full(spans)), spans, batch);
+pub(crate) fn of_span(spans: usize, name: &str, batches: Batches) -> (f64, f64) {
+    let (on, recording) = recorded(Options::new(full(spans)), spans, batches);
     ((on - per_call(spans, &mut repeated(|| black_box(())))).max(0.0), measured(recording, name))
 }
 
 /// Nanoseconds per call while this thread records, and the recording.
-fn recorded(options: Options, calls: usize, batch: Batch) -> (f64, Option<Arc<Recording>>) {
+fn recorded(options: Options, calls: usize, batches: Batches) -> (f64, Option<Arc<Recording>>) {
     let Some(recording) = Recording::start(options, false) else { return (f64::NAN, None) };
     let entered = crate::local::enter(Some(&recording));
     // Nobody wants to see these spans, or the time of a collector in the cost of ours.
     #[cfg(feature = "itt")]
     let _quiet = crate::itt::Quiet::begin();
-    let ns = per_call(calls, batch);
+    let ns = per_call(calls, batches);
     if entered {
         crate::local::leave(recording.epoch);
     }
@@ -123,21 +132,15 @@ fn measured(recording: Option<Arc<Recording>>, name: &str) -> f64 {
     for lane in &trace.lanes {
         ticks.extend(lane.spans.iter().filter(|span| trace.name(span) == name).map(Span::ticks));
     }
-    median(ticks).map_or(f64::NAN, |ticks| trace.clock.ns(ticks))
+    median(&mut ticks).map_or(f64::NAN, |ticks| trace.clock.ns(ticks))
 }
 
 /// Median nanoseconds per call over batches of `calls`.
-fn per_call(calls: usize, batch: Batch) -> f64 {
-    let mut ns = Vec::with_capacity(BATCHES);
-    for _ in 0..BATCHES {
-        let start = Instant::now();
-        batch(calls);
-        ns.push(start.elapsed().as_nanos() as u64);
-    }
-    median(ns).map_or(f64::NAN, |ns| ns as f64 / calls as f64)
+fn per_call(calls: usize, batches: Batches) -> f64 {
+    median(&mut batches(calls)).map_or(f64::NAN, |ns| ns as f64 / calls as f64)
 }
 
-fn median(mut values: Vec<u64>) -> Option<u64> {
+fn median(values: &mut [u64]) -> Option<u64> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }
