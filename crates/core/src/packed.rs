@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use crate::buffer::Buffer;
 use crate::tensor::{Data, Dtype, Tensor, Tensors};
 
 /// Name, element type and shape of an array.
@@ -10,68 +9,21 @@ type Entry = (String, String, Vec<usize>);
 
 /// Most bytes of the line about the arrays.
 const LONGEST_LINE: u64 = 1 << 20;
-/// Bytes that are converted at once.
-const BLOCK: usize = 1 << 13;
-
-macro_rules! elements {
-    ($($variant:ident $type:ty;)*) => {
-        fn write_elements(data: &Data, out: &mut impl Write) -> io::Result<()> {
-            let mut bytes = [0; BLOCK];
-            match data { $(Data::$variant(v) => v.chunks(BLOCK / size_of::<$type>()).try_for_each(|part| {
-                for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(part) {
-                    *to = x.to_le_bytes();
-                }
-                out.write_all(&bytes[..size_of_val(part)])
-            }),)* }
-        }
-
-        fn read_elements(dtype: Dtype, count: usize, input: &mut impl Read) -> io::Result<Data> {
-            let mut bytes = [0; BLOCK];
-            match dtype { $(Dtype::$variant => {
-                let mut values = Buffer::filled(count, <$type>::default());
-                for part in values.chunks_mut(BLOCK / size_of::<$type>()) {
-                    input.read_exact(&mut bytes[..size_of_val(part)])?;
-                    for (x, from) in part.iter_mut().zip(bytes.as_chunks().0) {
-                        *x = <$type>::from_le_bytes(*from);
-                    }
-                }
-                Ok(Data::$variant(values))
-            })* }
-        }
-
-        fn dtype(name: &str) -> Option<Dtype> {
-            [$(Dtype::$variant),*].into_iter().find(|dtype| dtype.name() == name)
-        }
-    };
-}
-
-elements! { F32 f32; F64 f64; I8 i8; I16 i16; I32 i32; I64 i64; U8 u8; U16 u16; U32 u32; U64 u64; }
-
-/// A checksum of what is written.
-struct Checked(crc32fast::Hasher);
-
-impl Write for Checked {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 impl Tensors {
     /// A CRC-32 of names, types, shapes and elements, much faster than [`Tensors::digest`]. It finds answers that
     /// differ; different arrays share one with a probability of 2e-10.
     pub fn checksum(&self) -> u64 {
-        let mut sum = Checked(crc32fast::Hasher::new());
-        let written = self.iter().try_for_each(|(name, tensor)| {
-            write!(sum, "{name}\0{}\0{:?}", tensor.dtype().name(), tensor.shape())?;
-            write_elements(tensor.data(), &mut sum)
-        });
-        debug_assert!(written.is_ok(), "a checksum takes everything");
-        u64::from(sum.0.finalize())
+        let mut sum = crc32fast::Hasher::new();
+        for (name, tensor) in self.iter() {
+            sum.update(format!("{name}\0{}\0{:?}", tensor.dtype(), tensor.shape()).as_bytes());
+            let summed = tensor.data().blocks(&mut |bytes| {
+                sum.update(bytes);
+                Ok(())
+            });
+            debug_assert!(summed.is_ok(), "a checksum takes everything");
+        }
+        u64::from(sum.finalize())
     }
 
     /// Writes all arrays.
@@ -85,7 +37,7 @@ impl Tensors {
         let entries: Vec<Entry> = self.iter().map(entry).collect();
         serde_json::to_writer(&mut *out, &(self.checksum(), entries))?;
         out.write_all(b"\n")?;
-        self.iter().try_for_each(|(_, tensor)| write_elements(tensor.data(), out))
+        self.iter().try_for_each(|(_, tensor)| tensor.data().blocks(&mut |bytes| out.write_all(bytes)))
     }
 
     /// Reads what [`Tensors::pack`] wrote, in at most `length` bytes.
@@ -99,11 +51,12 @@ impl Tensors {
         let mut tensors = Self::new();
         for (name, kind, shape) in entries {
             let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-            let dtype = dtype(&kind).ok_or_else(|| damaged(format!("'{kind}' is no element type")))?;
+            let dtype = Dtype::ALL.iter().find(|dtype| dtype.name() == kind).copied();
+            let dtype = dtype.ok_or_else(|| damaged(format!("'{kind}' is no element type")))?;
             let count = shape.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
             let fits = |count: &usize| *count as u64 <= length / dtype.size() as u64;
             let count = count.filter(fits).ok_or_else(|| damaged(format!("the shape {shape:?} is too large")))?;
-            let data = read_elements(dtype, count, input)?;
+            let data = Data::read(dtype, count, false, input)?;
             tensors.insert(&name, Tensor::new(&shape, data).map_err(io::Error::other)?);
         }
         if tensors.checksum() == checksum {
@@ -117,6 +70,7 @@ impl Tensors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::BLOCK;
 
     fn some() -> Tensors {
         let y = Tensor::new(&[2, 3], &[0.5_f64, f64::NAN, -0.0, f64::INFINITY, 1e-310, 7.0][..]).unwrap();

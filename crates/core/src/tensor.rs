@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 pub use crate::buffer::{ALIGNMENT, Buffer};
@@ -15,6 +16,7 @@ macro_rules! dtypes {
         pub enum Dtype { $(#[doc = $name] $variant,)* }
 
         impl Dtype {
+            pub(crate) const ALL: &[Dtype] = &[$(Dtype::$variant),*];
             /// NumPy name of the type.
             pub fn name(self) -> &'static str { match self { $(Dtype::$variant => $name,)* } }
             /// Size of one element in bytes.
@@ -54,15 +56,16 @@ macro_rules! dtypes {
                     v.iter().filter(|x| x.to_ne_bytes() == made).count()
                 })* }
             }
-            fn feed(&self, hash: &mut crate::case::Fnv) {
-                match self { $(Data::$variant(v) => v.iter().for_each(|x| hash.bytes(&x.to_le_bytes())),)* }
+            /// Gives the bytes of all elements to `take`, each element with its lowest byte first, a block after the other.
+            ///
+            /// # Errors
+            /// Those of `take`.
+            pub fn blocks(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+                match self { $(Data::$variant(v) => blocks(v, take),)* }
             }
-            /// The elements that `bytes` hold one after the other.
-            fn of_bytes(dtype: Dtype, bytes: &[u8], big_endian: bool) -> Data {
-                match dtype { $(Dtype::$variant => {
-                    let one = |x: &_| if big_endian { <$type>::from_be_bytes(*x) } else { <$type>::from_le_bytes(*x) };
-                    Data::from(&bytes.as_chunks().0.iter().map(one).collect::<Vec<_>>()[..])
-                })* }
+            /// As many elements from the bytes of `input`.
+            pub(crate) fn read(dtype: Dtype, count: usize, big_endian: bool, input: &mut dyn Read) -> io::Result<Data> {
+                match dtype { $(Dtype::$variant => Ok(Data::$variant(read(count, big_endian, input)?)),)* }
             }
             /// `len` elements whose bytes all equal `byte`.
             fn filled(dtype: Dtype, len: usize, byte: u8) -> Data {
@@ -85,7 +88,16 @@ macro_rules! dtypes {
 
         $(impl Element for $type {
             fn of_byte(byte: u8) -> Self { <$type>::from_ne_bytes([byte; size_of::<$type>()]) }
-            fn to_bytes(values: &[Self]) -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() }
+            fn to_bytes(values: &[Self], bytes: &mut [u8]) {
+                for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+                    *to = x.to_le_bytes();
+                }
+            }
+            fn of_bytes(bytes: &[u8], big_endian: bool, values: &mut [Self]) {
+                for (x, from) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *x = if big_endian { <$type>::from_be_bytes(*from) } else { <$type>::from_le_bytes(*from) };
+                }
+            }
         })*
 
         $(impl From<&[$type]> for Data {
@@ -108,11 +120,37 @@ dtypes! {
 }
 
 /// A type that a [`Tensor`] can hold.
-pub trait Element: Copy {
+pub trait Element: Copy + Default {
     /// The value whose bytes all equal `byte`.
     fn of_byte(byte: u8) -> Self;
-    /// The bytes of all values, each with its lowest byte first.
-    fn to_bytes(values: &[Self]) -> Vec<u8>;
+    /// Stores all values in as many bytes, each with its lowest byte first.
+    fn to_bytes(values: &[Self], bytes: &mut [u8]);
+    /// Makes all values of as many bytes, each with its lowest or its highest byte first.
+    fn of_bytes(bytes: &[u8], big_endian: bool, values: &mut [Self]);
+}
+
+/// Bytes that are converted at once.
+pub(crate) const BLOCK: usize = 1 << 13;
+
+fn blocks<T: Element>(values: &[T], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut block = [0; BLOCK];
+    for part in values.chunks(BLOCK / size_of::<T>()) {
+        let bytes = &mut block[..size_of_val(part)];
+        T::to_bytes(part, bytes);
+        take(bytes)?;
+    }
+    Ok(())
+}
+
+fn read<T: Element>(count: usize, big_endian: bool, input: &mut dyn Read) -> io::Result<Buffer<T>> {
+    let mut block = [0; BLOCK];
+    let mut values = Buffer::filled(count, T::default());
+    for part in values.chunks_mut(BLOCK / size_of::<T>()) {
+        let bytes = &mut block[..size_of_val(part)];
+        input.read_exact(bytes)?;
+        T::of_bytes(bytes, big_endian, part);
+    }
+    Ok(values)
 }
 
 fn wrong_dtype(have: Dtype, want: &str) -> InputError {
@@ -159,7 +197,11 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::new`].
     pub fn from_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], big_endian: bool) -> Result<Self, InputError> {
-        Self::new(shape, Data::of_bytes(dtype, bytes, big_endian))
+        let data = Data::read(dtype, bytes.len() / dtype.size(), big_endian, &mut &*bytes);
+        Self::new(
+            shape,
+            data.map_err(|error| InputError::new("array", error.to_string(), "the bytes of its elements"))?,
+        )
     }
 
     /// A tensor of zeros.
@@ -335,7 +377,11 @@ impl Tensors {
             for extent in tensor.shape() {
                 hash.bytes(&(*extent as u64).to_le_bytes());
             }
-            tensor.data.feed(&mut hash);
+            let fed = tensor.data.blocks(&mut |bytes| {
+                hash.bytes(bytes);
+                Ok(())
+            });
+            debug_assert!(fed.is_ok(), "a digest takes everything");
         }
         hash.finish()
     }

@@ -32,7 +32,9 @@ impl Buffer {
 
     /// Copies values to the device. Callers name the type, which is the one that the kernel reads.
     pub fn of_values<T: Element>(gpu: &Gpu, values: &[T]) -> Result<Self, GpuError> {
-        Self::of(gpu, &T::to_bytes(values), 0)
+        let mut bytes = vec![0; size_of_val(values)];
+        T::to_bytes(values, &mut bytes);
+        Self::of(gpu, &bytes, 0)
     }
 
     /// Sets every byte to `byte`.
