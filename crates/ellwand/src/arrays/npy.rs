@@ -1,11 +1,10 @@
-//! `.npy`: one array (NumPy format versions 1 to 3), read by `npyz`'s header parser, checked before anything is allocated.
+//! `.npy`: one array (NumPy format versions 1 to 3), checked before anything is allocated.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use ellwand_core::error::InputError;
-use ellwand_core::tensor::{Data, Dtype, Tensor};
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
+use ellwand_core::tensor::{Dtype, Tensor};
 
 use super::{byte_count, elements};
 
@@ -14,65 +13,50 @@ use super::{byte_count, elements};
 /// # Errors
 /// When it is not a .npy file, holds a type that is not supported, or has more or fewer bytes than its header says.
 pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> {
-    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let Head { header, dtype, big_endian, shape, bytes: expected, start } = head(argument, bytes)?;
+    let Head { dtype, big_endian, fortran, shape, bytes: expected, start } = head(argument, bytes)?;
     let rest = &bytes[start..];
     if rest.len() != expected {
         let what = if rest.len() < expected { "it is truncated" } else { "bytes follow the array" };
-        return Err(damaged(format!(
-            "{what}: the header promises {expected} bytes for the shape {shape:?}, the file has {}",
-            rest.len()
-        )));
+        return Err(damaged(
+            argument,
+            format!(
+                "{what}: the header promises {expected} bytes for the shape {shape:?}, the file has {}",
+                rest.len()
+            ),
+        ));
     }
-    if header.order() == Order::Fortran && shape.len() > 1 {
+    if fortran && shape.len() > 1 {
         let reordered = from_fortran(&shape, dtype.size(), rest);
         return elements(argument, dtype, big_endian, &shape, &reordered);
     }
     elements(argument, dtype, big_endian, &shape, rest)
 }
 
-/// Longest header in bytes that is parsed. NumPy writes 128, and refuses more than 10,000 unless asked.
-const LONGEST_HEADER: usize = 10_000;
-
-/// Refuses a header that would take the parser long: a long one, and nested values, which cost it exponential time. Only
-/// structured types have those.
-fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
-    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let (header, claimed) = header(bytes).ok_or_else(|| damaged("it has no .npy header".into()))?;
-    // What it claims, too: the parser makes room for that before it reads.
-    if claimed > LONGEST_HEADER {
-        let problem = format!("its header has {claimed} bytes");
-        return Err(InputError::new(argument, problem, format!("a header of at most {LONGEST_HEADER} bytes")));
-    }
-    let text = String::from_utf8_lossy(header);
-    let described = text.split_once("descr").and_then(|(_, rest)| rest.split_once(':'));
-    if described.is_some_and(|(_, value)| !value.trim_start().starts_with(['\'', '"'])) {
-        let problem = "it holds a structured type, which is not supported";
-        let error = InputError::new(argument, problem, "float32, float64 or an integer type");
-        return Err(error.help("save one field as a separate array"));
-    }
-    // A dictionary with a shape in it.
-    if header.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count() > 2 {
-        return Err(damaged("its header holds nested values".into()));
-    }
-    Ok(())
+fn damaged(argument: &str, problem: String) -> InputError {
+    InputError::new(argument, problem, "a whole .npy file as numpy.save writes it")
 }
 
-/// The text of the header, as far as it is there, and the length that the file claims for it.
-fn header(bytes: &[u8]) -> Option<(&[u8], usize)> {
+/// Longest header in bytes that is read. NumPy writes 128, and refuses more than 10,000 unless asked.
+const LONGEST_HEADER: usize = 10_000;
+
+/// The text of the header, as far as it is there, the length that the file claims for it, and where it ends.
+fn header(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     let rest = bytes.strip_prefix(b"\x93NUMPY")?;
     let (len, start): (usize, usize) = match rest.first()? {
         1 => (usize::from(u16::from_le_bytes([*rest.get(2)?, *rest.get(3)?])), 4),
-        _ => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 6),
+        2 | 3 => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 6),
+        _ => return None,
     };
-    Some((rest.get(start..rest.len().min(start.saturating_add(len)))?, len))
+    let end = rest.len().min(start.saturating_add(len));
+    Some((rest.get(start..end)?, len, bytes.len() - rest.len() + end))
 }
 
 /// What a header says of the array after it.
 struct Head {
-    header: NpyHeader,
     dtype: Dtype,
     big_endian: bool,
+    /// True if the first index runs fastest.
+    fortran: bool,
     shape: Vec<usize>,
     /// Bytes of the array.
     bytes: usize,
@@ -81,18 +65,61 @@ struct Head {
 }
 
 fn head(argument: &str, file: &[u8]) -> Result<Head, InputError> {
-    check_header(argument, file)?;
-    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let mut rest = file;
-    // The parser multiplies what the header claims; a header that overflows it must not end the program.
-    let header = ellwand_bench::check::guarded("the .npy header", || NpyHeader::from_reader(&mut rest))
-        .map_err(|_| damaged("its header claims an impossible shape".into()))?
-        .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
-    let (dtype, big_endian) = element(argument, &header.dtype())?;
-    let shape: Vec<usize> =
-        header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
+    let (text, claimed, start) = header(file).ok_or_else(|| damaged(argument, "it has no .npy header".into()))?;
+    if claimed > LONGEST_HEADER {
+        let problem = format!("its header has {claimed} bytes");
+        return Err(InputError::new(argument, problem, format!("a header of at most {LONGEST_HEADER} bytes")));
+    }
+    let is_whole = text.len() == claimed;
+    let text = String::from_utf8_lossy(text);
+    let described = text.split_once("descr").and_then(|(_, rest)| rest.split_once(':'));
+    if described.is_some_and(|(_, value)| !value.trim_start().starts_with(['\'', '"'])) {
+        let error = InputError::new(argument, "it holds a structured type, which is not supported", SUPPORTED);
+        return Err(error.help("save one field as a separate array"));
+    }
+    let fields = fields(&text).filter(|_| is_whole);
+    let (descr, fortran, shape) =
+        fields.ok_or_else(|| damaged(argument, "its header is not one that NumPy writes".into()))?;
+    let (dtype, big_endian) = element(argument, descr)?;
     let bytes = byte_count(argument, dtype, &shape)?;
-    Ok(Head { header, dtype, big_endian, shape, bytes, start: file.len() - rest.len() })
+    Ok(Head { dtype, big_endian, fortran, shape, bytes, start })
+}
+
+/// Type, order and shape in the text of a header: a dictionary of Python with these three values.
+fn fields(text: &str) -> Option<(&str, bool, Vec<usize>)> {
+    let (mut descr, mut fortran, mut shape) = (None, None, None);
+    let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+    while !rest.is_empty() {
+        let (key, after) = quoted(rest)?;
+        let value = after.trim_start().strip_prefix(':')?.trim_start();
+        let end = match key {
+            "descr" => {
+                let (text, end) = quoted(value)?;
+                descr = Some(text);
+                end
+            }
+            "fortran_order" => {
+                fortran = Some(value.starts_with("True"));
+                value.strip_prefix("True").or(value.strip_prefix("False"))?
+            }
+            "shape" => {
+                let (extents, end) = value.strip_prefix('(')?.split_once(')')?;
+                let extents = extents.split(',').map(str::trim).filter(|extent| !extent.is_empty());
+                shape = Some(extents.map(|extent| extent.parse().ok()).collect::<Option<Vec<usize>>>()?);
+                end
+            }
+            _ => return None,
+        };
+        let end = end.trim_start();
+        rest = if end.is_empty() { end } else { end.strip_prefix(',')?.trim_start() };
+    }
+    Some((descr?, fortran?, shape?))
+}
+
+/// A string at the beginning of `text`, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| ['\'', '"'].contains(c))?;
+    text[1..].split_once(quote)
 }
 
 /// Bytes of the whole file that begins with `start`, by its header.
@@ -106,35 +133,33 @@ pub(super) fn file_len(argument: &str, start: &[u8]) -> Result<usize, InputError
 /// Bytes that hold the header of any file that is read.
 pub(super) const START: usize = LONGEST_HEADER + 12;
 
-fn element(argument: &str, held: &DType) -> Result<(Dtype, bool), InputError> {
-    let unsupported = |name: String, help: &str| {
-        InputError::new(
-            argument,
-            format!("it holds {name}, which is not supported"),
-            "float32, float64 or an integer type",
-        )
-        .help(help.to_string())
+/// Types as headers write them, after their byte order.
+const TYPES: [(&str, Dtype); 10] = [
+    ("f4", Dtype::F32),
+    ("f8", Dtype::F64),
+    ("i1", Dtype::I8),
+    ("i2", Dtype::I16),
+    ("i4", Dtype::I32),
+    ("i8", Dtype::I64),
+    ("u1", Dtype::U8),
+    ("u2", Dtype::U16),
+    ("u4", Dtype::U32),
+    ("u8", Dtype::U64),
+];
+const SUPPORTED: &str = "float32, float64 or an integer type";
+
+/// The type that a header describes, and whether its highest byte comes first.
+fn element(argument: &str, descr: &str) -> Result<(Dtype, bool), InputError> {
+    let known = descr.strip_prefix(['<', '>', '|', '=']).and_then(|of| TYPES.iter().find(|(name, _)| *name == of));
+    if let Some((_, dtype)) = known {
+        return Ok((*dtype, descr.starts_with('>')));
+    }
+    let (name, help) = if descr.ends_with("f2") {
+        ("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))")
+    } else {
+        (format!("the type {descr}"), "convert it first with x.astype('float32')")
     };
-    let DType::Plain(plain) = held else {
-        return Err(unsupported("a structured type".into(), "save one field as its own array"));
-    };
-    let dtype = match (plain.type_char(), plain.size_field()) {
-        (TypeChar::Float, 4) => Dtype::F32,
-        (TypeChar::Float, 8) => Dtype::F64,
-        (TypeChar::Float, 2) => {
-            return Err(unsupported("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))"));
-        }
-        (TypeChar::Int, 1) => Dtype::I8,
-        (TypeChar::Int, 2) => Dtype::I16,
-        (TypeChar::Int, 4) => Dtype::I32,
-        (TypeChar::Int, 8) => Dtype::I64,
-        (TypeChar::Uint, 1) => Dtype::U8,
-        (TypeChar::Uint, 2) => Dtype::U16,
-        (TypeChar::Uint, 4) => Dtype::U32,
-        (TypeChar::Uint, 8) => Dtype::U64,
-        _ => return Err(unsupported(format!("the type {plain}"), "convert it first with x.astype('float32')")),
-    };
-    Ok((dtype, plain.endianness() == Endianness::Big))
+    Err(InputError::new(argument, format!("it holds {name}, which is not supported"), SUPPORTED).help(help))
 }
 
 /// Bytes in row-major order of an array whose first index runs fastest.
@@ -169,18 +194,16 @@ pub fn write(path: &Path, tensor: &Tensor) -> io::Result<()> {
 }
 
 fn encode(to: &mut dyn Write, tensor: &Tensor) -> io::Result<()> {
-    let shape: Vec<u64> = tensor.shape().iter().map(|extent| *extent as u64).collect();
-    macro_rules! each {
-        ($($variant:ident)*) => {
-            match tensor.data() {
-                $(Data::$variant(values) => {
-                    let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(to).begin_nd()?;
-                    writer.extend(values.iter().copied())?;
-                    writer.finish()
-                })*
-                other => Err(io::Error::other(format!("{} cannot be written as .npy", other.dtype()))),
-            }
-        };
-    }
-    each!(F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+    let Some((name, _)) = TYPES.iter().find(|(_, dtype)| *dtype == tensor.dtype()) else {
+        return Err(io::Error::other(format!("{} cannot be written as .npy", tensor.dtype())));
+    };
+    let order = if tensor.dtype().size() == 1 { '|' } else { '<' };
+    let shape: String = tensor.shape().iter().map(|extent| format!("{extent}, ")).collect();
+    let header = format!("{{'descr': '{order}{name}', 'fortran_order': False, 'shape': ({shape}), }}");
+    // The array begins at a multiple of 64 bytes.
+    let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    to.write_all(b"\x93NUMPY\x01\x00")?;
+    to.write_all(&u16::try_from(length).map_err(io::Error::other)?.to_le_bytes())?;
+    writeln!(to, "{header:<0$}", length - 1)?;
+    tensor.data().blocks(&mut |bytes| to.write_all(bytes))
 }
