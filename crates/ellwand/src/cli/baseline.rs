@@ -47,7 +47,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     if built.is_file() {
         return Ok(built);
     }
-    let _tree = WorkTree::check_out(&root, &commit, &source, all.join("unlisted"))?;
+    check_out(&root, &commit, &source)?;
     output::note(&format!("building {name} at {revision} ({commit}), once"));
     // The program's crate may lie below the root, where this command was given.
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
@@ -119,72 +119,34 @@ fn lock(all: &Path, interrupt: &AtomicBool) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The work tree in which revisions are built. It stays, but outside git's list of work trees.
-struct WorkTree<'a> {
-    source: &'a Path,
-    /// Where git's entry of it lies between two builds.
-    unlisted: PathBuf,
-}
-
-impl WorkTree<'_> {
-    /// Puts a commit into it: files that two revisions share keep their times, by which cargo knows what it need not compile
-    /// again.
-    fn check_out<'a>(root: &Path, commit: &str, source: &'a Path, unlisted: PathBuf) -> Result<WorkTree<'a>, Failure> {
-        let work = source.parent().unwrap_or(root);
-        std::fs::create_dir_all(work).with_context(|| format!("{} cannot be written", work.display()))?;
-        link_neighbours(root, work);
-        let tree = WorkTree { source, unlisted };
-        if tree.list()
-            && tree.git(&["checkout", "--quiet", "--force", "--detach", commit])
-            && tree.git(&["clean", "-ffdxq"])
-        {
-            return Ok(tree);
-        }
-        // It is missing, or what a killed program has left is not whole.
-        let _ = std::fs::remove_dir_all(source);
-        let _ = std::fs::remove_dir_all(&tree.unlisted);
-        let _ = git(root, &["worktree", "prune"]);
-        git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
-            .with_context(|| format!("the work tree of {commit} cannot be made"))?;
-        Ok(tree)
-    }
-
-    /// Runs git on it, by name, so that git never takes the repository around it, or the one of a hook, for this tree.
-    fn git(&self, args: &[&str]) -> bool {
+/// Puts a commit into the clone of the repository in which revisions are built. It has no objects of its own. Files that two
+/// revisions share keep their times, by which cargo knows what it need not compile again.
+fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
+    let work = source.parent().unwrap_or(root);
+    std::fs::create_dir_all(work).with_context(|| format!("{} cannot be written", work.display()))?;
+    link_neighbours(root, work);
+    let (root, source_name) = (root.display().to_string(), source.display().to_string());
+    let git = |args: &[&str]| {
         let mut git = Command::new("git");
-        git.arg("-C")
-            .arg(self.source)
-            .args(["--git-dir=.git", "--work-tree=."])
-            .args(args)
-            .env_remove("GIT_INDEX_FILE");
-        git.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+        // Those of a hook are about the repository around the clone.
+        git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
+        git.args(args).stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    // By name, so that git never takes that repository for the clone.
+    let clone = ["-C", &source_name, "--git-dir=.git", "--work-tree=."];
+    let place = || {
+        git(&[&clone[..], &["checkout", "--quiet", "--force", "--detach", commit]].concat())
+            && git(&[&clone[..], &["clean", "-ffdxq"]].concat())
+    };
+    if place() {
+        return Ok(());
     }
-
-    /// Where git keeps its entry of it.
-    fn entry(&self) -> Option<PathBuf> {
-        let file = std::fs::read_to_string(self.source.join(".git")).ok()?;
-        Some(PathBuf::from(file.trim().strip_prefix("gitdir: ")?))
+    // It is missing, or what a killed program has left is not whole.
+    let _ = std::fs::remove_dir_all(source);
+    if git(&["clone", "--quiet", "--shared", "--no-checkout", &root, &source_name]) && place() {
+        return Ok(());
     }
-
-    /// Puts it on git's list; false if that is impossible, or the entry is another tree's.
-    fn list(&self) -> bool {
-        let Some(entry) = self.entry() else { return false };
-        if !entry.exists() {
-            // Git removes an empty list.
-            let _ = entry.parent().map(std::fs::create_dir_all);
-            let _ = std::fs::rename(&self.unlisted, &entry);
-        }
-        let tree = std::fs::read_to_string(entry.join("gitdir"))
-            .ok()
-            .and_then(|path| Path::new(path.trim()).canonicalize().ok());
-        tree.is_some() && tree == self.source.join(".git").canonicalize().ok()
-    }
-}
-
-impl Drop for WorkTree<'_> {
-    fn drop(&mut self) {
-        let _ = self.entry().map(|entry| std::fs::rename(entry, &self.unlisted));
-    }
+    Err(anyhow::anyhow!("{commit} cannot be checked out in {source_name}").into())
 }
 
 /// Links the directories beside the repository next to the work tree: its path dependencies find them there. They are as
