@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::StoreError;
@@ -23,51 +22,39 @@ pub enum Export {
 /// The formats by name.
 pub const EXPORTS: [(&str, Export); 3] = [("jsonl", Export::Jsonl), ("csv", Export::Csv), ("bmf", Export::Bmf)];
 
-#[derive(Serialize)]
-struct Flat<'a> {
-    run: &'a str,
-    started_ms: i64,
-    commit: Option<&'a str>,
-    committed_ms: Option<i64>,
-    changed: bool,
-    machine: &'a str,
-    cpu: &'a str,
-    cores: i64,
-    workload: &'a str,
-    case: &'a str,
-    implementation: &'a str,
-    device: &'a str,
-    caches: &'a str,
-    baseline: &'a str,
-    status: &'a str,
-    seconds: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
+/// A measurement and its run, under the names of the columns.
+fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 18] {
+    [
+        ("run", json!(run.id)),
+        ("started_ms", json!(run.started_ms)),
+        ("commit", json!(run.commit)),
+        ("committed_ms", json!(run.committed_ms)),
+        ("changed", json!(run.changed)),
+        ("machine", json!(run.machine)),
+        ("cpu", json!(run.cpu)),
+        ("cores", json!(run.cores)),
+        ("workload", json!(cell.series.workload)),
+        ("case", json!(cell.series.case)),
+        ("implementation", json!(cell.series.implementation)),
+        ("device", json!(cell.series.device)),
+        ("caches", json!(cell.series.caches)),
+        ("baseline", json!(cell.baseline)),
+        ("status", json!(cell.status)),
+        ("seconds", json!(cell.seconds)),
+        ("low", json!(cell.low)),
+        ("high", json!(cell.high)),
+    ]
 }
 
-impl<'a> Flat<'a> {
-    fn new(run: &'a RunRow, cell: &'a CellRow) -> Self {
-        Self {
-            run: &run.id,
-            started_ms: run.started_ms,
-            commit: run.commit.as_deref(),
-            committed_ms: run.committed_ms,
-            changed: run.changed,
-            machine: &run.machine,
-            cpu: &run.cpu,
-            cores: run.cores,
-            workload: &cell.series.workload,
-            case: &cell.series.case,
-            implementation: &cell.series.implementation,
-            device: &cell.series.device,
-            caches: &cell.series.caches,
-            baseline: &cell.baseline,
-            status: &cell.status,
-            seconds: cell.seconds,
-            low: cell.low,
-            high: cell.high,
-        }
-    }
+/// Writes a line of CSV; a cell with a comma, a quote or a line break is quoted (RFC 4180).
+fn record(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> io::Result<()> {
+    let text = |cell: Value| match cell {
+        Value::Null => String::new(),
+        Value::String(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    writeln!(out, "{}", cells.map(text).collect::<Vec<String>>().join(","))
 }
 
 impl Export {
@@ -91,14 +78,19 @@ impl Export {
         };
         match self {
             Export::Jsonl => each(store, &runs, |run, cell| {
-                let mut line = serde_json::to_value(Flat::new(run, cell))?;
-                line["axes"] = serde_json::to_value(&cell.series.params)?;
-                writeln!(out, "{line}")
+                let axes = ("axes", json!(cell.series.params));
+                let line = flat(run, cell).into_iter().chain([axes]).map(|(name, value)| (name.to_string(), value));
+                writeln!(out, "{}", Value::Object(line.collect()))
             }),
             Export::Csv => {
-                let mut table = csv::Writer::from_writer(out);
-                let written = each(store, &runs, |run, cell| Ok(table.serialize(Flat::new(run, cell))?))?;
-                Ok(table.flush().and(written))
+                let mut begun = false;
+                each(store, &runs, |run, cell| {
+                    let row = flat(run, cell);
+                    if !std::mem::replace(&mut begun, true) {
+                        record(out, row.iter().map(|(name, _)| (*name).into()))?;
+                    }
+                    record(out, row.into_iter().map(|(_, value)| value))
+                })
             }
             Export::Bmf => {
                 let mut all = Map::new();
