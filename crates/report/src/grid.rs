@@ -34,7 +34,12 @@ pub(crate) struct Column {
 
 impl Column {
     pub(crate) fn new(head: impl Into<String>, right: bool, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { head: head.into(), right, rank, cells: cells.into_iter().collect() }
+        Self::collected(head.into(), right, rank, &mut cells.into_iter())
+    }
+
+    /// Not generic: there are some hundred kinds of cells.
+    fn collected(head: String, right: bool, rank: u8, cells: &mut dyn Iterator<Item = String>) -> Self {
+        Self { head, right, rank, cells: cells.collect() }
     }
 
     /// The number of each row's run, if the report has several: the first column of a table.
