@@ -24,9 +24,9 @@ pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
     Machines, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
+pub use plots::{Plot, PlotNames, draw, undrawn};
 #[cfg(feature = "plots")]
-pub use plots::draw_trend;
-pub use plots::{Plot, PlotNames, Trend, TrendPoint, draw, undrawn};
+pub use plots::{Trend, TrendPoint, draw_trend};
 
 /// JSON Schema (draft 2020-12) of the lines of a record in format version 1.
 pub const RECORD_SCHEMA: &str = include_str!("../schema/record-v1.schema.json");

@@ -55,8 +55,7 @@ fn percent(value: f64, digits: usize) -> String {
 
 /// Formats a share without needless zeros: `1 %`, `2.5 %`.
 pub fn share(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{} %", trim(&format!("{:.2}", share * 100.0)))
 }
 
 /// A text that begins a line.
@@ -99,6 +98,7 @@ pub fn below_resolution(seconds: Option<f64>) -> String {
 }
 
 /// A tick label or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
+#[cfg(any(feature = "plots", test))]
 pub(crate) fn short(value: f64, digits: usize) -> String {
     let (factor, prefix) = choose(RATE, value);
     let text = if value.abs() < 1e-3 && value != 0.0 {

@@ -25,7 +25,8 @@ mod targets;
 #[cfg(feature = "page")]
 pub use html::{page_model, write as html};
 pub(crate) use markdown::with_plots;
-pub(crate) use parts::{Shares, shares};
+#[cfg(feature = "plots")]
+pub(crate) use parts::{Component, Components, components, heading};
 pub(crate) use spans::write_csv as spans_csv;
 
 /// A format in which a report can be written.

@@ -66,10 +66,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// `batch 1, sequence 256 · simd`.
     fn title(&self) -> String {
-        let texts = [self.key.1.as_str(), self.key.2].into_iter().filter(|text| !text.is_empty());
-        texts.collect::<Vec<_>>().join(" · ")
+        heading(&self.key.1, self.key.2)
     }
 
     /// Which part takes longest, and whether all of them were measured.
@@ -121,6 +119,11 @@ impl<'a> Group<'a> {
     }
 }
 
+/// `batch 1, sequence 256 · simd`.
+pub(crate) fn heading(case: &str, implementation: &str) -> String {
+    [case, implementation].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
 /// Utilisation of a peak.
 fn used(row: &Row, limit: Limit) -> String {
     row.utilisation(limit).map_or_else(|| "–".to_string(), |share| human(share, "1"))
@@ -152,30 +155,30 @@ fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
 
 /// The parts of one run, case, implementation and device, as JSON has them.
 #[derive(Debug, Serialize)]
-pub(super) struct Components {
-    title: String,
+pub(crate) struct Components {
+    pub(crate) title: String,
     run: usize,
-    case: String,
-    implementation: String,
+    pub(crate) case: String,
+    pub(crate) implementation: String,
     device: String,
     total_s: f64,
     /// Which part takes longest and what would change most, as the other formats say it.
     summary: String,
-    parts: Vec<Component>,
+    pub(crate) parts: Vec<Component>,
 }
 
 #[derive(Debug, Serialize)]
-struct Component {
+pub(crate) struct Component {
     workload: String,
-    title: String,
-    time_s: f64,
-    share: f64,
+    pub(crate) title: String,
+    pub(crate) time_s: f64,
+    pub(crate) share: f64,
     limit: Option<Limit>,
     recommendation: Option<String>,
 }
 
 /// All groups of a report.
-pub(super) fn components(report: &Report) -> Vec<Components> {
+pub(crate) fn components(report: &Report) -> Vec<Components> {
     let of = |title: &str, group: &Group<'_>| {
         let total_s = group.total();
         let (run, case, implementation, device) = group.key.clone();
@@ -199,18 +202,6 @@ pub(super) fn components(report: &Report) -> Vec<Components> {
         }
     };
     tables(report).iter().flat_map(|(title, groups)| groups.iter().map(|group| of(title, group))).collect()
-}
-
-/// The title of a group, with name and median time of each part.
-pub(crate) type Shares = (String, Vec<(String, f64)>);
-
-/// The title of each view with its groups.
-pub(crate) fn shares(report: &Report) -> Vec<(String, Vec<Shares>)> {
-    let of = |group: &Group<'_>| {
-        let parts = group.parts.iter().map(|part| (clean(part.title), part.seconds)).collect();
-        (group.title(), parts)
-    };
-    tables(report).iter().map(|(title, groups)| (title.clone(), groups.iter().map(of).collect())).collect()
 }
 
 fn groups<'a>(report: &'a Report, view: &'a Parts) -> Vec<Group<'a>> {

@@ -1,11 +1,10 @@
 //! Points of views of kind `curve`: one reading over another, such as the error of a code over its rate. The plots and the
 //! page draw them.
 
-use ellwand_core::View;
 use ellwand_core::view::Curve;
 use serde::Serialize;
 
-use super::{AxisInfo, Report, Row, Section};
+use super::{AxisInfo, Report, Row, Section, curves_of};
 use crate::units::{clean, human};
 
 /// A curve of one workload.
@@ -42,7 +41,7 @@ pub(crate) struct Point {
 pub(crate) fn curves(report: &Report) -> Vec<Drawn> {
     let mut all: Vec<Drawn> = Vec::new();
     for section in &report.workloads {
-        for curve in of_workload(&report.views, &section.workload) {
+        for curve in curves_of(&report.views, &section.workload) {
             let series = series(section, curve);
             // A single point is just a number, and the tables print it.
             if measured(&series).count() < 2 || all.iter().any(|known| measured(&known.series).eq(measured(&series))) {
@@ -59,14 +58,6 @@ pub(crate) fn curves(report: &Report) -> Vec<Drawn> {
         }
     }
     all
-}
-
-/// The curves that a workload may have.
-pub(crate) fn of_workload<'a>(views: &'a [View], workload: &str) -> impl Iterator<Item = &'a Curve> {
-    views.iter().filter(move |view| view.is_about(workload)).filter_map(|view| match view {
-        View::Curve(curve) => Some(curve),
-        _ => None,
-    })
 }
 
 fn measured(series: &[Series]) -> impl Iterator<Item = (u64, u64)> {

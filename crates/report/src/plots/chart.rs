@@ -1,12 +1,9 @@
 //! Figures of one or more panels with a common title, legend and footer.
 
 use super::axis::Axis;
-#[cfg(feature = "plots")]
 use super::font::Fonts;
-#[cfg(feature = "plots")]
 use super::scene::{Anchor, GREY, Scene};
 use super::style::Style;
-#[cfg(feature = "plots")]
 use super::{dots, lines};
 
 /// A point of a series with the ends of its whisker.
@@ -117,7 +114,6 @@ const MARGIN: f32 = 26.0;
 const FOOTER: f32 = 34.0;
 const SUBTITLE: f32 = 13.0;
 
-#[cfg(feature = "plots")]
 impl Figure {
     pub(super) fn scene(&self, fonts: &Fonts) -> Scene {
         let subtitle = subtitle(&self.subtitle, fonts);
@@ -144,7 +140,6 @@ impl Figure {
     }
 }
 
-#[cfg(feature = "plots")]
 /// The fixed parameters in at most two lines, broken between parameters.
 fn subtitle(text: &str, fonts: &Fonts) -> Vec<String> {
     let room = WIDTH - 2.0 * MARGIN;

@@ -3,7 +3,8 @@
 use super::axis::Axis;
 use super::chart::{Area, Dots};
 use super::font::Fonts;
-use super::scene::{Anchor, FAINT, GREY, GRID, INK, Scene};
+use super::lines::draw_ticks;
+use super::scene::{Anchor, GREY, GRID, INK, Scene};
 use super::style::NEUTRAL;
 
 const LINE: f32 = 34.0;
@@ -33,17 +34,7 @@ pub(super) fn draw(chart: &Dots, area: Area, fonts: &Fonts, scene: &mut Scene) {
         top: area.top + 4.0,
         bottom: area.bottom - AXIS,
     };
-    let mut free = f32::NEG_INFINITY;
-    for tick in x.ticks(&chart.scale.unit, 8) {
-        let at = plot.x(&x, tick.value);
-        scene.segment((at, plot.top), (at, plot.bottom), 1.0, if tick.label.is_some() { GRID } else { FAINT });
-        let Some(label) = tick.label else { continue };
-        let half = fonts.width(&label, 13.0, false) / 2.0;
-        if at - half > free {
-            scene.text((at, plot.bottom + 20.0), &label, 13.0, Anchor::Middle, INK);
-            free = at + half + 8.0;
-        }
-    }
+    draw_ticks(&x.ticks(&chart.scale.unit, 8), &x, plot, fonts, scene);
     if let Some(reference) = chart.reference {
         let at = plot.x(&x, reference);
         scene.segment((at, plot.top), (at, plot.bottom), 1.4, NEUTRAL);

@@ -3,6 +3,7 @@
 use ellwand_core::Reading;
 
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
+use super::names::file_name;
 use super::style::Style;
 use crate::model::{AxisInfo, Bound, Report, Row, Section, Stats, distinct};
 use crate::units::{human, ratio};
@@ -11,10 +12,6 @@ mod curve;
 mod machines;
 mod parts;
 mod roofline;
-
-pub(super) use curve::files as curve_files;
-pub(super) use machines::NAME as MACHINES;
-pub(super) use parts::file as parts_file;
 
 /// Most panels in a figure.
 const PANELS: usize = 9;
@@ -402,15 +399,14 @@ fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
     shared.unwrap_or_default().join(" · ")
 }
 
-/// Makes a name that every file system accepts.
-pub(super) fn file_name(text: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
-    text.chars().map(safe).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_have_the_names_that_are_known_without_figures() {
+        assert!(QUANTITIES.iter().map(|quantity| quantity.id).eq(super::super::names::QUANTITIES));
+    }
 
     #[test]
     fn an_implementation_looks_the_same_in_every_report() {

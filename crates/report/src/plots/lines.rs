@@ -154,18 +154,7 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
         }
         panel.x.at.iter().zip(names).map(|(value, name)| Tick { value: *value, label: Some(name) }).collect()
     };
-    let mut free = f32::NEG_INFINITY;
-    for tick in &x_ticks {
-        let at = plot.x(&x, tick.value);
-        scene.segment((at, plot.top), (at, plot.bottom), 1.0, if tick.label.is_some() { GRID } else { FAINT });
-        let Some(label) = &tick.label else { continue };
-        let half = fonts.width(label, TICK, false) / 2.0;
-        // A label that would touch the previous one is omitted; its grid line stays.
-        if at - half > free {
-            scene.text((at, plot.bottom + 20.0), label, TICK, Anchor::Middle, INK);
-            free = at + half + 8.0;
-        }
-    }
+    draw_ticks(&x_ticks, &x, plot, fonts, scene);
     for corner in
         [[(plot.left, plot.top), (plot.left, plot.bottom)], [(plot.left, plot.bottom), (plot.right, plot.bottom)]]
     {
@@ -176,6 +165,22 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     let side = fonts.cut(&panel.y.label, LABEL, false, plot.bottom - plot.top);
     scene.upwards((area.left + 13.0, (plot.top + plot.bottom) / 2.0), &side, LABEL);
     Some((plot, x))
+}
+
+/// Draws the grid lines and labels of the x axis.
+pub(super) fn draw_ticks(ticks: &[Tick], x: &Axis, plot: Area, fonts: &Fonts, scene: &mut Scene) {
+    let mut free = f32::NEG_INFINITY;
+    for tick in ticks {
+        let at = plot.x(x, tick.value);
+        scene.segment((at, plot.top), (at, plot.bottom), 1.0, if tick.label.is_some() { GRID } else { FAINT });
+        let Some(label) = &tick.label else { continue };
+        let half = fonts.width(label, TICK, false) / 2.0;
+        // A label that would touch the previous one is omitted; its grid line stays.
+        if at - half > free {
+            scene.text((at, plot.bottom + 20.0), label, TICK, Anchor::Middle, INK);
+            free = at + half + 8.0;
+        }
+    }
 }
 
 fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &mut Scene) {

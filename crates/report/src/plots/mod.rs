@@ -3,12 +3,13 @@
 //! `figures` selects the content; `chart`, `lines` and `dots` lay it out as a scene of lines and texts; `svg` and `png`
 //! write the same scene. Colour, marker and line style each distinguish series; no system font is needed.
 
-#![cfg_attr(not(feature = "plots"), allow(dead_code, reason = "figures are not drawn"))]
-
+#[cfg(feature = "plots")]
 mod axis;
+#[cfg(feature = "plots")]
 mod chart;
 #[cfg(feature = "plots")]
 mod dots;
+#[cfg(feature = "plots")]
 mod figures;
 #[cfg(feature = "plots")]
 mod font;
@@ -19,13 +20,17 @@ mod lines;
 mod names;
 #[cfg(feature = "png")]
 mod png;
+#[cfg(feature = "plots")]
 mod scene;
+#[cfg(feature = "plots")]
 mod style;
 #[cfg(feature = "plots")]
 mod svg;
+#[cfg(feature = "plots")]
 mod trend;
 
 pub use names::PlotNames;
+#[cfg(feature = "plots")]
 pub use trend::{Trend, TrendPoint};
 
 use crate::{Report, ReportError};

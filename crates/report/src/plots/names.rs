@@ -5,7 +5,24 @@ use std::collections::BTreeSet;
 use ellwand_core::View;
 use ellwand_core::record::Record;
 
-use super::figures::{MACHINES, QUANTITIES, curve_files, file_name, parts_file};
+use crate::model::curves_of;
+
+/// The quantities of the figures of a workload, as parts of file names.
+pub(super) const QUANTITIES: [&str; 5] = ["time", "throughput", "speedup", "memory", "of-ceiling"];
+
+/// The figure of several machines.
+pub(super) const MACHINES: &str = "across-machines";
+
+/// Makes a name that every file system accepts.
+pub(super) fn file_name(text: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    text.chars().map(safe).collect()
+}
+
+/// The file of a curve.
+pub(super) fn curve_file(workload: &str, id: &str) -> String {
+    format!("{}-{}", file_name(workload), file_name(id))
+}
 
 /// The names of all plots that reports on given workloads, axes, devices and views can have.
 #[derive(Debug, Clone, Default)]
@@ -22,21 +39,20 @@ impl PlotNames {
         devices: impl IntoIterator<Item = &'a str>,
         views: &[View],
     ) -> Self {
-        let ids = || QUANTITIES.iter().map(|quantity| quantity.id);
         let mut stems = BTreeSet::new();
         for workload in workloads {
-            stems.extend(ids().map(|id| format!("{}-{id}", file_name(workload))));
-            stems.extend(curve_files(views, workload));
+            stems.extend(QUANTITIES.map(|id| format!("{}-{id}", file_name(workload))));
+            stems.extend(curves_of(views, workload).map(|curve| curve_file(workload, &curve.id)));
         }
         for axis in axes {
-            stems.extend(ids().map(|id| format!("overview-{id}-{}", file_name(axis))));
+            stems.extend(QUANTITIES.map(|id| format!("overview-{id}-{}", file_name(axis))));
         }
         let devices = devices.into_iter().map(|device| device.replace(':', "-"));
         let places = ["one-thread", "all-threads"].map(str::to_string).into_iter().chain(devices);
         stems.extend(places.map(|place| format!("roofline-{place}")));
         stems.insert(MACHINES.to_string());
         stems.extend(views.iter().filter_map(|view| match view {
-            View::Parts(view) => Some(parts_file(&view.title)),
+            View::Parts(view) => Some(file_name(&view.title)),
             _ => None,
         }));
         Self { stems }

@@ -1,12 +1,11 @@
 //! Views of kind `curve`.
 
-use ellwand_core::View;
-
 use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
+use super::super::names::curve_file;
 use super::super::style::Style;
-use super::{file_name, footer};
+use super::footer;
 use crate::model::Report;
-use crate::model::curves::{Drawn, curves, of_workload};
+use crate::model::curves::{Drawn, curves};
 
 /// A figure for each curve.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
@@ -25,7 +24,7 @@ fn figure(report: &Report, curve: Drawn) -> Option<Figure> {
             .collect(),
     });
     Some(Figure {
-        name: file(&curve.workload, &curve.id),
+        name: curve_file(&curve.workload, &curve.id),
         title: format!("{}: {}", curve.workload, curve.title),
         subtitle: section.fixed_line(),
         footer: footer(report, ""),
@@ -38,14 +37,4 @@ fn figure(report: &Report, curve: Drawn) -> Option<Figure> {
         }]),
         workload: Some(curve.workload),
     })
-}
-
-/// File name of a curve.
-fn file(workload: &str, id: &str) -> String {
-    format!("{}-{}", file_name(workload), file_name(id))
-}
-
-/// File names of all curves of a workload.
-pub(in crate::plots) fn files(views: &[View], workload: &str) -> Vec<String> {
-    of_workload(views, workload).map(|curve| file(workload, &curve.id)).collect()
 }

@@ -1,13 +1,11 @@
 //! Machines side by side: the share of each machine's own ceiling.
 
 use super::super::chart::{Body, Dot, Dots, Figure, Scale};
+use super::super::names::MACHINES;
 use super::super::style::Style;
 use super::footer;
 use crate::model::Report;
 use crate::units::human;
-
-/// Name of the figure's file.
-pub(in crate::plots) const NAME: &str = "across-machines";
 
 /// One group of dots for each case and implementation, a dot for each machine.
 pub(super) fn figure(report: &Report) -> Option<Figure> {
@@ -36,7 +34,7 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
     groups.truncate(MOST);
     let scale = Scale { label: "share of the machine's own ceiling".into(), unit: "1".into(), ..Scale::default() };
     (!groups.is_empty()).then(|| Figure {
-        name: NAME.into(),
+        name: MACHINES.into(),
         title: "Share of each machine's own ceiling".into(),
         subtitle: String::new(),
         footer: footer(report, "medians, whiskers p10–p90"),
