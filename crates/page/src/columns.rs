@@ -24,30 +24,24 @@ pub(crate) fn pack(document: &Document) -> io::Result<Vec<u8>> {
     head.insert("quantum_ns".into(), json!(quantum));
     head.insert("columns".into(), Value::Array(layout));
     head.insert("details".into(), details(&document.details));
-    let mut encoder = deflater();
-    write_head(&Value::Object(head), &mut encoder)?;
-    for (_, bytes) in &columns {
-        encoder.write_all(bytes)?;
-    }
-    encoder.finish()
+    packed(&Value::Object(head), &columns)
 }
 
 /// JSON as a payload without columns.
 pub(crate) fn pack_json(json: &Value) -> io::Result<Vec<u8>> {
-    let mut encoder = deflater();
-    write_head(json, &mut encoder)?;
-    encoder.finish()
+    packed(json, &[])
 }
 
-fn deflater() -> DeflateEncoder<Vec<u8>> {
-    DeflateEncoder::new(Vec::new(), Compression::default())
-}
-
-fn write_head(head: &Value, out: &mut impl Write) -> io::Result<()> {
+fn packed(head: &Value, columns: &[(&'static str, Vec<u8>)]) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(head)?;
     let length = u32::try_from(text.len()).map_err(|_| io::Error::other("more than 4 GiB besides the spans"))?;
+    let mut out = DeflateEncoder::new(Vec::new(), Compression::default());
     out.write_all(&length.to_le_bytes())?;
-    out.write_all(&text)
+    out.write_all(&text)?;
+    for (_, bytes) in columns {
+        out.write_all(bytes)?;
+    }
+    out.finish()
 }
 
 /// The largest of a few steps that every time is a multiple of.
@@ -68,35 +62,22 @@ fn quantum(document: &Document) -> f64 {
 
 fn encode(entries: &Entries, quantum: f64) -> Vec<(&'static str, Vec<u8>)> {
     let steps = |ns: f64| (ns / quantum).round() as i64;
-    let mut start = Vec::new();
     let mut last = 0;
-    for ns in &entries.start_ns {
+    let start = entries.start_ns.iter().map(|ns| {
         let now = steps(*ns);
-        varint(zigzag(now.wrapping_sub(last)), &mut start);
-        last = now;
-    }
-    let mut duration = Vec::new();
-    for ns in &entries.duration_ns {
-        let value = ns.map_or(0, |ns| u64::try_from(steps(ns)).unwrap_or(0).saturating_add(1));
-        varint(value, &mut duration);
-    }
-    let mut parent = Vec::new();
-    for (at, index) in entries.parent.iter().enumerate() {
-        varint(u64::try_from(*index).map_or(0, |index| (at as u64).saturating_sub(index)), &mut parent);
-    }
-    let plain = |values: &[u32]| {
-        let mut bytes = Vec::new();
-        values.iter().for_each(|value| varint(u64::from(*value), &mut bytes));
-        bytes
-    };
+        zigzag(now.wrapping_sub(std::mem::replace(&mut last, now)))
+    });
+    let duration = |ns: &Option<f64>| ns.map_or(0, |ns| u64::try_from(steps(ns)).unwrap_or(0).saturating_add(1));
+    let parent = |(at, index): (u64, &i64)| u64::try_from(*index).map_or(0, |index: u64| at.saturating_sub(index));
+    let plain = |values: &[u32]| varints(values.iter().map(|value| u64::from(*value)));
     let present = entries.detail.iter().map(|detail| u64::try_from(*detail).ok());
     let linked = entries.link.iter().map(|link| (*link != 0).then_some(u64::from(*link)));
     vec![
         ("operation", plain(&entries.operation)),
         ("lane", plain(&entries.lane)),
-        ("start", start),
-        ("duration", duration),
-        ("parent", parent),
+        ("start", varints(start)),
+        ("duration", varints(entries.duration_ns.iter().map(duration))),
+        ("parent", varints((0..).zip(&entries.parent).map(parent))),
         ("link", sparse(linked)),
         ("detail", sparse(present)),
     ]
@@ -104,29 +85,27 @@ fn encode(entries: &Entries, quantum: f64) -> Vec<(&'static str, Vec<u8>)> {
 
 /// Values that are often absent: 0 for none, else one more than the zigzag difference from the last one present.
 fn sparse(values: impl Iterator<Item = Option<u64>>) -> Vec<u8> {
-    let (mut bytes, mut last) = (Vec::new(), 0_i64);
-    for value in values {
-        match value.and_then(|value| i64::try_from(value).ok()) {
-            None => varint(0, &mut bytes),
-            Some(value) => {
-                varint(zigzag(value.wrapping_sub(last)).saturating_add(1), &mut bytes);
-                last = value;
-            }
-        }
-    }
-    bytes
+    let mut last = 0;
+    varints(values.map(|value| match value.and_then(|value| i64::try_from(value).ok()) {
+        None => 0,
+        Some(value) => zigzag(value.wrapping_sub(std::mem::replace(&mut last, value))).saturating_add(1),
+    }))
 }
 
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-fn varint(mut value: u64, bytes: &mut Vec<u8>) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
+fn varints(values: impl Iterator<Item = u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for mut value in values {
+        while value >= 0x80 {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
     }
-    bytes.push(value as u8);
+    bytes
 }
 
 /// A member of a detail.
