@@ -110,6 +110,7 @@ impl ClockMap {
     ///
     /// # Errors
     /// If the pairs do not determine a line, or one that runs backwards.
+    #[inline]
     pub fn fit(pairs: &[ClockPair]) -> Result<Self, ClockError> {
         let first = pairs.first().ok_or(ClockError::TooFewPairs)?;
         let (device_origin, host_origin) = (first.device_ns, first.middle());
@@ -208,6 +209,8 @@ impl Profiler {
     ///
     /// # Errors
     /// If the device cannot be read or its clock cannot be mapped. The recording stays as it was.
+    // As `fit`: programs without devices do not compile it.
+    #[inline]
     pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, TimelineError> {
         let Some(recording) = self.recording() else { return Ok(0) };
         let mut spans = device.take_spans()?;

@@ -31,11 +31,13 @@ pub struct FrameRow {
 impl Trace {
     /// Divides the trace by the outermost spans called `name` on the first thread that has any. Skips spans outside all
     /// frames and frames that did not end.
+    #[inline]
     pub fn frames(&self, name: &str) -> Frames {
         self.frames_pooled(name, usize::MAX)
     }
 
     /// As [`Trace::frames`], without the frames of these indices, in ascending order.
+    #[inline]
     pub fn frames_without(&self, name: &str, left_out: &[usize]) -> Frames {
         self.divided(name, usize::MAX, left_out)
     }
@@ -43,10 +45,13 @@ impl Trace {
     /// As [`Trace::frames`], but with at most `most` entries per row: consecutive frames are pooled into groups of
     /// nearly equal number, and each entry is the mean of a group. Bounds the memory, and makes entries of neighbouring
     /// frames that influence each other nearly independent.
+    #[inline]
     pub fn frames_pooled(&self, name: &str, most: usize) -> Frames {
         self.divided(name, most, &[])
     }
 
+    // As those above: programs that divide no trace do not compile it.
+    #[inline]
     fn divided(&self, name: &str, most: usize, left_out: &[usize]) -> Frames {
         let is_frame =
             |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
