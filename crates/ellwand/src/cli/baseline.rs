@@ -48,6 +48,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         return Ok(built);
     }
     check_out(&root, &commit, &source)?;
+    link_neighbours(&root, source.parent().unwrap_or(&root));
     output::note(&format!("building {name} at {revision} ({commit}), once"));
     // The program's crate may lie below the root, where this command was given.
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
@@ -119,34 +120,33 @@ fn lock(all: &Path, interrupt: &AtomicBool) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Puts a commit into the clone of the repository in which revisions are built. It has no objects of its own. Files that two
-/// revisions share keep their times, by which cargo knows what it need not compile again.
+/// Puts a commit into the work tree in which revisions are built. Its `.git` names the repository as its common directory, so
+/// that it shares objects and settings but is not in the list of work trees. Files that two revisions share keep their times,
+/// by which cargo knows what it need not compile again.
 fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
-    let work = source.parent().unwrap_or(root);
-    std::fs::create_dir_all(work).with_context(|| format!("{} cannot be written", work.display()))?;
-    link_neighbours(root, work);
-    let (root, source_name) = (root.display().to_string(), source.display().to_string());
+    let common = git(root, &["rev-parse", "--git-common-dir"]).context("git does not say where the repository is")?;
+    let own = source.join(".git");
     let git = |args: &[&str]| {
+        // By name, so that git never takes the repository around it, or the one of a hook, for this tree.
         let mut git = Command::new("git");
-        // Those of a hook are about the repository around the clone.
-        git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
-        git.args(args).stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+        git.arg("-C").arg(source).args(["--git-dir=.git", "--work-tree=."]).args(args).env_remove("GIT_INDEX_FILE");
+        git.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
     };
-    // By name, so that git never takes that repository for the clone.
-    let clone = ["-C", &source_name, "--git-dir=.git", "--work-tree=."];
-    let place = || {
-        git(&[&clone[..], &["checkout", "--quiet", "--force", "--detach", commit]].concat())
-            && git(&[&clone[..], &["clean", "-ffdxq"]].concat())
+    let place = || -> std::io::Result<bool> {
+        std::fs::create_dir_all(&own)?;
+        std::fs::write(own.join("commondir"), root.join(&common).as_os_str().as_encoded_bytes())?;
+        std::fs::write(own.join("HEAD"), commit)?;
+        Ok(git(&["checkout", "--quiet", "--force", "--detach", commit]) && git(&["clean", "-ffdxq"]))
     };
-    if place() {
+    if matches!(place(), Ok(true)) {
         return Ok(());
     }
-    // It is missing, or what a killed program has left is not whole.
+    // What a killed program has left is not whole.
     let _ = std::fs::remove_dir_all(source);
-    if git(&["clone", "--quiet", "--shared", "--no-checkout", &root, &source_name]) && place() {
-        return Ok(());
+    match place().with_context(|| format!("{} cannot be written", source.display()))? {
+        true => Ok(()),
+        false => Err(anyhow::anyhow!("{commit} cannot be checked out in {}", source.display()).into()),
     }
-    Err(anyhow::anyhow!("{commit} cannot be checked out in {source_name}").into())
 }
 
 /// Links the directories beside the repository next to the work tree: its path dependencies find them there. They are as

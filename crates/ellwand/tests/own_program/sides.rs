@@ -174,7 +174,12 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     assert!(ran.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}{}", ran.stdout, ran.stderr);
     std::fs::remove_dir_all(work.join(".git")).unwrap();
     commit("fn main() { println!(\"a third program\") }");
-    let ran = compare("HEAD", &[]);
+    // As in CI: of another branch only the last commit is there, and nothing else has it.
+    let third = String::from_utf8(at("git", &["rev-parse", "HEAD"]).stdout).unwrap();
+    at("git", &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    at("git", &["reset", "-q", "--soft", "HEAD~1"]);
+    std::fs::write(dir.path().join(".git/shallow"), third).unwrap();
+    let ran = compare("origin/main", &[]);
     assert!(ran.stdout.contains("the baseline failed: it wrote 'a third program'"), "{}{}", ran.stdout, ran.stderr);
     let bare = tempfile::tempdir().unwrap();
     let fixed = ["compare", "--baseline", "HEAD", "--workload", "double"];
