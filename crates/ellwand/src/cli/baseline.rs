@@ -4,7 +4,8 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ellwand_bench::commands;
@@ -61,7 +62,12 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     };
     cargo.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target).current_dir(folder);
     cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = commands::run(&mut cargo, &guard, Duration::MAX, interrupt);
+    let output = beside(
+        || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
+        |seconds| {
+            output::note(&format!("still building {name} at {revision}: {seconds} s"));
+        },
+    );
     if interrupt.load(Relaxed) {
         return Err(Failure::Interrupted);
     }
@@ -78,6 +84,26 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// How often a build says that it goes on.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// Does `work`, and calls `beat` with the seconds gone whenever it has taken [`BEAT`] longer.
+fn beside<T>(work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
+    let (done, waiting) = channel::<()>();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let waiting = waiting;
+            while waiting.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                beat(begin.elapsed().as_secs());
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// The error about what cargo did not build.
