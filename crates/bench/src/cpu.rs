@@ -84,26 +84,29 @@ pub(crate) fn own_cpu_ns() -> Option<u64> {
 
 /// Counters of a scope, read before and after a slot.
 struct Counters {
-    cpu_ns: Option<u64>,
+    /// CPU time of the calling thread.
+    own_ns: Option<u64>,
     process_ns: Option<u64>,
     usage: Option<Usage>,
 }
 
 impl Counters {
-    /// Reads the CPU clock last, so that it does not include the other system calls.
+    /// Reads the CPU clock of the scope last, so that it does not include the other system calls.
     fn before(scope: CpuScope, threads: &Threads) -> Self {
         let usage = usage(scope);
+        let early_ns = cpu_time_ns(CpuScope::Thread);
         threads.settle();
         let process_ns = cpu_time_ns(CpuScope::Process);
-        Self { usage, process_ns, cpu_ns: if scope == CpuScope::Process { process_ns } else { cpu_time_ns(scope) } }
+        let own_ns = if scope == CpuScope::Process { early_ns } else { cpu_time_ns(CpuScope::Thread) };
+        Self { own_ns, process_ns, usage }
     }
 
     /// For threads started in between, the time is only as recent as the scheduler's record.
     fn after(scope: CpuScope, threads: &Threads) -> Self {
-        let thread_ns = if scope == CpuScope::Thread { cpu_time_ns(scope) } else { None };
+        let early_ns = if scope == CpuScope::Thread { cpu_time_ns(CpuScope::Thread) } else { None };
         threads.settle();
         let process_ns = cpu_time_ns(CpuScope::Process);
-        Self { cpu_ns: thread_ns.or(process_ns), process_ns, usage: usage(scope) }
+        Self { own_ns: early_ns.or_else(|| cpu_time_ns(CpuScope::Thread)), process_ns, usage: usage(scope) }
     }
 
     fn since(&self, before: &Self, scope: CpuScope, wall: Duration) -> Timing {
@@ -112,12 +115,11 @@ impl Counters {
             Some(of(after).saturating_sub(of(before)).max(0) as u64)
         };
         let spent = |of: fn(&Self) -> Option<u64>| Some(of(self)?.saturating_sub(of(before)?));
-        let cpu_ns = spent(|counters| counters.cpu_ns);
-        let others_ns = spent(|counters| counters.process_ns).zip(cpu_ns).map(|(all, own)| all.saturating_sub(own));
+        let (own_ns, process_ns) = (spent(|counters| counters.own_ns), spent(|counters| counters.process_ns));
         Timing {
             wall_ns: nanoseconds(wall),
-            cpu_ns,
-            others_ns: others_ns.filter(|_| scope == CpuScope::Thread),
+            cpu_ns: if scope == CpuScope::Process { process_ns } else { own_ns },
+            others_ns: process_ns.zip(own_ns).map(|(all, own)| all.saturating_sub(own)),
             device_ns: None,
             switches: counted(Usage::involuntary_context_switches),
             faults: counted(Usage::minor_page_faults),
@@ -316,6 +318,11 @@ mod tests {
         let cpu = Cpu::default();
         let hidden = cpu.time(CpuScope::Thread, &mut || std::thread::spawn(work).join().unwrap());
         assert!(hidden.others_ns.unwrap() > hidden.cpu_ns.unwrap(), "{hidden:?}");
+        let all = cpu.time(CpuScope::Process, &mut || std::thread::spawn(work).join().unwrap());
+        assert!(
+            all.others_ns.unwrap() <= all.cpu_ns.unwrap() && all.others_ns > all.cpu_ns.map(|ns| ns / 2),
+            "{all:?}"
+        );
         let own = cpu.time(CpuScope::Thread, &mut || work());
         assert!(own.cpu_ns.unwrap() > hidden.cpu_ns.unwrap(), "{own:?}");
     }

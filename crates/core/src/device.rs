@@ -100,7 +100,7 @@ pub struct Timing {
     pub cpu_ns: Option<u64>,
     /// Time on the device's own clock, in nanoseconds.
     pub device_ns: Option<u64>,
-    /// CPU time of the process's other threads, in nanoseconds, if the scope is the calling thread.
+    /// CPU time of the process's other threads, in nanoseconds; part of `cpu_ns` if the scope is the process.
     pub others_ns: Option<u64>,
     /// Involuntary context switches during the body.
     pub switches: Option<u64>,

@@ -58,9 +58,9 @@ pub const METRICS: &[Metric] = &[
         unit: "s",
         provenance: Provenance::Measured,
         better: Better::Lower,
-        about: "CPU time of one iteration: of the calling thread, or of the process for implementations with several threads",
+        about: "CPU time of one iteration: of the calling thread, or of the process if several threads took part",
         missing: "not counted: for work on a device the CPU spends time only on the launch",
-        of: |_, sample, _| Some(sample.cpu_ns? as f64 * 1e-9 / sample.iterations.max(1) as f64),
+        of: |m, sample, _| m.cpu_seconds(sample),
     },
     Metric {
         id: "throughput",

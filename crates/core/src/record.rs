@@ -29,6 +29,7 @@ mod settings;
 mod settling;
 mod shard;
 mod spans;
+mod threads;
 
 pub use basis::{Basis, LONG_RUN_S, LONG_S};
 pub use certificate::{Certificate, Planted, SlowMode};
@@ -251,7 +252,8 @@ pub struct Sample {
     pub wall_ns: u64,
     /// CPU time of all iterations, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// CPU time of the process's other threads during the slot, in nanoseconds; `None` if `cpu_ns` covers all threads.
+    /// CPU time of the process's other threads during the slot, in nanoseconds. Where several threads are declared, `cpu_ns`
+    /// includes it, and older records lack it.
     pub others_ns: Option<u64>,
     /// Time of all iterations on the device's clock, in nanoseconds.
     pub device_ns: Option<u64>,
@@ -404,16 +406,6 @@ impl Measurement {
     /// Key of the cell: case, implementation and device. A later measurement of the same cell replaces an earlier one.
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)
-    }
-
-    /// Threads that took part in a run: the implementation's own reading for this case, or else its declaration.
-    pub fn ran_on(&self) -> Parallelism {
-        match self.reading(Reading::THREADS).and_then(|reading| reading.value) {
-            Some(threads) if threads <= 1.0 => Parallelism::Single,
-            // Older records give the number of threads only in `what_ran`.
-            None if self.what_ran.split(", ").any(|part| part.starts_with("1 thread")) => Parallelism::Single,
-            _ => self.parallelism,
-        }
     }
 
     /// The reading with key `id`.

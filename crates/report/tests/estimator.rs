@@ -241,6 +241,15 @@ fn times_of_a_busy_machine_are_bounds() {
     let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), parallel(1.9)]);
     assert_eq!((row(&report, "parallel").held_up, row(&report, "parallel").speedup.bound), (None, None));
     assert!(row(&report, "simd").best);
+    // What declares threads and works on the caller alone can use one processor: nobody held it up.
+    let mut alone = parallel(1.0);
+    alone.samples.iter_mut().for_each(|sample| sample.others_ns = Some(0));
+    let report = of(&[timed("reference", 90e-3), alone]);
+    assert_eq!((row(&report, "parallel").held_up, row(&report, "parallel").speedup.bound), (None, None));
+    assert!(row(&report, "parallel").best);
+    let mut halves = parallel(1.0);
+    halves.samples.iter_mut().for_each(|sample| sample.others_ns = sample.cpu_ns.map(|all| all / 2));
+    assert!(row(&of(&[timed("reference", 90e-3), halves]), "parallel").held_up.is_some());
     // A baseline that was held up makes the ratio too large.
     let mut base = beside_others(timed("reference", 90e-3), 0.5);
     base.basis = Some(Basis::Wall);
@@ -294,4 +303,21 @@ fn exponents_leave_out_what_other_programs_disturbed() {
         assert!((growth[0].exponent - 1.0).abs() < 0.02 && growth[0].low <= growth[0].exponent, "{growth:?}");
     }
     assert_eq!((of(false)[0].cases, of(true)[0].cases), (4, 3));
+}
+
+#[test]
+fn threads_that_a_row_does_not_declare_are_named_once() {
+    let mut hidden = beside_others(timed("simd", 4e-9), 0.07);
+    for sample in &mut hidden.samples {
+        sample.others_ns = Some(sample.wall_ns * 7 / 10);
+        sample.waits = Some(sample.iterations);
+    }
+    let report = report_of(&[timed("reference", 90e-9), hidden]);
+    let found = row(&report, "simd");
+    let warning =
+        "other threads of this program worked meanwhile (90.9 % of its CPU time): declare them with .many_threads()";
+    assert_eq!((found.warnings.as_slice(), found.held_up), ([warning.to_string()].as_slice(), None));
+    let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert!(!rules.contains(&"contended") && !rules.contains(&"above-ceiling"), "{:#?}", report.findings);
+    assert_ne!(found.diagnosis.as_ref().unwrap().limit, Limit::AboveCeiling);
 }

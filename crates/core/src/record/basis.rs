@@ -181,7 +181,7 @@ fn runs_only_compute<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
 /// It does not if other threads of the process worked, if the thread waited (sleep, lock, I/O, child process), or if
 /// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
 /// Slots without these counts return false too.
-fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
+pub(super) fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
     let mut sums = [0.0; 3];
     for arms in blocks {
         let mut worst = [0.0; 3];

@@ -284,6 +284,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
             .warnings
             .iter()
             .map(|warning| crate::units::clean(warning))
+            .chain(load::undeclared(m))
             .chain(speedup::remark(&speedup, m, peers))
             .chain(speedup::two_clocks(&speedup, m, peers))
             .chain(m.check.as_ref().and_then(|check| check.compared?.remark()))

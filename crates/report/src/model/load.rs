@@ -33,7 +33,8 @@ impl fmt::Display for HeldUp {
 
 /// Whether other programs lengthened the time of a measurement; `None` if not, or if nothing shows it.
 pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<HeldUp> {
-    if !m.outcome.is_measured() || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+    let elsewhere = m.undeclared_threads().is_some() || m.samples.iter().any(|sample| sample.device_ns.is_some());
+    if !m.outcome.is_measured() || elsewhere {
         return None;
     }
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().map(of).collect::<Option<Vec<f64>>>()?);
@@ -46,7 +47,7 @@ pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<Held
     // The CPU time of an iteration hardly depends on other programs, so that of whole slots is that of their fastest parts. Whole
     // slots are often disturbed where the printed time is not.
     let cpu = middle(&Sample::cpu_seconds)?;
-    let could_use = could_use(m, environment);
+    let could_use = if m.used_one_thread() { 1.0 } else { could_use(m, environment) };
     let busy = cpu / time;
     (switches >= SWITCHES && busy < GOT * could_use).then_some(HeldUp { busy, could_use, least_s: cpu / could_use })
 }
@@ -68,6 +69,14 @@ pub(super) fn contention(m: &Measurement) -> Option<f64> {
     let cpu: Option<Vec<f64>> = m.samples.iter().map(Sample::cpu_seconds).collect();
     let ratio = median(&wall)? / median(&cpu?)?;
     ratio.is_finite().then_some(ratio)
+}
+
+/// Warning for a row whose implementation uses threads that it does not declare.
+pub(super) fn undeclared(m: &Measurement) -> Option<String> {
+    let share = crate::units::human(m.undeclared_threads().filter(|_| m.outcome.is_measured())?, "1");
+    Some(format!(
+        "other threads of this program worked meanwhile ({share} of its CPU time): declare them with .many_threads()"
+    ))
 }
 
 /// Share of the samples with an involuntary context switch.

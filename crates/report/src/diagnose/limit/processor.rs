@@ -187,7 +187,7 @@ fn waited(m: &Measurement, each: f64) -> Option<f64> {
 fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().filter_map(of).collect::<Vec<f64>>());
     let waits = middle(&|sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64))?;
-    let busy_s = middle(&Sample::cpu_seconds)?;
+    let busy_s = middle(&|sample| m.cpu_seconds(sample))?;
     let habit = m.ran_on() == Parallelism::Many && waits >= WAITS_OF_THREADS && busy_s < waits * each;
     (habit && time_s - busy_s >= BINDS * time_s).then_some(time_s - busy_s)
 }

@@ -56,7 +56,7 @@ pub(super) fn limit(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &
 
 /// Share of the processors that a row could use and did not have.
 fn idle(d: &Diagnosis, m: &Measurement, e: &Environment) -> Option<f64> {
-    let cpu = median(&m.samples.iter().map(Sample::cpu_seconds).collect::<Option<Vec<f64>>>()?)?;
+    let cpu = median(&m.samples.iter().map(|sample| m.cpu_seconds(sample)).collect::<Option<Vec<f64>>>()?)?;
     Some(1.0 - cpu / (d.time_s * could_use(m, e)))
 }
 
