@@ -172,7 +172,7 @@ impl Blocks<'_> {
                     }
                     row.judged.get_or_insert(judged);
                 }
-                (Err(outcome), _) => row.ended = Some(self.in_block(block, outcome)),
+                (Err(outcome), _) => row.ended = Some(self.in_block(block, row, outcome)),
                 (Ok(_), None) => row.ended = Some(Outcome::Failed { error: "it was not judged again".into() }),
             }
         }
@@ -226,10 +226,10 @@ impl Blocks<'_> {
         }
     }
 
-    /// Notes the block in a failure that only some processes hit.
-    fn in_block(&self, block: u32, outcome: &Outcome) -> Outcome {
+    /// Notes the block in a failure that only some processes of a row hit.
+    fn in_block(&self, block: u32, row: &Row, outcome: &Outcome) -> Outcome {
         match outcome {
-            Outcome::Failed { error } if block > 0 => {
+            Outcome::Failed { error } if row.processes > 0 => {
                 Outcome::Failed { error: format!("in process {} of {}: {error}", block + 1, self.blocks) }
             }
             other => other.clone(),
