@@ -86,6 +86,26 @@ fn below_resolution() {
 }
 
 #[test]
+fn iterations_that_cost_more_than_the_others() {
+    use ellwand_core::record::Basis;
+    let slow = |times: f64| {
+        let mut m = sized(1000, "simd", 5e-6);
+        m.basis = Some(Basis::Fastest);
+        for sample in &mut m.samples {
+            (sample.parts, sample.fastest_ns) = (Some(sample.iterations), Some(sample.wall_ns / sample.iterations));
+            sample.cpu_ns = Some((sample.wall_ns as f64 * times) as u64);
+        }
+        m
+    };
+    let finding = speaks("uneven", &[slow(1.15)]);
+    assert!((finding.evidence[0].value / 5e-6 - 1.15).abs() < 0.05, "{finding:?}");
+    silent("uneven", &[slow(1.05)]);
+    // A time of whole slots hides nothing.
+    silent("uneven", &[Measurement { basis: Some(Basis::Wall), ..slow(1.15) }]);
+    silent("uneven", &[Measurement { parallelism: ellwand_core::Parallelism::Many, ..slow(1.8) }]);
+}
+
+#[test]
 fn page_faults() {
     let mut faulting = sized(1000, "simd", 5e-6);
     silent("page-faults", std::slice::from_ref(&faulting));
@@ -187,6 +207,15 @@ fn faults_that_cost_nothing_are_not_worth_a_word() {
     };
     assert!(of("page-faults", &findings(faulting(20e-6))).is_some(), "a tenth of the time");
     assert!(of("page-faults", &findings(faulting(2e-3))).is_none(), "a thousandth");
+    // Counted over whole slots, the faults are no share of the fastest parts.
+    let mut parts = faulting(20e-6);
+    parts.basis = Some(ellwand_core::record::Basis::Fastest);
+    for sample in &mut parts.samples {
+        (sample.parts, sample.fastest_ns) = (Some(sample.iterations), Some(sample.wall_ns / sample.iterations / 4));
+    }
+    let all = findings(parts);
+    let found = of("page-faults", &all).unwrap();
+    assert!((found.evidence[2].value - 0.1).abs() < 0.02, "{found:?}");
 }
 
 #[test]

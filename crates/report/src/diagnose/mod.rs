@@ -168,6 +168,11 @@ pub const RULES: &[DiagnosisRule] = &[
         apply: quality::contended,
     },
     DiagnosisRule {
+        id: "uneven",
+        about: "CPU time over whole slots is at least 1.1 times the time, which is that of the fastest parts",
+        apply: quality::uneven,
+    },
+    DiagnosisRule {
         id: "weak-baseline",
         about: "speed-ups are stated, because somebody asked for it, against an implementation that is at least twice as slow as the next one",
         apply: peers::weak_baseline,

@@ -10,6 +10,7 @@ use crate::units::clean;
 
 const WALL_OVER_CPU: f64 = 1.2;
 const SWITCHED: f64 = 0.5;
+const UNEVEN: f64 = 1.1;
 const FAULTS: f64 = 0.5;
 /// Costs below this share of the time are not worth mentioning.
 const WORTH: f64 = 0.01;
@@ -73,12 +74,35 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     })
 }
 
+/// The fastest part of a slot hides what only some iterations cost.
+pub(super) fn uneven(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
+    each(report, |group| {
+        let hit = group.worst(UNEVEN, |row| Some(row.whole_slots_s()? / row.median("time")?))?;
+        Some(Finding {
+            title: "some iterations cost more than the others: its time is that of the fastest parts of its slots".into(),
+            evidence: vec![
+                evidence("mean CPU time over whole slots", hit.row.whole_slots_s()?, "s"),
+                evidence("time", hit.row.median("time")?, "s"),
+                evidence("ratio", hit.value, "x"),
+            ],
+            next_experiment: "look for a slow path that few calls take, and for page faults; on a busy machine it may be neighbours in shared \
+                              caches, so run again when it is quiet; `compare` also judges the mean and the tail"
+                .into(),
+            confidence: Confidence::Low,
+            strength: hit.value,
+            ..group.finding(rule, Class::Caution, hit.row, hit.cases)
+        })
+    })
+}
+
 pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     each(report, |group| {
         let ceilings = &report.runs.get(group.run)?.environment.ceilings;
         let share = |row: &Row| {
             let fault = cost(ceilings, CeilingKind::PageFault)?;
-            Some((row.faults_per_iteration? * fault.value / row.median("time")?).min(1.0))
+            // Faults are counted over whole slots.
+            let whole = row.whole_slots_s().unwrap_or(0.0).max(row.median("time")?);
+            Some((row.faults_per_iteration? * fault.value / whole).min(1.0))
         };
         // Report faults whose cost is notable or unknown.
         let worth = |row: &Row| share(row).is_none_or(|share| share >= WORTH);

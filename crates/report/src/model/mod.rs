@@ -283,6 +283,12 @@ impl Row {
         self.stats(id).map(|stats| stats.median)
     }
 
+    /// Median CPU time of an iteration over whole slots, next to a time that is that of their fastest parts.
+    pub(crate) fn whole_slots_s(&self) -> Option<f64> {
+        let of_parts = self.basis == Some(Basis::Fastest) && self.parallelism == Parallelism::Single;
+        self.median("cpu-time").filter(|_| of_parts && self.device == "cpu")
+    }
+
     /// The value of a reading, if available.
     pub fn reading(&self, id: &str) -> Option<f64> {
         self.readings.iter().find(|reading| reading.id == id).and_then(|reading| reading.value)

@@ -33,11 +33,14 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let bytes = work.bytes_total() as f64;
     let memory = traffic(environment, ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
+    // Faults are those of whole slots, the time may be that of their fastest parts.
+    let part = whole(m).filter(|_| threads == Parallelism::Single).map_or(1.0, |whole| (time_s / whole).min(1.0));
+    let fault = |kind: CeilingKind| of(kind).map(|each| each * part);
 
     let mut parts = vec![
         (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
         (Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value)),
-        (Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each)),
+        (Limit::PageFaults, faults.zip(fault(CeilingKind::PageFault)).map(|(faults, each)| faults * each)),
         (Limit::Overhead, of(CeilingKind::Call)),
     ];
     if threads == Parallelism::Many {
@@ -56,7 +59,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let fastest = fastest_traffic(ceilings, work, threads, m.caches).map(|traffic| traffic.seconds);
     let level = memory.map(|traffic| traffic.ceiling.level).filter(|level| !level.is_empty());
     let mut diagnosis = Diagnosis::open(time_s, level, &parts);
-    let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
+    let huge = fault(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
     let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
     let (limit, seconds) = match classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep) {
         Some(found) => found,
@@ -167,6 +170,11 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
     };
     let printed = median(&m.all_seconds()).unwrap_or(f64::INFINITY);
     time.map(|time| time.min(printed)).filter(|time| time.is_finite() && *time > 0.0)
+}
+
+/// CPU seconds per iteration of whole slots.
+fn whole(m: &Measurement) -> Option<f64> {
+    median(&m.samples.iter().filter_map(Sample::cpu_seconds).collect::<Vec<_>>()).filter(|seconds| *seconds > 0.0)
 }
 
 /// Share of the time that threads spend waiting for each other, at `each` seconds per wait: the 90th percentile over
