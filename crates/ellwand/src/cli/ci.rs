@@ -304,6 +304,7 @@ mod tests {
             result: Err(("the candidate", fate)),
             said: Said::Nothing,
             budgets: Vec::new(),
+            one_below_s: None,
             remarks: Vec::new(),
             measured: None,
         }

@@ -254,13 +254,16 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
             .collect(),
         _ => Vec::new(),
     };
+    let resolution_s = resolution_ns * 1e-9;
+    let below = result.as_ref().ok().map(|decision| decision.seconds.map(|seconds| seconds < resolution_s));
+    let one_below_s = below.filter(|[baseline, candidate]| baseline != candidate).map(|_| resolution_s);
     if let Ok(decision) = &result {
         remarks.extend(bound(decision.seconds, resolution_ns, &names));
     }
     remarks.extend(result.as_ref().ok().and_then(|decision| older(decision.reported.unable, &names)));
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
-    Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
+    Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, one_below_s, remarks }
 }
 
 /// The remark on one side that is below the resolution of the clock.

@@ -28,6 +28,8 @@ pub(super) struct Row {
     pub(super) said: Said,
     /// Verdicts of the budgets of the candidate.
     pub(super) budgets: Vec<Verdict>,
+    /// The timer resolution in seconds, if one side is below it and the other is not: its time and the ratio are bounds.
+    pub(super) one_below_s: Option<f64>,
     /// What is remarkable about one of the sides.
     pub(super) remarks: Vec<String>,
     /// Workload and implementation of a candidate that was measured.
@@ -190,7 +192,8 @@ pub(super) mod samples {
         };
         let names = ["plain".into(), "slower".into()];
         let (case, result) = ("w/n=1".into(), Ok(decision));
-        Row { case, names, result, said: Said::Call(call), budgets: Vec::new(), remarks: Vec::new(), measured: None }
+        let (budgets, remarks) = (Vec::new(), Vec::new());
+        Row { case, names, result, said: Said::Call(call), budgets, one_below_s: None, remarks, measured: None }
     }
 
     #[test]

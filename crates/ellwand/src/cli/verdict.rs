@@ -76,12 +76,22 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     };
     let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
-    let takes = format!(
-        "{candidate} takes {} the time of {baseline} ({}), {}",
-        times(change.ratio),
-        bounds(change),
-        against(decision.seconds)
-    );
+    let against = match row.one_below_s {
+        Some(resolution) => decision.seconds.map(|seconds| at_most(seconds, resolution)),
+        None => decision.seconds.map(|seconds| units::human(seconds, "s")),
+    };
+    let against = format!("{} against {}", against[1], against[0]);
+    let takes = match row.one_below_s {
+        Some(resolution) => {
+            let [base, own] = decision.seconds.map(|seconds| seconds.max(resolution));
+            let side = if own > base { "at least" } else { "at most" };
+            format!("{candidate} takes {side} {} the time of {baseline}, {against}", times(own / base))
+        }
+        None => {
+            let ratio = times(change.ratio);
+            format!("{candidate} takes {ratio} the time of {baseline} ({}), {against}", bounds(change))
+        }
+    };
     match row.said {
         Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
         Said::Call(Call::SlowerBeside(name)) => {
@@ -106,7 +116,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             "no verdict: this machine is not steady enough now: one copy of {baseline} takes {} the time of another ({}); {candidate} took {}, {cost}",
             times(decision.control.ratio),
             bounds(&decision.control),
-            against(decision.seconds)
+            against
         ),
         Said::OneOfMany => format!(
             "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use --blocks {}",
@@ -118,6 +128,12 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
         ),
         Said::Nothing => String::new(),
     }
+}
+
+/// A time as printed where a shorter one than the resolution is none.
+fn at_most(seconds: f64, resolution: f64) -> String {
+    let below = if seconds < resolution { "less than " } else { "" };
+    format!("{below}{}", units::human(seconds.max(resolution), "s"))
 }
 
 /// A call on the main question.
@@ -355,6 +371,25 @@ mod tests {
         assert_eq!(of(1.0, 0.999_97, 1.000_04), "99 % interval 0.99997 to 1.00004");
         assert_eq!(of(1.0, 1.0, 1.0), "99 % interval 1.000 to 1.000");
         assert_eq!(of(1.1, 0.0, f64::INFINITY), "99 % interval below 0.0110 to above 110.0");
+    }
+
+    #[test]
+    fn a_side_below_the_resolution_has_no_sharp_ratio() {
+        let mut row = row(Call::As(Difference::Slower), 500.0);
+        let mut said = |seconds: [f64; 2]| {
+            row.one_below_s = Some(0.5e-9);
+            if let Ok(decision) = &mut row.result {
+                decision.seconds = seconds;
+            }
+            sentence(&row, 0.01)
+        };
+        assert_eq!(
+            said([0.344e-9, 2e-9]),
+            "slower: slower takes at least 4.000x the time of plain, 2.00 ns against less than 0.500 ns, 8 blocks, 1.5 s, \
+             elapsed time judged"
+        );
+        let faster = said([2e-9, 0.344e-9]);
+        assert!(faster.contains("at most 0.250x the time of plain, less than 0.500 ns against 2.00 ns"), "{faster}");
     }
 
     #[test]
