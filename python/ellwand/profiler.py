@@ -162,7 +162,10 @@ class GPUProfiler(Recorder):
                         return function(*args, **kwargs)
 
                 return synchronous
-            return functools.update_wrapper(self._function(function, name, place), function)
+            profiled = functools.update_wrapper(self._function(function, name, place), function)
+            # torch.compile and torch.jit ask `Module.forward` for its file and code, which only a function of Python has.
+            is_forward = getattr(function, "__name__", "") == "forward" and "torch" in sys.modules
+            return functools.wraps(function)(lambda *args, **kwargs: profiled(*args, **kwargs)) if is_forward else profiled
 
         return decorate
 
