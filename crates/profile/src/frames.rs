@@ -1,7 +1,7 @@
 //! A trace divided by a repeated span (an iteration, a training step, a frame): the components of each repetition.
 
 use crate::summary::Row;
-use crate::trace::{NONE, Trace};
+use crate::trace::{Span, Trace};
 
 /// The components of a repeated span.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +29,8 @@ pub struct FrameRow {
 }
 
 impl Trace {
-    /// Divides the trace by the outermost spans called `name` on the first thread that has any. Skips spans outside all
-    /// frames and frames that did not end.
+    /// Divides the trace by [its spans](Trace::frame_spans) called `name`. Skips spans outside all frames and frames that
+    /// did not end.
     #[inline]
     pub fn frames(&self, name: &str) -> Frames {
         self.frames_pooled(name, usize::MAX)
@@ -50,22 +50,39 @@ impl Trace {
         self.divided(name, most, &[])
     }
 
-    // As those above: programs that divide no trace do not compile it.
+    /// The lane and the indices of the ended spans called `name`, on the first lane that has any: the outermost spans of the
+    /// lane, or if no lane has an outermost span of this name, those inside other spans, but not inside each other.
+    #[inline]
+    pub fn frame_spans(&self, name: &str) -> Option<(usize, Vec<usize>)> {
+        let of = |spans: &[Span], nested: bool| {
+            let mut inside = vec![false; spans.len()];
+            let mut found = Vec::new();
+            for (index, span) in spans.iter().enumerate() {
+                // A parent precedes its children.
+                let around = inside.get(span.parent as usize).copied();
+                let is_frame =
+                    around != Some(true) && (nested || around.is_none()) && !span.is_open() && self.name(span) == name;
+                inside[index] = is_frame || around == Some(true);
+                found.extend(is_frame.then_some(index));
+            }
+            found
+        };
+        let first = |nested| {
+            let lanes = self.lanes.iter().map(|lane| of(&lane.spans, nested)).enumerate();
+            lanes.into_iter().find(|(_, found)| !found.is_empty())
+        };
+        first(false).or_else(|| first(true))
+    }
+
+    // As those around it: programs that divide no trace do not compile it.
     #[inline]
     fn divided(&self, name: &str, most: usize, left_out: &[usize]) -> Frames {
-        let is_frame =
-            |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
-        let outermost = |lane: usize, index: usize| {
-            let span = &self.lanes[lane].spans[index];
-            span.parent == NONE && !span.is_open() && is_frame(lane, index)
-        };
-        let home = (0..self.lanes.len()).find(|lane| (0..self.lanes[*lane].spans.len()).any(|i| outermost(*lane, i)));
-        let Some(home) = home else {
+        let Some((home, all)) = self.frame_spans(name) else {
             return Frames { wall_ns: Vec::new(), sizes: Vec::new(), rows: Vec::new() };
         };
         let spans = &self.lanes[home].spans;
         // The spans of a lane are stored in order of their start, so frames do not overlap.
-        let all = (0..spans.len()).filter(|index| outermost(home, *index)).enumerate();
+        let all = all.into_iter().enumerate();
         let frames: Vec<usize> =
             all.filter(|(frame, _)| left_out.binary_search(frame).is_err()).map(|(_, index)| index).collect();
         let groups = frames.len().min(most.max(1));
@@ -75,10 +92,8 @@ impl Trace {
         // The frame of each span on the home lane; a parent precedes its children.
         let mut own: Vec<Option<usize>> = Vec::with_capacity(spans.len());
         for (index, span) in spans.iter().enumerate() {
-            own.push(match span.parent {
-                NONE => frames.binary_search(&index).ok(),
-                parent => own.get(parent as usize).copied().flatten(),
-            });
+            let around = own.get(span.parent as usize).copied().flatten();
+            own.push(around.or_else(|| frames.binary_search(&index).ok()));
         }
         let at = |ticks: u64| {
             let after = frames.partition_point(|frame| spans[*frame].start <= ticks);

@@ -438,10 +438,7 @@ fn a_missing_root_or_a_wrong_setting_is_an_error_that_names_it() {
     let trace = repeated(9, 5, 5, false);
     let with = |options| diff(&trace, &trace, &options).unwrap_err();
     let error = with(DiffOptions { root: Some("epoch".into()), ..DiffOptions::default() });
-    assert_eq!(
-        error.to_string(),
-        "the baseline has no outermost span called \"epoch\" that ended; outermost spans are: step"
-    );
+    assert_eq!(error.to_string(), "the baseline has no span called \"epoch\" that ended; its spans are: step, load, solve");
     assert!(matches!(
         with(DiffOptions { rope: -1.0, ..DiffOptions::default() }),
         DiffError::Setting { name: "rope", .. }

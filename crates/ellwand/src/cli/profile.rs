@@ -172,7 +172,7 @@ fn diff(args: &DiffArgs) -> Outcome {
         (read("BASELINE", &args.baseline, EXPECTED)?, read("CANDIDATE", &args.candidate, EXPECTED)?);
     let options = DiffOptions { root: args.root.clone(), rope: args.rope, ..DiffOptions::default() };
     let diff = ellwand_trace::diff(&baseline, &candidate, &options)
-        .map_err(|error| InputError::new("--root", error.to_string(), "an outermost span of both profiles"))?;
+        .map_err(|error| InputError::new("--root", error.to_string(), "a span of both profiles"))?;
     output::result(|out| -> Result<(), Failure> {
         match args.format {
             Form::Json => writeln!(out, "{}", diff.to_json())?,

@@ -85,58 +85,65 @@ pub(super) fn paths(a: &Tree, b: &Tree) -> BTreeSet<Vec<String>> {
     a.nodes.keys().chain(b.nodes.keys()).cloned().collect()
 }
 
-/// Lane, number and nanoseconds of ended outermost spans by name, on the first thread that has any of that name.
-fn roots(trace: &Trace) -> HashMap<&str, (usize, u64, f64)> {
-    let mut roots: HashMap<&str, (usize, u64, f64)> = HashMap::new();
-    for (number, lane) in trace.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == LaneKind::Thread) {
-        for span in outermost(trace, lane) {
-            let known = roots.entry(trace.name(span)).or_insert((number, 0, 0.0));
-            if known.0 == number {
-                *known = (number, known.1 + 1, known.2 + trace.duration_ns(span));
+/// Number and nanoseconds of the repetitions of a root.
+pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
+    let Some((lane, found)) = trace.frame_spans(root) else { return (0, 0.0) };
+    let spans = &trace.lanes[lane].spans;
+    (found.len() as u64, found.iter().map(|index| trace.duration_ns(&spans[*index])).sum())
+}
+
+/// Names of the ended spans of threads: the least number of spans around one, and nanoseconds, nested ones counted again.
+fn names(trace: &Trace) -> HashMap<&str, (usize, f64)> {
+    let mut names: HashMap<&str, (usize, f64)> = HashMap::new();
+    for lane in trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
+        let mut depths: Vec<usize> = Vec::with_capacity(lane.spans.len());
+        for span in &lane.spans {
+            let depth = depths.get(span.parent as usize).map_or(0, |depth| depth + 1);
+            depths.push(depth);
+            if !span.is_open() && !trace.is_own(span.site) {
+                let (least, ns) = names.entry(trace.name(span)).or_insert((depth, 0.0));
+                (*least, *ns) = (depth.min(*least), *ns + trace.duration_ns(span));
             }
         }
     }
-    roots
+    names
 }
 
-fn outermost<'a>(trace: &'a Trace, lane: &'a TraceLane) -> impl Iterator<Item = &'a Span> {
-    lane.spans.iter().filter(|span| span.parent == NONE && !span.is_open() && !trace.is_own(span.site))
-}
-
-/// Number and nanoseconds of the repetitions of a root.
-pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
-    roots(trace).get(root).map_or((0, 0.0), |known| (known.1, known.2))
-}
-
-/// Outermost operations that a profile repeats and that cover enough of its time, with their nanoseconds.
-fn candidates(trace: &Trace) -> HashMap<&str, f64> {
-    let ns = |lane: &TraceLane| outermost(trace, lane).map(|span| trace.duration_ns(span)).sum::<f64>();
+/// Operations that a profile repeats and that cover enough of its time, with their depth and nanoseconds.
+fn candidates(trace: &Trace) -> HashMap<&str, (usize, f64)> {
+    let outermost = |span: &&Span| span.parent == NONE && !span.is_open() && !trace.is_own(span.site);
+    let ns = |lane: &TraceLane| lane.spans.iter().filter(outermost).map(|span| trace.duration_ns(span)).sum::<f64>();
     // A lane of async events is no thread.
     let in_flight = |span: &Span| trace.site(span).is_some_and(|site| site.kind == Kind::InFlight);
     let runs = |lane: &TraceLane| is_thread(lane) && !lane.spans.iter().all(in_flight);
     let busiest = trace.lanes.iter().filter(|lane| runs(lane)).map(ns).fold(0.0, f64::max);
-    let covers = |(number, count, ns): (usize, u64, f64)| {
-        trace.lanes.get(number).is_some_and(runs) && count >= 2 && ns >= COVERED * busiest
+    let least = COVERED * busiest;
+    let covers = |name: &str| {
+        let (count, ns) = repetitions_of(trace, name);
+        let lane = trace.frame_spans(name).and_then(|(lane, _)| trace.lanes.get(lane));
+        (lane.is_some_and(runs) && count >= 2 && ns >= least).then_some(ns)
     };
-    roots(trace).into_iter().filter(|(_, known)| covers(*known)).map(|(name, known)| (name, known.2)).collect()
+    // Few names pass the first filter; the second one reads all spans.
+    let long = names(trace).into_iter().filter(|(_, (_, ns))| *ns >= least);
+    long.filter_map(|(name, (depth, _))| Some((name, (depth, covers(name)?)))).collect()
 }
 
-/// The outermost operation with the most time in the baseline that covers enough time of both profiles.
+/// The outermost operation, of these that with the most time in the baseline, that covers enough time of both profiles.
 pub(super) fn common_root(baseline: &Trace, candidate: &Trace) -> Option<String> {
     let others = candidates(candidate);
-    let mut known: Vec<(&str, f64)> =
+    let mut known: Vec<(&str, (usize, f64))> =
         candidates(baseline).into_iter().filter(|(name, _)| others.contains_key(name)).collect();
-    known.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    known.sort_by(|(a, (high, long)), (b, (low, short))| high.cmp(low).then(short.total_cmp(long)).then(a.cmp(b)));
     known.first().map(|(name, _)| (*name).to_string())
 }
 
 pub(super) fn require(trace: &Trace, side: &'static str, root: &str) -> Result<(), DiffError> {
-    let known = roots(trace);
-    if known.contains_key(root) {
+    if trace.frame_spans(root).is_some() {
         return Ok(());
     }
+    let known = names(trace);
     let mut names: Vec<&str> = known.keys().copied().collect();
-    names.sort_unstable();
+    names.sort_unstable_by_key(|name| (known[name].0, *name));
     names.truncate(10);
     let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
     let short = |text: &str| ellwand_profile::table::shortened(text, 400);

@@ -26,8 +26,8 @@ pub use welch::Ratio;
 /// How profiles are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOptions {
-    /// The repeated operation that is compared; `None` chooses the outermost one with the most time that both profiles
-    /// repeat and that covers half of the time in spans of the busiest thread, or else the whole profiles.
+    /// The repeated operation that is compared, at any depth; `None` chooses the outermost one with the most time that both
+    /// profiles repeat and that covers half of the time in spans of the busiest thread, or else the whole profiles.
     pub root: Option<String>,
     /// Ratios within `1 / (1 + rope) ..= 1 + rope` count as the same.
     pub rope: f64,
@@ -104,7 +104,7 @@ fn word<S: Serializer>(difference: &Difference, serializer: S) -> Result<S::Ok, 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DiffError {
     /// The requested root is missing.
-    #[error("the {side} has no outermost span called {root:?} that ended; outermost spans are: {known}")]
+    #[error("the {side} has no span called {root:?} that ended; its spans are: {known}")]
     NoRoot {
         /// `baseline` or `candidate`.
         side: &'static str,
@@ -148,7 +148,8 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
             (true, false) => "the baseline has aggregated spans only",
             (false, true) => "the candidate has aggregated spans only",
             _ => {
-                "no outermost operation is repeated in both profiles and covers half of the time in spans of their busiest threads"
+                "no operation is repeated in both profiles and covers half of the time in spans of their busiest threads \
+                 (`root` can name one)"
             }
         };
         notes.push(format!("{why}, so the spread is unknown: whole profiles are compared, without intervals"));

@@ -53,7 +53,7 @@ pub(in crate::cli) struct DiffArgs {
     /// The profile in question
     #[arg(value_name = "CANDIDATE")]
     pub(in crate::cli) candidate: PathBuf,
-    /// Repeated outermost operation to compare, such as a request; by default one that covers at least half of the time
+    /// Repeated operation to compare, such as a request; by default the outermost that covers at least half of the time
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) root: Option<String>,
     /// Changes of up to PERCENT count as the same
