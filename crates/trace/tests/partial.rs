@@ -4,7 +4,7 @@ mod common;
 
 use common::{lane, site, span};
 use ellwand_profile::{Detail, Kind, NONE, SiteInfo, Span, Total, Trace, TraceLane};
-use ellwand_trace::{DiffOptions, diff, findings};
+use ellwand_trace::{Confidence, DiffOptions, diff, findings};
 
 fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
     Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
@@ -29,6 +29,7 @@ fn what_waits_itself_is_named_and_not_what_is_around_it() {
     let named = waiting.evidence.last().unwrap();
     assert_eq!((named.name.as_str(), named.value), ("waiting in read", 690.0), "{waiting}");
     assert_eq!(waiting.operations, ["lock", "read"]);
+    assert_eq!(waiting.confidence, Confidence::Medium, "another program may have had the processor");
 }
 
 #[test]

@@ -53,11 +53,14 @@ pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     }
     let mut numbers =
         vec![evidence("waiting", share, "share"), evidence("waiting", facts.breakdown.ns(Part::Wait), "ns")];
+    let kinds = [Kind::Wait, Kind::Sync];
     let most = own_waits(facts.trace).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let known =
         most.filter(|(_, ns)| *ns > 0.0).and_then(|(site, ns)| Some((facts.trace.sites.get(site as usize - 1)?, ns)));
-    let kinds = [Kind::Wait, Kind::Sync];
-    let mut finding = rule.finding("Host threads wait", Confidence::High, Vec::new());
+    let waits = |site: u32| facts.trace.sites.get(site as usize - 1).is_some_and(|site| kinds.contains(&site.kind));
+    // Elapsed without CPU time is also that of a thread that another program preempted.
+    let confidence = if most.is_some_and(|(site, _)| waits(site)) { Confidence::High } else { Confidence::Medium };
+    let mut finding = rule.finding("Host threads wait", confidence, Vec::new());
     finding = facts.located(finding, &kinds);
     if let Some((site, ns)) = known {
         numbers.push(evidence(format!("waiting in {}", site.name), ns, "ns"));

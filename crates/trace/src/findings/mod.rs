@@ -145,7 +145,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "waiting",
         threshold: "host threads wait and nothing else works for at least 20 % of the elapsed time",
-        next: "look at what the widest waits wait for: a lock, input or output, another thread; overlap it or remove it",
+        next: "look at what the widest waits wait for: a lock, input or output, another thread, or other programs had the processor (a busy machine looks the same: record again on an idle one); overlap it or remove it",
         apply: host::waiting,
     },
     Rule {
