@@ -133,7 +133,7 @@ const TIMES: [Column; 11] = [
 
 /// Shown if at least one row has a value.
 const RESOURCES: [Column; 11] = [
-    ("cpu", |row| row.cpu_ns.is_some(), |row, all| percent(known(row.cpu_share(all)))),
+    ("of cpu", |row| row.cpu_ns.is_some(), |row, all| percent(known(row.cpu_share(all)))),
     ("waiting", |row| row.cpu_ns.is_some(), |row, _| time(known(row.waiting_ns))),
     ("device", |row| row.device_ns > 0.0, |row, _| time(row.device_ns)),
     ("transfer", |row| row.transfer_ns > 0.0, |row, _| time(row.transfer_ns)),
