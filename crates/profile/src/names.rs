@@ -12,7 +12,8 @@ use crate::kind::Kind;
 use crate::site::Site;
 use crate::sync::locked;
 
-/// Bytes of a name or of a text argument; what is longer is cut and ends in `…`.
+/// Bytes of a name or of a text argument; what is longer is cut and ends in `…` and a hash of the whole, so that different names
+/// stay different.
 pub(crate) const LONGEST: usize = 256;
 /// Different names; further ones share a site.
 const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
@@ -26,13 +27,21 @@ thread_local! {
     static OWN: RefCell<HashMap<String, &'static Site>> = RefCell::default();
 }
 
-/// `text` cut to [`LONGEST`] bytes, with a mark.
+/// `text` cut to [`LONGEST`] bytes, with a mark and a hash of 32 bits.
 pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return Cow::Borrowed(text);
     }
-    let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+    Cow::Owned(cut(text))
+}
+
+#[cold]
+fn cut(text: &str) -> String {
+    // FNV-1a: the same in every version and on every machine, since profiles are compared by name.
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let mark = format!("…{hash:08x}");
+    let end = (0..=LONGEST - mark.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}{mark}", text.get(..end).unwrap_or_default())
 }
 
 /// The site of `name`. Spans with the same name are one operation; its location is the first that used the name.
@@ -100,8 +109,14 @@ mod tests {
         assert_eq!(shortened("short"), "short");
         for text in ["x".repeat(1 << 20), "é".repeat(1 << 19), "🦀".repeat(300)] {
             let cut = shortened(&text);
-            assert!(cut.len() <= LONGEST && cut.len() > LONGEST - 8 && cut.ends_with('…'), "{}", cut.len());
+            assert!(
+                cut.len() <= LONGEST && cut.len() > LONGEST - 8 && cut.chars().rev().nth(8) == Some('…'),
+                "{}",
+                cut.len()
+            );
         }
+        let same = "x".repeat(LONGEST);
+        assert_ne!(shortened(&format!("{same}a")), shortened(&format!("{same}b")));
     }
 
     #[test]
