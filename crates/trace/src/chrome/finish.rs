@@ -137,6 +137,8 @@ impl Events {
         self.facts.retain(|(name, _)| name != "displayTimeUnit");
         let process = self.names.processes.values().find(|name| !name.is_empty());
         trace.name = match self.facts.iter().find(|(name, _)| name == "traceName") {
+            // PyTorch writes a file in a folder for temporary files first: the name of the file read is better than its path.
+            Some((_, Value::Text(name))) if name.contains(['/', '\\']) => String::new(),
             Some((_, Value::Text(name))) => name.clone(),
             _ => process.filter(|_| self.names.processes.len() == 1 || ours).cloned().unwrap_or_default(),
         };

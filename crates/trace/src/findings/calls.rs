@@ -33,7 +33,8 @@ pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     outermost(found)
 }
 
-/// A slow inner call makes all calls around it slow: of findings within one another, the innermost explains the others.
+/// A slow inner call makes all calls around it slow: of findings within one another, the innermost that explains the others is
+/// kept, or else the outermost, whose cause may be several calls inside.
 fn outermost(found: Vec<ProfileFinding>) -> Vec<ProfileFinding> {
     let contains = |outer: &ProfileFinding, inner: &ProfileFinding| match (outer.ranges.first(), inner.ranges.first()) {
         (Some(a), Some(b)) => a != b && a.0 <= b.0 && b.1 <= a.1,
@@ -43,7 +44,9 @@ fn outermost(found: Vec<ProfileFinding>) -> Vec<ProfileFinding> {
         let saving = one.saving_upper_bound.unwrap_or(0.0);
         found.iter().any(|other| contains(one, other) && other.saving_upper_bound.unwrap_or(0.0) >= 0.8 * saving)
     };
-    found.iter().filter(|one| !explained(one)).cloned().collect()
+    let kept: Vec<&ProfileFinding> = found.iter().filter(|one| !explained(one)).collect();
+    let outermost = kept.iter().filter(|one| !kept.iter().any(|other| contains(other, one)));
+    outermost.map(|one| (*one).clone()).collect()
 }
 
 /// Calls of one operation with inputs of one size.
