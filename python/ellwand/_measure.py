@@ -113,7 +113,7 @@ def bench(
         else:
             _here(call, f"{folder}/out", ([function], args, kwargs, setup), effort, time)
         measurement: Measurement = read(f"{folder}/out")[0]
-    _raise_unless_measured(measurement)
+    _raise_unless_measured(measurement, args, kwargs)
     return replace(measurement, workload="call", warnings=(*call.notes(), *measurement.warnings))
 
 
@@ -156,7 +156,7 @@ def compare(
         raise EllwandError(f"compare printed no verdict: {out.strip() or 'nothing'}") from error
     if row["verdict"] == "none":
         why = _options(str(row.get("reason")))
-        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{_advice(row.get('outcome'))}")
+        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{_advice(row.get('outcome'), args, kwargs)}")
     return _comparison(row, call, blocks)
 
 
@@ -164,18 +164,36 @@ def _most(time: float | None) -> list[str]:
     return [] if time is None else ["--time", f"{float(time)}s"]
 
 
+#: Seconds of the units of the command line.
+UNITS_S = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600}
+
+
 def _options(text: str) -> str:
-    """The commands name their own option."""
-    return re.sub(r"--time ([0-9.]+)s\b", r"time=\1", text)
+    """What a command advises, in the words of this module."""
+    seconds = lambda found: f"time={float(found[1]) * UNITS_S[found[2]]:g}"  # noqa: E731
+    text = re.sub(r"--time ([0-9.]+)(ms|s|min|h)\b", seconds, text)
+    # Where starting the processes takes the time, a smaller case saves none.
+    slow = "take slow imports and other work out of the module of the functions (each process runs it), or choose a smaller case"
+    return text.replace("or choose a smaller case", slow)
 
 
-def _advice(outcome: str | None) -> str:
-    return "; if results differ by design, pass check=False" if outcome == "wrong" else ""
+def _advice(outcome: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    if outcome != "wrong":
+        return ""
+    torch = sys.modules.get("torch")
+    kinds = (torch.nn.Module, torch.optim.Optimizer) if torch is not None else ()
+    trained = [type(each).__name__ for each in (*args, *kwargs.values()) if isinstance(each, kinds)]
+    changes = f"a call that trains changes {' and '.join(trained)}:" if trained else "if calls change their arguments,"
+    return (
+        f"; {changes} make these for each call with setup=.., or pass inplace=True; "
+        "if results differ by design (random numbers), pass check=False"
+    )
 
 
-def _raise_unless_measured(side: Measurement) -> None:
+def _raise_unless_measured(side: Measurement, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if not side.ok:
-        raise EllwandError(f"{side.implementation}: {side.status}: {_options(str(side.reason))}{_advice(side.status)}")
+        why = f"{_options(str(side.reason))}{_advice(side.status, args, kwargs)}"
+        raise EllwandError(f"{side.implementation}: {side.status}: {why}")
 
 
 def _needed(row: dict[str, Any], planned: int | None) -> str:
@@ -312,7 +330,7 @@ def _compare_here(call: Call, path: str, content: Content, rope: float, time: fl
     _here(call, path, content, "normal", time)
     sides = list(read(path))
     for side in sides:
-        _raise_unless_measured(side)
+        _raise_unless_measured(side, content[1], content[2])
     a, b = (side.seconds or float("nan") for side in sides)
     names = call.names
     held = tuple(f"{side.implementation}: at most this time: {side.held_up}" for side in sides if side.held_up)

@@ -119,6 +119,12 @@ def test_a_comparison_without_enough_time_says_how_much_it_needs():
         ellwand.compare(once, many, X, time=0.1)
 
 
+def test_errors_name_options_of_python():
+    text = "give it --time 3min, or choose a smaller case; --time 1.5s, --time 2h"
+    assert _measure._options(text).startswith("give it time=180, take slow imports")
+    assert _measure._options(text).endswith("time=1.5, time=7200")
+
+
 def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"

@@ -5,9 +5,10 @@ import time
 
 import numpy as np
 import pytest
+from conftest import needs_torch
 
 import ellwand
-from ellwand import _record
+from ellwand import _measure, _record
 from ellwand.pytest_plugin import Budget, Verdict
 
 X = np.random.default_rng(0).random(20_000)
@@ -103,6 +104,7 @@ def test_results_that_differ_by_design_are_not_checked_and_every_output_says_so(
         ellwand.bench(draws)
     with pytest.raises(ellwand.EllwandError, match="wrong.*check=False"):
         ellwand.compare(draws, draws, blocks=2)
+    assert "setup=.., or pass inplace=True" in _measure._advice("wrong", (), {})
     found = ellwand.bench(draws, check=False)
     for text in (repr(found), found._repr_html_(), found.what_ran, repr(ellwand.bench(changes, X, inplace=True))):
         assert "not checked" in text
@@ -111,6 +113,15 @@ def test_results_that_differ_by_design_are_not_checked_and_every_output_says_so(
     assert "not checked" not in repr(ellwand.bench(once, X))
     with pytest.raises(ellwand.EllwandError, match="changed its argument 0"):
         ellwand.bench(changes, X, check=False)
+
+
+@needs_torch
+def test_a_step_of_training_names_what_it_changes():
+    import torch
+
+    model = torch.nn.Linear(2, 2)
+    advice = _measure._advice("wrong", (model,), {"with_": torch.optim.SGD(model.parameters(), 0.1), "x": torch.ones(2)})
+    assert advice.startswith("; a call that trains changes Linear and SGD: make these")
 
 
 def test_the_pools_of_a_worker_have_the_threads_of_the_function():
