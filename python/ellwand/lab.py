@@ -78,6 +78,8 @@ class AttentionProfile(dict[str, float]):
 
     #: FLOP a byte of each component.
     intensity: dict[str, float]
+    #: Between which milliseconds the middle half of the rounds is.
+    scatter: dict[str, tuple[float, float]]
     framework: str
 
     @property
@@ -94,7 +96,7 @@ class AttentionProfile(dict[str, float]):
         lines += [f"{name:<20}{ms:<13.3f}{self._share(ms):.1%}" for name, ms in self.items()]
         lines += [rule, f"{'Total':<20}{self.total:<13.3f}{1:.1%}", ""]
         found = identify_bottleneck(self)
-        lines += [f"Bottleneck: {found} ({found.share:.1%})", f"Recommendation: {found.recommendation}"]
+        lines += [f"Bottleneck: {found} ({found.share:.1%}){found._tie()}", f"Recommendation: {found.recommendation}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -102,7 +104,7 @@ class AttentionProfile(dict[str, float]):
 
         rows = [[name, f"{ms:.3f}", f"{self._share(ms):.1%}"] for name, ms in self.items()]
         found = identify_bottleneck(self)
-        return table(["component", "ms", "share"], rows, f"Bottleneck: {found}. {found.recommendation}")
+        return table(["component", "ms", "share"], rows, f"Bottleneck: {found}{found._tie()}. {found.recommendation}")
 
 
 class Bottleneck(str):
@@ -113,6 +115,11 @@ class Bottleneck(str):
     #: "memory", "compute" or "unknown"; estimated from the operations and bytes of the component.
     bound: str
     recommendation: str
+    #: The next component if the times of both scatter over each other, so that either may take longest.
+    within_scatter_of: str | None = None
+
+    def _tie(self) -> str:
+        return f", within the scatter of {self.within_scatter_of}" if self.within_scatter_of else ""
 
 
 def _framework(name: str | None) -> str:
@@ -167,6 +174,7 @@ def profile_attention_components(
     }
     profile = AttentionProfile()
     profile.framework = name
+    profile.scatter = {}
     profile.intensity = _intensity(batch * seq_len, d_model, num_heads, seq_len)
     placed = {each: (function, tuple(place(array) for array in arrays)) for each, (function, arrays) in calls.items()}
     # In turns, so that what disturbs a moment does not choose the bottleneck.
@@ -174,7 +182,10 @@ def profile_attention_components(
         {each: benchmark_function(function, arrays, warmup=1, iterations=1) for each, (function, arrays) in placed.items()}
         for _ in range(iterations)
     ]
-    profile.update({each: 1e3 * statistics.median(times[each] for times in rounds) for each in placed})
+    for each in placed:
+        times = sorted(1e3 * round_[each] for round_ in rounds)
+        profile[each] = statistics.median(times)
+        profile.scatter[each] = times[len(times) // 4], times[-1 - len(times) // 4]
     if show:
         print(profile)
     return profile
@@ -226,7 +237,7 @@ def _time(name: str, value: Any) -> float:
 
 
 def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
-    """The component that takes longest: a string with ``share``, ``bound`` and ``recommendation``."""
+    """The component that takes longest: a string with ``share``, ``bound``, ``recommendation`` and ``within_scatter_of``."""
     if not isinstance(profile_results, Mapping):
         kind = type(profile_results).__name__
         raise EllwandError(f"profile_results: it is a {kind}; expected a dictionary of times by component")
@@ -236,8 +247,11 @@ def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
     if not times or not all(math.isfinite(value) and value >= 0.0 for value in times.values()):
         problem = "not all of its times are finite and at least 0" if times else "it holds no times"
         raise EllwandError(f"profile_results: {problem}; expected a dictionary of times by component")
-    name = max(times, key=lambda each: times[each])
+    name, *others = sorted(times, key=lambda each: -times[each])
     found = Bottleneck(name)
+    scatter = getattr(profile_results, "scatter", {})
+    if others and {name, others[0]} <= scatter.keys() and scatter[name][0] <= scatter[others[0]][1]:
+        found.within_scatter_of = others[0]
     found.time_ms = times[name]
     found.share = times[name] / (math.fsum(times.values()) or 1.0)
     intensity = getattr(profile_results, "intensity", {}).get(name)

@@ -63,6 +63,12 @@ def test_a_bottleneck_is_found_among_all_times():
     for wrong, words in [({"a": "5"}, "the time of 'a' is '5'"), ({"a": None}, "of 'a' is None"), ([1.0], "it is a list")]:
         with pytest.raises(ellwand.EllwandError, match=words):
             lab.identify_bottleneck(wrong)
+    even = lab.AttentionProfile({"Softmax": 1.0, "Weighted Sum": 1.1, "Output Projection": 0.5})
+    even.scatter = {"Softmax": (0.9, 1.2), "Weighted Sum": (1.0, 1.3), "Output Projection": (0.5, 0.5)}
+    assert lab.identify_bottleneck(even).within_scatter_of == "Softmax"
+    assert "Bottleneck: Weighted Sum (42.3%), within the scatter of Softmax" in str(even)
+    even.scatter["Softmax"] = (0.9, 0.95)
+    assert lab.identify_bottleneck(even).within_scatter_of is None and "scatter" not in str(even)
     idle = lab.AttentionProfile({"Softmax": 0.0, "Weighted Sum": 0.0})
     assert "0.0%" in str(idle) and "0.0%" in idle._repr_html_()
 
@@ -191,14 +197,26 @@ def test_the_layer_benchmark_says_which_rows_have_no_time(tmp_path, capsys):
         benchmarks.run_comprehensive_benchmark(implementations=["cupy"], **options)
 
 
+@needs_torch
+def test_memory_of_a_row_is_what_its_implementation_states(capfd):
+    options = {**SMALL, "operations": ["GELU"], "output_file": None, "rtol": 1e-3, "atol": 1e-3}
+    (alone,) = benchmarks.run_comprehensive_benchmark(implementations=["simd"], **options)
+    beside, torch = benchmarks.run_comprehensive_benchmark(implementations=["simd", "torch"], **options)
+    assert alone["memory_mb"] == beside["memory_mb"] > 0 and torch["memory_mb"] is None
+    captured = capfd.readouterr()
+    assert "written to" not in captured.err + captured.out
+    (row,) = benchmarks.run_comprehensive_benchmark(implementations=["simd", "torch"], **{**options, "rtol": 0.0, "atol": 0.0})[1:]
+    assert row["status"] == "wrong"
+
+
 def test_an_interrupted_layer_benchmark_keeps_its_rows(tmp_path, capsys, monkeypatch):
     ended, calls = benchmarks.ended, []
 
-    def interrupted(command):
+    def interrupted(command, **options):
         calls.append(command)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return ended(command)
+        return ended(command, **options)
 
     monkeypatch.setattr(benchmarks, "ended", interrupted)
     file = tmp_path / "results.json"
