@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ OPERATIONS = {
     "MSELoss": ("mse-loss",),
     "CrossEntropyLoss": ("cross-entropy-loss",),
 }
+#: Axes by the keys of such scripts.
+AXES = {"batch_size": "batch", "sequence_length": "sequence", "tensor_dimension": "dimension"}
 #: Implementations as such scripts name them.
 NAMES = {
     "torch": "PyTorch",
@@ -62,11 +64,15 @@ def run_comprehensive_benchmark(
     *,
     implementations: Sequence[str] | None = None,
     effort: str = "quick",
+    rtol: float | None = None,
+    atol: float | None = None,
 ) -> list[dict[str, Any]]:
     """Measures the operations in fresh processes, prints a table after each, and writes the rows so far to ``output_file``.
 
     A row that has no time (wrong, unsupported, failed) has ``time_ms`` None, and ``status`` and ``reason``. Ctrl-C raises
-    KeyboardInterrupt once the rows so far are printed and written.
+    KeyboardInterrupt once the rows so far are printed and written. ``rtol`` and ``atol`` accept ``|got - reference| <= atol + rtol
+    |reference|`` instead of what each operation accepts. ``memory_mb`` is what the implementation states, None for libraries that
+    state nothing, such as PyTorch and JAX.
     """
     unknown = [name for name in operations if name not in OPERATIONS]
     if unknown:
@@ -76,6 +82,7 @@ def run_comprehensive_benchmark(
     axes = ["--batch", _numbers("batch_sizes", batch_sizes)]
     axes += ["--sequence", _numbers("sequence_lengths", sequence_lengths)]
     axes += ["--dimension", _numbers("tensor_dimensions", tensor_dimensions)]
+    axes += [word for name, value in (("--rtol", rtol), ("--atol", atol)) if value is not None for word in (name, f"{float(value)!r}")]
     file = None if output_file is None else _writable(output_file)
     rows: list[dict[str, Any]] = []
     for workload in workloads:
@@ -105,7 +112,8 @@ def _writable(output_file: str | os.PathLike[str]) -> Path:
 
 def _run(workload: str, words: list[str], folder: str) -> None:
     """Runs the command, whose progress goes on on stderr."""
-    code, _, _ = ended([*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"])
+    command = [*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"]
+    code, _, _ = ended(command, env={**os.environ, "ELLWAND_TEMPORARY": "1"})
     # A row that is wrong or failed has a code too.
     if not os.path.exists(f"{folder}/out/record.jsonl"):
         raise EllwandError(f"{workload}: the measurement ended with code {code}; its reason is on stderr")
@@ -117,21 +125,29 @@ def _rows(folder: str) -> list[dict[str, Any]]:
         return []
     record = read(f"{folder}/out")
     rows: list[dict[str, Any]] = json.loads(record.text("seed-json"))
+    stated = {_key(each.implementation, each.params, AXES.values()): each.readings.get("total-memory") for each in record}
+    for row in rows:
+        # The growth of a process would also be that of compilation, and is no figure to compare with.
+        memory = stated[_key(row["implementation"], row, AXES)]
+        row["memory_mb"] = None if memory is None else memory / 1e6
     rows += [_missing(each) for each in record if each.seconds is None]
     for row in rows:
         row["implementation"] = NAMES.get(row["implementation"], row["implementation"])
     return rows
 
 
+def _key(implementation: str, values: Mapping[str, Any], axes: Iterable[str]) -> tuple[Any, ...]:
+    return implementation, *(values[axis] for axis in axes)
+
+
 def _missing(measurement: Measurement) -> dict[str, Any]:
     operation = next(name for name, those in OPERATIONS.items() if those == (measurement.workload,))
-    axes = {"batch_size": "batch", "sequence_length": "sequence", "tensor_dimension": "dimension"}
     values = ("time_ms", "memory_mb", "inference_speed", "gpu_efficiency", "throughput_gbps")
     return {
         "operation": operation,
         "workload": measurement.workload,
         "implementation": measurement.implementation,
-        **{key: measurement.params[axis] for key, axis in axes.items()},
+        **{key: measurement.params[axis] for key, axis in AXES.items()},
         **dict.fromkeys(values),
         "device": measurement.device,
         "status": measurement.status,
@@ -140,7 +156,7 @@ def _missing(measurement: Measurement) -> dict[str, Any]:
 
 
 def _cell(value: Any, digits: int) -> str:
-    return "unavailable" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
