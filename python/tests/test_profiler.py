@@ -46,6 +46,9 @@ def test_spans_have_every_field_and_summaries_add_up():
     total = next(row["total_ns"] for row in snapshot.summary() if row["operation"] == "matmul")
     assert total == pytest.approx(sum(durations)) and len(durations) == 3
     assert [b.operation for b in profiler.get_bottlenecks(top_n=1)] == ["matmul"]
+    starts = [span["start_ns"] for span in snapshot.spans()]
+    assert all(isinstance(start, int) for start in starts) and len(set(starts)) == 4
+    assert entries[0].start_time == pytest.approx(entries[0].start_ns * 1e-9, abs=1e-6)
 
 
 def test_a_profiler_that_is_off_records_nothing():

@@ -36,11 +36,16 @@ def test_resident_memory_has_its_largest_value_and_its_change(capsys):
     first, most, last = profiler.snapshot().resident_bytes
     # Not from the first value: the kernel may take cold pages away.
     assert most >= last + 30e6 and first > 0
+    spans = [span["rss_bytes"] for span in profiler.snapshot().spans()]
+    assert [round(entry.memory_resident_mb * 1e6) for entry in profiler.entries] == spans and max(spans) == most
     document = profiler.document()
     assert document["memory"]["track"] == "resident memory" and document["memory"]["peak_bytes"] == most
     profiler.print_summary()
     assert f"resident memory at span ends: up to {most / 1e6:.1f} MB, change " in capsys.readouterr().out
-    assert GPUProfiler().snapshot().resident_bytes is None
+    plain = GPUProfiler()
+    with plain.profile("plain"):
+        pass
+    assert plain.snapshot().resident_bytes is None and plain.snapshot().spans()[0]["rss_bytes"] is None
 
 
 def test_the_file_has_its_own_operations_and_details_only(tmp_path):

@@ -36,9 +36,9 @@ def test_fields_of_an_entry_are_positional_with_defaults():
     assert [getattr(entry, name) for name in TIMES[1:] + MEMORY] == [0.0] * 8
     given = {"operation", "start_time", "end_time", "device", "backend", *TIMES, *MEMORY}
     # Ellwand's own, after those of the script.
-    work = ["bytes", "items", "flops"]
-    assert set(dataclasses.asdict(entry)) == {*given, *work} and [getattr(entry, name) for name in work] == [0] * 3
-    assert list(dataclasses.asdict(entry))[-3:] == work
+    work = ["bytes", "items", "flops", "start_ns", "memory_resident_mb"]
+    assert set(dataclasses.asdict(entry)) == {*given, *work} and [getattr(entry, name) for name in work] == [0] * 5
+    assert list(dataclasses.asdict(entry))[-5:] == work
 
 
 def test_fields_of_a_summary_are_positional_with_defaults():

@@ -121,7 +121,9 @@ impl Profile {
         span: &Span,
         device: &HashMap<u32, [f64; 2]>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let start_ns = self.trace.started_unix_ns as f64 + self.trace.since_start_ns(span.start);
+        // An f64 resolves 256 ns of such a time.
+        #[allow(clippy::cast_possible_truncation)]
+        let start_ns = self.trace.started_unix_ns.saturating_add_signed(self.trace.since_start_ns(span.start).round() as i64);
         let row = PyDict::new(py);
         row.set_item("operation", self.trace.name(span))?;
         row.set_item("lane", &lane.name)?;
@@ -132,6 +134,7 @@ impl Profile {
         row.set_item("transfer_ns", transfers)?;
         let detail = lane.detail_of(span);
         row.set_item("cpu_ns", detail.and_then(|detail| detail.cpu_ns))?;
+        row.set_item("rss_bytes", detail.and_then(|detail| detail.rss_bytes))?;
         set_work(&row, detail.map_or_else(Counters::default, |detail| detail.counters))?;
         let args = PyDict::new(py);
         for (name, value) in detail.iter().flat_map(|detail| &detail.args) {
