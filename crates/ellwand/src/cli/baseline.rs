@@ -51,17 +51,8 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     check_out(&root, &commit, &source)?;
     link_neighbours(&root, source.parent().unwrap_or(&root));
     output::note(&format!("building {name} at {revision} ({commit}), once"));
-    // The program's crate may lie below the root, where this command was given.
-    let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
-    let folder =
-        Some(source.join(here.unwrap_or_default())).filter(|folder| folder.is_dir()).unwrap_or_else(|| source.clone());
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    match bench {
-        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
-        None => cargo.args(["build", "--release", "--bin", &name]),
-    };
-    cargo.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target).current_dir(folder);
-    cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut cargo = cargo(&root, &source, bench, &name);
+    cargo.arg("--target-dir").arg(&target);
     let output = beside(
         || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
         |seconds| {
@@ -84,6 +75,20 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// What builds the program of that name, from the directory in `source` that this command was given in below `root`.
+fn cargo(root: &Path, source: &Path, bench: Option<&str>, name: &str) -> Command {
+    let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(root).ok().map(|here| source.join(here)));
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    match bench {
+        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
+        None => cargo.args(["build", "--release", "--bin", name]),
+    };
+    cargo.args(["--message-format", "json-render-diagnostics"]);
+    cargo.current_dir(here.filter(|folder| folder.is_dir()).as_deref().unwrap_or(source));
+    cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    cargo
 }
 
 /// How often a build says that it goes on.
