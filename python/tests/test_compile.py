@@ -1,4 +1,4 @@
-"""What compilers of frameworks do is counted, timed and kept as text."""
+"""What compilers of frameworks do is counted, timed and kept as text; they take functions of the profiler."""
 
 import os
 
@@ -8,6 +8,7 @@ from conftest import needs_compiler, needs_jax, needs_torch
 
 import ellwand
 from ellwand._compile import Watch
+from ellwand.profiler import GPUProfiler
 
 
 @needs_jax
@@ -109,3 +110,22 @@ jax.numpy.ones(3).block_until_ready()
 print(_threads.of_xla())
 """
     assert script(body).out == f"{threads}\n"
+
+
+@needs_torch
+def test_a_profiled_forward_is_compiled_and_scripted():
+    import torch
+    from torch._dynamo.testing import CompileCounter
+
+    profiler = GPUProfiler()
+
+    class Model(torch.nn.Module):
+        @profiler.profile_function("forward")
+        def forward(self, x):
+            return x * 2 + 1
+
+    model, x, counter = Model(), torch.ones(3), CompileCounter()
+    compiled = torch.compile(model, backend=counter)
+    assert compiled(x).tolist() == compiled(x).tolist() == [3.0, 3.0, 3.0]
+    assert counter.frame_count == 1 and [entry.operation for entry in profiler.entries] == ["forward", "forward"]
+    assert torch.jit.script(model)(x).tolist() == [3.0, 3.0, 3.0]

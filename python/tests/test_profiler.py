@@ -12,7 +12,6 @@ import time
 
 import numpy as np
 import pytest
-from conftest import needs_torch
 
 import ellwand
 from ellwand.profiler import GPUProfiler, ProfileEntry, ProfileSummary, get_profiler
@@ -316,25 +315,6 @@ def test_a_profiled_function_is_a_method_and_travels_by_name():
     assert Model().forward(3, scale=2) == 6 and list(map(Model().forward, [1])) == [1]
     assert len(module_profiler.entries) == before + 2 and str(inspect.signature(Model.forward)) == "(self, x, *, scale=1)"
     assert pickle.loads(pickle.dumps(triple)) is triple and triple(2) == 6
-
-
-@needs_torch
-def test_a_profiled_forward_is_compiled_and_scripted():
-    import torch
-    from torch._dynamo.testing import CompileCounter
-
-    profiler = GPUProfiler()
-
-    class Model(torch.nn.Module):
-        @profiler.profile_function("forward")
-        def forward(self, x):
-            return x * 2 + 1
-
-    model, x, counter = Model(), torch.ones(3), CompileCounter()
-    compiled = torch.compile(model, backend=counter)
-    assert compiled(x).tolist() == compiled(x).tolist() == [3.0, 3.0, 3.0]
-    assert counter.frame_count == 1 and [entry.operation for entry in profiler.entries] == ["forward", "forward"]
-    assert torch.jit.script(model)(x).tolist() == [3.0, 3.0, 3.0]
 
 
 def test_cpu_time_is_measured_if_asked_for():

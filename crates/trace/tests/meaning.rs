@@ -289,24 +289,6 @@ fn no_bound_exceeds_the_time_in_which_the_operation_runs() {
     );
 }
 
-#[test]
-fn of_nested_first_calls_one_is_reported() {
-    // Each first call is slow by itself and takes half of the one around it.
-    let mut spans = Vec::new();
-    for at in 0..10 {
-        let start = 1 + 20_000 * at;
-        for (depth, first) in [8_000, 4_000, 2_000, 1_000].into_iter().enumerate() {
-            let parent = if depth == 0 { NONE } else { spans.len() as u32 - 1 };
-            let length = if at == 0 { first } else { 40 - depth as u64 };
-            spans.push(span(depth as u32 + 1, parent, start, start + length));
-        }
-    }
-    let sites = ["call", "trace", "lower", "compile"].map(|name| site(name, Kind::Cpu)).to_vec();
-    let found = findings(&of(sites, vec![lane("main", spans)], 200_001), None);
-    let of_first: Vec<_> = found.iter().filter(|one| one.rule == "first-call").map(|one| &one.operations[..]).collect();
-    assert_eq!(of_first, [["call"]]);
-}
-
 /// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.
 fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
     let counters = Counters { bytes, items: 0, flops: 0.0 };

@@ -1,4 +1,4 @@
-//! Findings and differences of profiles that know only a part: waits, threads, aggregated spans.
+//! Findings and differences of profiles that know only a part: waits, first calls, threads, aggregated spans.
 
 mod common;
 
@@ -30,6 +30,24 @@ fn what_waits_itself_is_named_and_not_what_is_around_it() {
     assert_eq!((named.name.as_str(), named.value), ("waiting in read", 690.0), "{waiting}");
     assert_eq!(waiting.operations, ["lock", "read"]);
     assert_eq!(waiting.confidence, Confidence::Medium, "another program may have had the processor");
+}
+
+#[test]
+fn of_nested_first_calls_one_is_reported() {
+    // Each first call is slow by itself and takes half of the one around it.
+    let mut spans = Vec::new();
+    for at in 0..10 {
+        let start = 1 + 20_000 * at;
+        for (depth, first) in [8_000, 4_000, 2_000, 1_000].into_iter().enumerate() {
+            let parent = if depth == 0 { NONE } else { spans.len() as u32 - 1 };
+            let length = if at == 0 { first } else { 40 - depth as u64 };
+            spans.push(span(depth as u32 + 1, parent, start, start + length));
+        }
+    }
+    let sites = ["call", "trace", "lower", "compile"].map(|name| site(name, Kind::Cpu)).to_vec();
+    let found = findings(&of(sites, vec![lane("main", spans)], 200_001), None);
+    let of_first: Vec<_> = found.iter().filter(|one| one.rule == "first-call").map(|one| &one.operations[..]).collect();
+    assert_eq!(of_first, [["call"]]);
 }
 
 #[test]

@@ -123,6 +123,7 @@ fn every_phase_of_trace_events_is_understood() {
 fn a_pytorch_trace_has_its_streams_steps_links_and_memory() {
     let imported = from_text(include_str!("files/pytorch-gpu.json"));
     let trace = &imported.trace;
+    assert_eq!(trace.name, "", "PyTorch's is the path of the file that it wrote first");
     let lanes = trace.lanes.iter().map(|lane| format!("{} {:?}", lane.name, lane.kind));
     let kinds = trace.sites.iter().map(|site| format!("{}: {}", site.name, site.kind.word()));
     let facts = trace.environment.iter().map(|(name, value)| format!("{name} = {value:?}"));

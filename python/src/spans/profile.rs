@@ -123,7 +123,8 @@ impl Profile {
     ) -> PyResult<Bound<'py, PyDict>> {
         // An f64 resolves 256 ns of such a time.
         #[allow(clippy::cast_possible_truncation)]
-        let start_ns = self.trace.started_unix_ns.saturating_add_signed(self.trace.since_start_ns(span.start).round() as i64);
+        let start_ns =
+            self.trace.started_unix_ns.saturating_add_signed(self.trace.since_start_ns(span.start).round() as i64);
         let row = PyDict::new(py);
         row.set_item("operation", self.trace.name(span))?;
         row.set_item("lane", &lane.name)?;
