@@ -1,11 +1,12 @@
 """Options of ``ellwand.bench`` and ``ellwand.compare``, what their results say, and the verdicts of the pytest fixture."""
 
 import os
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
-from conftest import needs_torch
 
 import ellwand
 from ellwand import _measure, _record
@@ -115,12 +116,12 @@ def test_results_that_differ_by_design_are_not_checked_and_every_output_says_so(
         ellwand.bench(changes, X, check=False)
 
 
-@needs_torch
-def test_a_step_of_training_names_what_it_changes():
-    import torch
-
-    model = torch.nn.Linear(2, 2)
-    advice = _measure._advice("wrong", (model,), {"with_": torch.optim.SGD(model.parameters(), 0.1), "x": torch.ones(2)})
+def test_a_step_of_training_names_what_it_changes(monkeypatch):
+    # PyTorch itself would stay imported, which changes the threads of later tests.
+    linear, sgd = type("Linear", (), {}), type("SGD", (), {})
+    torch = types.SimpleNamespace(nn=types.SimpleNamespace(Module=linear), optim=types.SimpleNamespace(Optimizer=sgd))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    advice = _measure._advice("wrong", (linear(),), {"optimizer": sgd(), "x": 1.0})
     assert advice.startswith("; a call that trains changes Linear and SGD: make these")
 
 
