@@ -164,7 +164,8 @@ impl Instrument<'_> {
         }
     }
 
-    /// Runs an implementation once on the output of [`Instrument::inputs_and_reference`] and checks its answer; nothing is timed.
+    /// Runs an implementation once, or `twice`, on the output of [`Instrument::inputs_and_reference`] and checks its answers;
+    /// nothing is timed.
     ///
     /// # Errors
     /// The outcome if the implementation is unsupported, fails or gives a wrong answer.
@@ -173,10 +174,11 @@ impl Instrument<'_> {
         cell: &Cell,
         (case, inputs, expected): &(Case, Tensors, Tensors),
         implementation: &Implementation,
+        twice: bool,
     ) -> Result<Verdict, Outcome> {
         let device = self.device(implementation)?;
         let task = Task { workload: cell.workload.as_ref(), case, inputs, allowed: cell.allowed };
-        Ok(Arm::prepare(task, implementation, device, Judge::against(expected), &[])?.1.verdict)
+        Ok(Arm::prepare(task, implementation, device, Judge::against(expected).twice(twice), &[])?.1.verdict)
     }
 
     pub(crate) fn check_interrupt(&self) -> Result<(), Interrupted> {

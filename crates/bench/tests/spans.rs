@@ -118,12 +118,12 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
     assert_eq!((recordings[0].spans.implementation.as_str(), outermost), ("spanned", vec!["(warm-up)"]));
     assert_eq!((spanned.dropped, spanned.open, spanned.spans), (0, 0, 3 * iterations));
     assert!(spanned.cost.is_some_and(|cost| cost.on_ns >= 0.0));
-    // The first check, the trial session (two runs), the kept session and the second check: on in the two sessions
-    // only.
+    // The two runs of the first check, the trial session (two runs), the kept session and the second check: on in the two
+    // sessions only.
     let before = seen.lock().unwrap().clone();
     let on = before.iter().filter(|on| **on).count() as u64;
     assert_eq!((before.first(), before.last()), (Some(&false), Some(&false)));
-    assert_eq!((on, before.len() as u64), (2 + 1 + iterations, on + 2));
+    assert_eq!((on, before.len() as u64), (2 + 1 + iterations, on + 3));
 
     assert!(by_name("bare").outcome.is_measured() && by_name("bare").nodes.is_empty());
     for name in ["wrong", "rotting"] {

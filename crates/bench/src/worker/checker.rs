@@ -37,7 +37,7 @@ impl<'a> Checker<'a> {
         Self { launch: Launch::this_program(), limit, seed, registry, interrupt, worker: None, posed: None }
     }
 
-    /// Runs an implementation once on the inputs of the cell and on each hard set of its workload, and judges its
+    /// Runs an implementation twice on the inputs of the cell and once on each hard set of its workload, and judges its
     /// answers: the verdict, and the result on the hard sets; or the first outcome that is not right.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ impl<'a> Examiner<'a> {
         self.registry.look_for(row.needs);
         device.into_iter().for_each(|id| _ = self.registry.prefer(id));
         let instrument = instrument(self.registry, self.seed);
-        let verdict = instrument.judged(&self.cell, &self.made, &row)?;
+        let verdict = instrument.judged(&self.cell, &self.made, &row, true)?;
         Ok((verdict, instrument.judged_on(&self.cell, &self.hard, &row)?))
     }
 }

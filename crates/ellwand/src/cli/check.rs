@@ -49,6 +49,7 @@ impl Printer {
                     writeln!(out, "{}", line.case)?;
                 }
                 let (word, detail) = outcome_and_detail(&line.outcome);
+                let detail = detail.lines().map(str::trim).collect::<Vec<_>>().join(" ");
                 writeln!(out, "  {:width$}  {word:11}  {detail}", line.implementation, width = self.width)
             })?;
         }
@@ -118,7 +119,7 @@ fn judge_here(registry: &Registry, plan: &Plan, json: bool, seed: u64, given: Op
             None => last.insert((id, make(cell))),
         };
         let judge = |made: &(_, Option<Hard>)| {
-            let verdict = instrument.judged(cell, &made.0, row)?;
+            let verdict = instrument.judged(cell, &made.0, row, hard)?;
             let Some(hard) = &made.1 else { return Ok(verdict) };
             instrument.judged_on(cell, hard, row).map(|judged| and_hard(verdict, &judged))
         };
