@@ -16,6 +16,7 @@ struct Asked {
     skip: Vec<String>,
     exact: bool,
     list: bool,
+    help: bool,
     ignored: bool,
     /// `cargo bench` says `--bench`; without it (`cargo test --benches`, nextest) nothing is to be timed.
     time: bool,
@@ -50,6 +51,7 @@ impl Asked {
                 "--bench" => asked.time = true,
                 "--test" => test = true,
                 "--list" => asked.list = true,
+                "--help" | "-h" => asked.help = true,
                 "--exact" => asked.exact = true,
                 "--ignored" => asked.ignored = true,
                 "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--quiet" | "-q" => {}
@@ -107,7 +109,28 @@ impl Asked {
     }
 }
 
+const HELP: &str = "\
+A benchmark target of cargo. `cargo bench` measures, `cargo test --benches` only checks the answers.
+
+Usage: cargo bench --bench NAME -- [FILTER].. [OPTIONS]
+
+  FILTER            part of WORKLOAD:IMPLEMENTATION, or a pattern with *; without a match nothing runs, and the exit code is 0,
+                    because cargo gives one filter to all targets
+  --exact           a FILTER is a whole name
+  --skip FILTER     leave out what matches
+  --list            list the names instead
+  --test            check the answers instead of measuring
+  --baseline REV    compare with the same target at the git revision REV
+  --time TIME       with --baseline: time for each comparison
+  --at-least PERCENT with --baseline: smallest change that counts
+  --fail-on WHAT    with --baseline: which verdicts fail
+  --format github   with --baseline: annotations for GitHub Actions
+";
+
 fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
+    if asked.help {
+        return Ok(output::result(|out| out.write_all(HELP.as_bytes())).map(|()| Exit::Ok.code())?);
+    }
     let mut chosen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for known in registry.all_implementations() {
         if asked.wants(&format!("{}:{}", known.workload, known.name)) {
@@ -187,6 +210,7 @@ mod tests {
     #[test]
     fn only_cargo_bench_times() {
         assert!(read("--bench").unwrap().time);
+        assert!(read("--bench --help").unwrap().help && read("-h").unwrap().help);
         for line in ["", "--test --bench", "--bench --test", "--exact --nocapture"] {
             assert!(!read(line).unwrap().time, "{line}");
         }
