@@ -11,7 +11,13 @@ pub(super) struct Axis {
     low: f64,
     high: f64,
     log: bool,
+    /// On a logarithmic axis with a 0: where 0 is drawn, and the smallest of the other values.
+    zero: Option<(f64, f64)>,
 }
+
+/// Ratios of the smallest value to the place of 0, and least share of the logarithmic axis between them.
+const STEP: [f64; 2] = [2.0, 10.0];
+const STEP_SHARE: f64 = 0.08;
 
 /// A tick; without a label it is only a grid line.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,24 +27,36 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// An axis over all finite `values` with a margin at both ends. Logarithmic if `log` and all values are positive.
+    /// An axis over all finite `values` with a margin at both ends. Logarithmic if `log` and no value is negative; 0 is then
+    /// one step below the smallest positive one.
     pub(super) fn over(values: impl Iterator<Item = f64>, log: bool) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let low = values.iter().copied().min_by(f64::total_cmp)?;
         let high = values.iter().copied().max_by(f64::total_cmp)?;
-        if log && low > 0.0 {
+        let mut positive: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+        positive.sort_by(f64::total_cmp);
+        positive.dedup();
+        if log
+            && low >= 0.0
+            && let Some(&least) = positive.first()
+        {
+            let next = positive.get(1).map_or(STEP[1], |next| next / least).clamp(STEP[0], STEP[1]);
+            let step = next.max((high / least).powf(STEP_SHARE));
+            let zero = (low == 0.0).then_some((least / step, least));
+            let low = zero.map_or(least, |(at, _)| at);
             // At least a factor of 2.5, so that a nearly flat line looks flat.
             let room = (high / low).ln() * 0.05;
             let grow = ((2.5_f64.ln() - (high / low).ln()) / 2.0).max(0.0) + room;
-            return Some(Self { low: (low.ln() - grow).exp(), high: (high.ln() + grow).exp(), log: true });
+            return Some(Self { low: (low.ln() - grow).exp(), high: (high.ln() + grow).exp(), log: true, zero });
         }
         let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
-        Some(Self { low: low - room, high: high + room, log: false })
+        Some(Self { low: low - room, high: high + room, log: false, zero: None })
     }
 
     /// Position of a value, 0 at the lower end and 1 at the upper.
     pub(super) fn position(&self, value: f64) -> f64 {
         if self.log {
+            let value = self.zero.filter(|_| value == 0.0).map_or(value, |(at, _)| at);
             (value / self.low).ln() / (self.high / self.low).ln()
         } else {
             (value - self.low) / (self.high - self.low)
@@ -51,6 +69,13 @@ impl Axis {
 
     /// About `wanted` ticks with labels in `unit`.
     pub(super) fn ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        let Some((_, least)) = self.zero else { return self.ticks_of_values(unit, wanted) };
+        let zero = Tick { value: 0.0, label: Some(label(0.0, unit, DIGITS)) };
+        let others = self.ticks_of_values(unit, wanted).into_iter().filter(|tick| tick.value >= least * (1.0 - 1e-9));
+        std::iter::once(zero).chain(others).collect()
+    }
+
+    fn ticks_of_values(&self, unit: &str, wanted: usize) -> Vec<Tick> {
         match unit {
             // Two labels at least, or the decimal ones.
             "B" if self.log && self.high / self.low >= 4.0 => self.binary_ticks(wanted),
@@ -149,6 +174,17 @@ mod tests {
         assert_eq!(labels(axis, "s"), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
         let axis = Axis::over([1.0, 1e4].into_iter(), true).unwrap();
         assert_eq!(labels(axis, ""), ["1", "10", "100", "1k", "10k"]);
+    }
+
+    #[test]
+    fn zero_is_one_step_below_the_smallest_value_of_a_logarithmic_axis() {
+        let axis = Axis::over([0.0, 1.0, 100.0, 4096.0, 1e6].into_iter(), true).unwrap();
+        assert_eq!(labels(axis, ""), ["0", "1", "100", "10k", "1M"]);
+        let at = [0.0, 1.0, 100.0, 1e6].map(|value| axis.position(value));
+        assert!(at[0] > 0.0 && at.windows(2).all(|pair| pair[0] + 0.05 < pair[1]), "{at:?}");
+        assert!(at[2] < 0.5, "the small values are apart: {at:?}");
+        let axis = Axis::over([-1.0, 0.0, 100.0].into_iter(), true).unwrap();
+        assert!((axis.position(49.5) - 0.5).abs() < 1e-12, "negative values have no logarithm");
     }
 
     #[test]

@@ -263,7 +263,8 @@ fn panels(
     let (others, following) = other_axes(section, axis);
     let facets = distinct(section.rows.iter().map(|row| facet(&others, row)));
     let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
-    let spread = values.first().zip(values.last()).is_some_and(|(low, high)| *low > 0.0 && high / low >= 8.0);
+    let least = values.iter().find(|value| **value > 0.0).filter(|_| values.first().is_some_and(|low| *low >= 0.0));
+    let spread = least.zip(values.last()).is_some_and(|(low, high)| high / low >= 8.0);
     let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
     let together: Vec<&str> = following.iter().map(|axis| axis.name.as_str()).collect();
     let together = if together.is_empty() { String::new() } else { format!(", with {}", together.join(", ")) };
