@@ -317,6 +317,7 @@ fn threads_that_a_row_does_not_declare_are_named_once() {
     let warning =
         "other threads of this program worked meanwhile (90.9 % of its CPU time): declare them with .many_threads()";
     assert_eq!((found.warnings.as_slice(), found.held_up), ([warning.to_string()].as_slice(), None));
+    assert!(text(&report, "table").contains("with .many_threads() (1 of 2 rows: simd)"));
     let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
     assert!(!rules.contains(&"contended") && !rules.contains(&"above-ceiling"), "{:#?}", report.findings);
     assert_ne!(found.diagnosis.as_ref().unwrap().limit, Limit::AboveCeiling);

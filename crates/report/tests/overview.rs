@@ -113,8 +113,8 @@ fn a_single_case_more_has_a_line() {
         });
         table(&rows.collect::<Vec<_>>(), 120, false)
     };
-    assert!(!of(9).contains("more cases") && of(9).contains("\n    9  "), "{}", of(9));
-    assert!(of(10).contains("2 more cases"), "{}", of(10));
+    assert!(!of(12).contains("more cases") && of(12).contains("\n   12  "), "{}", of(12));
+    assert!(of(13).contains("2 more cases"), "{}", of(13));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::grid::{Column, over};
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 
 /// Most cases that an overview of one workload lists.
-const CASES: usize = 8;
+const CASES: usize = 11;
 /// Most lines of an overview of several workloads; each has two at least.
 const LINES: usize = 36;
 /// Fewest workloads of such an overview: the tables of fewer fit on a screen, with their readings.

@@ -8,7 +8,7 @@ use super::readings::{self, Block};
 use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone};
-use crate::model::{Report, Row, Section, distinct};
+use crate::model::{Remark, Report, Row, Section, distinct};
 use crate::{Options, ReportError};
 
 /// Most findings listed under the tables, unless all are asked for.
@@ -74,29 +74,53 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
                 continue;
             }
             remarked.push(&remark.text);
-            remark_line(&remark.text, (remark.rows, remark.of), report, out)?;
+            remark_of_rows(&[(*section, remark)], remark.of, report, out)?;
         }
     }
     if together {
         let of: usize = sections.iter().map(|section| section.rows.len()).sum();
-        for remark in sections.iter().flat_map(|section| &section.remarks) {
+        let all = || sections.iter().flat_map(|section| section.remarks.iter().map(|remark| (*section, remark)));
+        for (_, remark) in all() {
             if !remarked.contains(&remark.text.as_str()) {
                 remarked.push(&remark.text);
-                let same = sections.iter().flat_map(|section| &section.remarks).filter(|one| one.text == remark.text);
-                remark_line(&remark.text, (same.map(|one| one.rows).sum(), of), report, out)?;
+                let same: Vec<_> = all().filter(|(_, one)| one.text == remark.text).collect();
+                remark_of_rows(&same, of, report, out)?;
             }
         }
     }
     Ok(())
 }
 
-fn remark_line(
-    text: &str,
-    (rows, of): (usize, usize),
+/// Most implementations that a remark names.
+const REMARKED: usize = 3;
+
+/// A remark, and the rows among `of` that have it: a single one by its case, few by their implementations.
+fn remark_of_rows(
+    same: &[(&Section, &Remark)],
+    of: usize,
     report: &Report,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    let scope = if rows == of { String::new() } else { format!(" ({rows} of {of} rows)") };
+    let Some((section, remark)) = same.first() else { return Ok(()) };
+    let rows: usize = same.iter().map(|(_, remark)| remark.rows).sum();
+    let one = section.rows.iter().find(|row| rows == 1 && row.warnings.contains(&remark.text));
+    let names = distinct(same.iter().flat_map(|(_, remark)| remark.implementations.iter().map(String::as_str)));
+    let which = match one {
+        Some(row) if section.cases.len() > 1 => format!(": {}, {}", row.implementation, section.place(row)),
+        _ if names.len() <= REMARKED => format!(": {}", names.join(", ")),
+        _ => String::new(),
+    };
+    remark_line(&remark.text, (rows, of), &which, report, out)
+}
+
+fn remark_line(
+    text: &str,
+    (rows, of): (usize, usize),
+    which: &str,
+    report: &Report,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let scope = if rows == of { String::new() } else { format!(" ({rows} of {of} rows{which})") };
     report.options.print(Tone::Plain, &format!("! {text}{scope}"), out)?;
     Ok(())
 }
@@ -179,8 +203,8 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
         let same: Vec<&String> =
             cases.iter().zip(&notes).filter(|(_, one)| *one == note).map(|(case, _)| case).collect();
         match same[..] {
-            [case] if notes.len() > 1 => remark_line(&format!("{case}: {note}"), (1, 1), report, out)?,
-            _ => remark_line(note, (same.len(), notes.len()), report, out)?,
+            [case] if notes.len() > 1 => remark_line(&format!("{case}: {note}"), (1, 1), "", report, out)?,
+            _ => remark_line(note, (same.len(), notes.len()), "", report, out)?,
         }
     }
     Ok(())
