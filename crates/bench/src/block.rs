@@ -144,30 +144,33 @@ impl<'a> Block<'a> {
         }
         let core = allowed_cores().choose(coin).copied();
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
-        let mut late = Vec::new();
+        let (mut late, first) = (Vec::new(), order.first().copied());
         let left = end.map(|end| end.saturating_duration_since(begin)).filter(|_| known.leaves_time);
         let first_end = end.map(|end| end - left.map_or(Duration::ZERO, |left| READY.min(left / 4)));
         let mut opened = |index: usize, arm: &mut Arm, known: &mut Known| {
-            let (asked, end) = (Instant::now(), if index == order[0] { first_end } else { end });
+            let (asked, end) = (Instant::now(), if Some(index) == first { first_end } else { end });
             let opened =
                 arm.opened(&specs[index], known, limits.until(end), interrupt, &mut |step| on_wait(index, step));
             arm.took = asked.elapsed();
-            if arm.state.is_err() && end.is_some_and(|end| Instant::now() >= end) {
+            let is_late = arm.state.is_err() && end.is_some_and(|end| Instant::now() >= end);
+            if is_late {
                 late.push(index);
             }
-            opened
+            opened.map(|()| is_late)
         };
-        for index in &order {
+        for at in 0..order.len() {
+            let index = order[at];
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
-            arms[*index].put(specs[*index].ask(padding, core, known));
+            arms[index].put(specs[index].ask(padding, core, known));
             // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
             // from the first spares the second the reference.
-            if !together {
-                opened(*index, &mut arms[*index], known)?;
+            if !together && opened(index, &mut arms[index], known)? {
+                // Another copy of what is late would use up the time in which the others show that they get ready.
+                order[at + 1..].sort_by_key(|other| specs[*other].key() == specs[index].key());
             }
         }
         if together {
-            arms.iter_mut().enumerate().try_for_each(|(index, arm)| opened(index, arm, known))?;
+            arms.iter_mut().enumerate().try_for_each(|(index, arm)| opened(index, arm, known).map(drop))?;
         }
         Ok(Self { arms, together, limits, end, late, opening: begin.elapsed(), interrupt })
     }

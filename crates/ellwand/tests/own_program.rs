@@ -362,6 +362,10 @@ fn verdicts_and_exit_codes() {
         assert_eq!(ran.stdout.lines().count(), 1, "one line: {}", ran.stdout);
         assert!(!ran.stderr.contains("panicked at"), "{}", ran.stderr);
     }
+    // So does a baseline of which two copies start, in any order.
+    let hung = tell(&["compare", "double:stuck", "double:plain", "--time", "5s"]);
+    assert!(hung.stdout.contains("baseline failed: it did not answer within "), "{}", hung.stdout);
+    assert_eq!(hung.code, Some(1), "{}", hung.stdout);
     // Whether these hang or only need longer is not known.
     let neither = tell(&["compare", "double:stuck", "double:stuck", "--time", "1s"]);
     assert!(neither.stdout.contains(" was not ready when the time was up; give it --time 8.0s"), "{}", neither.stdout);
