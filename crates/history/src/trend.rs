@@ -58,6 +58,20 @@ pub struct Line {
     pub points: Vec<Point>,
     /// Changes of the ratio.
     pub changes: Vec<ChangePoint>,
+    /// The last runs, if their ratio differs and they are too few for a change point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent: Option<Recent>,
+}
+
+/// Runs at the end whose ratio differs from the runs before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Recent {
+    /// Number of the runs.
+    pub runs: usize,
+    /// Geometric mean of the ratios from the last change to these runs.
+    pub before: f64,
+    /// Geometric mean of the ratios of these runs.
+    pub after: f64,
 }
 
 /// A time of a run.
@@ -272,7 +286,13 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
     let values: Vec<f64> = with_ratio.iter().map(|(_, value)| *value).collect();
     let found = change_points(&values, query.rope.ln_1p())
         .map_err(|error| StoreError::Other { place: series.case.clone(), problem: error.to_string() })?;
-    let changes = found.iter().map(|change| ChangePoint {
+    let start = found.points.last().map_or(0, |change| change.index);
+    let recent = found.short.map(|runs| {
+        let mean = |values: &[f64]| (values.iter().sum::<f64>() / values.len() as f64).exp();
+        let (before, after) = values[start..].split_at(values.len() - start - runs);
+        Recent { runs, before: mean(before), after: mean(after) }
+    });
+    let changes = found.points.iter().map(|change| ChangePoint {
         point: with_ratio[change.index].0,
         before: change.before.exp(),
         after: change.after.exp(),
@@ -284,6 +304,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
         reference,
         unreferenced,
         changes: changes.collect(),
+        recent,
         points,
     })
 }

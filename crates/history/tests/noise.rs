@@ -55,7 +55,7 @@ impl Stream {
 }
 
 fn found(values: &[f64]) -> Vec<usize> {
-    change_points(values, ROPE.ln_1p()).unwrap().iter().map(|change| change.index).collect()
+    change_points(values, ROPE.ln_1p()).unwrap().points.iter().map(|change| change.index).collect()
 }
 
 /// Histories of 200 runs with a change, of `histories`.

@@ -70,6 +70,17 @@ fn a_slower_host_is_no_regression_and_slower_code_is_one() {
 }
 
 #[test]
+fn the_last_runs_are_named_if_they_are_too_few_for_a_change_point() {
+    let slow = |from: u64| move |n: u64| if n >= from { 1.2 } else { 1.0 };
+    let line = &lines(&series(60, |_| 1.0, slow(57)), &query()).lines[0];
+    let recent = line.recent.unwrap();
+    assert_eq!((line.changes.len(), recent.runs), (0, 3));
+    assert!((recent.after / recent.before - 1.2).abs() < 0.02, "{recent:?}");
+    let line = &lines(&series(60, |_| 1.0, slow(56)), &query()).lines[0];
+    assert_eq!((line.changes[0].point, line.recent), (56, None));
+}
+
+#[test]
 fn points_are_in_the_order_of_commits_and_old_records_in_that_of_their_date() {
     let mut runs = series(4, |_| 1.0, |_| 1.0);
     // Measured last, at a commit between the first two; and a record without a commit.

@@ -325,7 +325,7 @@ fn a_trend_is_drawn_with_its_changes() {
     let points: Vec<Value> = (0..12).map(point).collect();
     let title = format!("sort:<b>fast{}", "-and-long".repeat(20));
     let trend = json!({"title": title, "machines": 2, "lines": [
-        {"name": "sort/n=10,order=random:<b>fast", "case": "sort/n=10,order=random", "implementation": "<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}]},
+        {"name": "sort/n=10,order=random:<b>fast", "case": "sort/n=10,order=random", "implementation": "<b>fast", "place": "cpu", "reference": "plain", "points": points, "changes": [{"point": 6, "before": 0.5, "after": 0.55}], "remarks": ["the last run looks slower"], "unchanged": null},
         {"name": "sort/n=20,order=random:fast", "case": "sort/n=20,order=random", "implementation": "fast", "place": "cpu", "reference": null, "unchanged": "no change points: no run measured plain", "points": points, "changes": []},
     ]});
     let Some(mut browser) = Browser::start(1280, 900) else { return };
@@ -338,6 +338,7 @@ fn a_trend_is_drawn_with_its_changes() {
     browser.wait("document.querySelectorAll('.chart')[0].dataset.drawn");
     assert_eq!(browser.eval("document.querySelectorAll('.chart')[0].data.length"), json!(2), "points and means");
     let text = browser.text("document.querySelector('main').textContent");
+    assert!(text.contains("The last run looks slower"), "{text}");
     assert!(text.contains("+10.0 % at c6") && text.contains("No change points: no run measured plain"), "{text}");
     assert_eq!(browser.eval("document.querySelectorAll('b').length"), json!(0), "names are text");
     let titles = browser.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");

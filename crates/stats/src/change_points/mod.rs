@@ -13,6 +13,7 @@ mod divergence;
 
 use std::ops::Range;
 
+use crate::describe::median;
 use crate::error::{StatsError, check_finite};
 use crate::special::student_t_upper_tail;
 use divergence::{Divergence, Split};
@@ -43,39 +44,76 @@ pub struct ChangePoint {
     pub p: f64,
 }
 
-/// The change points of `values` in order. Values that do not change have one with probability of at most 1 % per 250
-/// values, whatever their distribution, if they are exchangeable. Changes of the mean by less than `least` are left out.
+/// Where a series changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes {
+    /// The change points in order.
+    pub points: Vec<ChangePoint>,
+    /// Number of values at the end that differ from those before, if they are too few for a change point.
+    pub short: Option<usize>,
+}
+
+/// The changes of `values`. Values that do not change have one with probability of at most 1 % per 250 values, whatever
+/// their distribution, if they are exchangeable. Changes of the mean by less than `least` are left out.
 ///
 /// A change can be found once 4 values follow it and some 10 precede it. The result depends on the values alone.
 ///
 /// # Errors
 /// A value that is not finite, a negative `least`.
-pub fn change_points(values: &[f64], least: f64) -> Result<Vec<ChangePoint>, StatsError> {
+pub fn change_points(values: &[f64], least: f64) -> Result<Changes, StatsError> {
     check_finite("value", values)?;
     if least.is_nan() || least < 0.0 {
         return Err(StatsError::Value { what: "least change", index: 0, value: least, expected: "at least 0" });
     }
-    Ok(merged(values, candidates(values), least))
+    let (places, short) = candidates(values);
+    let points = merged(values, places, least);
+    let start = points.last().map_or(0, |point| point.index);
+    let is_large = |short: &usize| {
+        let (before, after) = values[start..].split_at(values.len() - start - short);
+        (mean_and_squares(after).0 - mean_and_squares(before).0).abs() >= least
+    };
+    Ok(Changes { points, short: short.filter(is_large) })
 }
 
-/// Candidates of all windows, in order.
-fn candidates(values: &[f64]) -> Vec<usize> {
+/// Candidates of all windows, in order; and the number of values at the end that are too few for one.
+fn candidates(values: &[f64]) -> (Vec<usize>, Option<usize>) {
     let windows = values.len().div_ceil(STEP).max(1);
     // Without a larger divergence among n permutations, the p-value is 1 / (n + 1).
     let permutations = ((windows as f64 / ALPHA).ceil() as usize - 1).min(PERMUTATIONS);
-    let mut all = Vec::new();
+    let (mut all, mut short) = (Vec::new(), None);
     let mut start = 0;
     while start < values.len() {
         let window = &values[start..values.len().min(start + WINDOW)];
         let mut found = Vec::new();
         split(window, permutations, 0, &mut found);
-        let last = found.iter().max().map_or(0, |last| start + last);
+        found.sort_unstable();
+        // A step closer to an end of the window has no place there. A later window finds it, if there is one.
+        if let Some(few) = few_at_end(window, &found) {
+            found.pop();
+            short = short.max(Some(few).filter(|_| start + window.len() == values.len()));
+        }
+        let mirrored: Vec<f64> = window.iter().rev().copied().collect();
+        if few_at_end(&mirrored, &found.iter().rev().map(|place| window.len() - place).collect::<Vec<_>>()).is_some() {
+            found.remove(0);
+        }
+        let last = found.last().map_or(0, |last| start + last);
         all.extend(found.into_iter().map(|place| start + place));
         start = last.max(start + STEP);
     }
     all.sort_unstable();
     all.dedup();
-    all
+    (all, short)
+}
+
+/// The number of values at the end that differ, if the last place has fewer of them after it than it should: its first
+/// values are like those before it.
+fn few_at_end(values: &[f64], places: &[usize]) -> Option<usize> {
+    let place = *places.last().filter(|place| **place + SHORTEST == values.len())?;
+    let start = places.len().checked_sub(2).map_or(0, |at| places[at]);
+    let (before, after) = (median(&values[start..place])?, median(&values[place + 1..])?);
+    let is_early = |value: &&f64| (*value - before).abs() < (*value - after).abs();
+    let early = values[place..].iter().take_while(is_early).count();
+    (early > 0).then_some(SHORTEST - early)
 }
 
 /// Splits values where they differ most, and the parts again. The first value has index `offset`.

@@ -7,7 +7,7 @@ use super::divergence::{Divergence, Split};
 use super::*;
 
 fn indices(values: &[f64], least: f64) -> Vec<usize> {
-    change_points(values, least).unwrap().iter().map(|point| point.index).collect()
+    change_points(values, least).unwrap().points.iter().map(|point| point.index).collect()
 }
 
 /// Noise between -1 and 1 with a fixed seed (SplitMix64), the sum of three uniform numbers.
@@ -44,7 +44,7 @@ fn the_divergence_is_that_of_its_definition() {
 fn a_step_is_found_at_its_place() {
     let mut values = noise(7, 120);
     values[70..].iter_mut().for_each(|value| *value += 3.0);
-    let found = change_points(&values, 0.0).unwrap();
+    let found = change_points(&values, 0.0).unwrap().points;
     assert_eq!(found.iter().map(|point| point.index).collect::<Vec<_>>(), [70]);
     assert!((found[0].after - found[0].before - 3.0).abs() < 0.2 && found[0].p < 1e-20, "{found:?}");
     assert_eq!(indices(&values, 3.5), [] as [usize; 0], "smaller than the least change");
@@ -72,6 +72,31 @@ fn four_later_values_are_enough_and_outliers_are_no_step() {
         alone[at] = value;
         assert_eq!(indices(&alone[..at.max(100) + 1], 0.0), [] as [usize; 0], "{at}");
     }
+}
+
+/// A step that has too few values on one side for a change point is not reported one too early or too late.
+#[test]
+fn a_step_next_to_an_end_is_not_moved_inwards() {
+    let mut late = 0;
+    for seed in 0..8 {
+        for (at, size) in [(1, 9.0), (2, 9.0), (3, 9.0), (3, 4.0), (57, 4.0), (57, 9.0), (58, 9.0), (59, 9.0)] {
+            let mut values = noise(40 + seed, 60);
+            values[at..].iter_mut().for_each(|value| *value += size);
+            let found = change_points(&values, 0.0).unwrap();
+            assert_eq!(found.points, [], "{at} {seed}");
+            assert!(found.short.is_none_or(|short| short == 60 - at), "{at} {seed}: {:?}", found.short);
+            late += usize::from(found.short.is_some());
+            assert_eq!(change_points(&values, 10.0).unwrap().short, None, "smaller than the least change");
+        }
+        for at in [4, 46, 47, 48, 49, 56] {
+            let mut values = noise(80 + seed, 60);
+            values[at..].iter_mut().for_each(|value| *value += 9.0);
+            let found = change_points(&values, 0.0).unwrap();
+            let places: Vec<usize> = found.points.iter().map(|point| point.index).collect();
+            assert!(places == [at] && found.short.is_none(), "{at} {seed}: {found:?}");
+        }
+    }
+    assert!(late >= 8, "{late}");
 }
 
 #[test]
@@ -103,7 +128,7 @@ fn without_permutations_the_level_does_not_hold() {
 fn what_is_no_series_is_refused() {
     assert!(change_points(&[1.0, f64::NAN], 0.0).is_err());
     assert!(change_points(&[1.0], -1.0).is_err());
-    assert_eq!(change_points(&[], 0.0).unwrap(), []);
+    assert_eq!(change_points(&[], 0.0).unwrap(), Changes::default());
 }
 
 proptest! {
@@ -139,7 +164,7 @@ proptest! {
         values in proptest::collection::vec(-1e3_f64..1e3, 0..200),
         least in 0.0_f64..500.0,
     ) {
-        let found = change_points(&values, least).unwrap();
+        let found = change_points(&values, least).unwrap().points;
         let inner = found.iter().map(|point| point.index);
         let edges: Vec<usize> = std::iter::once(0).chain(inner).chain([values.len()]).collect();
         prop_assert!(found.is_empty() || edges.windows(2).all(|pair| pair[1] >= pair[0] + SHORTEST), "{:?}", edges);

@@ -1,5 +1,6 @@
 //! `history`: records of many runs, and the commits where a time changed.
 
+mod remarks;
 mod table;
 mod trend;
 

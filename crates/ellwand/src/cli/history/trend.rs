@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
 use ellwand_core::stats::median;
-use ellwand_history::{ChangePoint, Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
+use ellwand_history::{Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
 use ellwand_report::units::{clean, cores, human, range, ratio};
 use serde_json::json;
 
+use super::remarks::remarks;
 use super::table::Table;
 use super::{date, short};
 use crate::cli::args::{Form, TrendArgs};
@@ -149,7 +150,7 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
             cells.push(point.ratio.map_or_else(|| "-".into(), |Ratio { value, .. }| ratio(value)));
             cells.push(ends.map_or_else(String::new, |(low, high)| range(low, high, "x")));
         }
-        cells.extend(change.map(|change| format!("<- {}", percent(change))));
+        cells.extend(change.map(|change| format!("<- {}", percent(change.before, change.after))));
         table.row(cells);
     }
     table.write(out)?;
@@ -164,11 +165,11 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
             writeln!(
                 out,
                 "changed by {} at {}: {before} to {after}, {runs} runs since",
-                percent(change),
+                percent(change.before, change.after),
                 label(point)
             )?;
         }
-        unchanged(line, args.rope).map_or(Ok(()), |why| writeln!(out, "{why}"))
+        remarks(line).into_iter().chain(unchanged(line, args.rope)).try_for_each(|text| writeln!(out, "{text}"))
     })
 }
 
@@ -181,7 +182,7 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
              down both.",
             clean(why)
         )),
-        None if !line.changes.is_empty() => None,
+        None if !line.changes.is_empty() || line.recent.is_some() => None,
         None if ratios < FEWEST => {
             Some(format!("no change points: they need some {FEWEST} runs, and this has {ratios}"))
         }
@@ -201,8 +202,8 @@ fn scatter(points: &[Point]) -> Option<f64> {
     median(&steps)
 }
 
-fn percent(change: &ChangePoint) -> String {
-    format!("{:+.1} %", 100.0 * (change.after / change.before - 1.0))
+pub(super) fn percent(before: f64, after: f64) -> String {
+    format!("{:+.1} %", 100.0 * (after / before - 1.0))
 }
 
 #[cfg(feature = "plots")]
@@ -255,6 +256,7 @@ fn write_page(path: &Path, trend: &Trend, machines: &[Machine], title: &str, rop
         let shown = &mut model["lines"][at];
         shown["name"] = self::title(line).into();
         shown["place"] = place(line, machines).into();
+        shown["remarks"] = remarks(line).into();
         shown["unchanged"] = unchanged(line, rope).into();
         for (at, point) in line.points.iter().enumerate() {
             shown["points"][at]["label"] = label(point).into();

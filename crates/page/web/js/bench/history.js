@@ -39,7 +39,7 @@ function lineView(line, name, id, redraws) {
   draw();
   redraws.push(draw);
   const changes = line.changes.map((one) => h("li", {}, `${change(one)} at ${line.points[one.point].label}: ${ratio(one.before)} to ${ratio(one.after)}`));
-  body.append(h("figure", {}, chart.box), changes.length > 0 ? h("ul", { class: "plain" }, changes) : h("p", { class: "note" }, sentence(line.unchanged)), table(line));
+  append(body, h("figure", {}, chart.box), changes.length > 0 && h("ul", { class: "plain" }, changes), [...(line.remarks ?? []), line.unchanged].filter(Boolean).map((text) => h("p", { class: "note" }, sentence(text))), table(line));
   return element;
 }
 
