@@ -134,7 +134,7 @@ fn cut(rows: &[Row], planned: usize, unkept: Option<&Failure>) -> Option<String>
     (whole < planned).then(|| format!("{why}: {whole} of {planned} cases were compared to their end"))
 }
 
-/// Refuses what only a measurement heeds, when two records are compared.
+/// Refuses what applies only to a measurement, when two records are compared.
 fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
     args.refuse_cases("the cases are those of the two records")?;
     if args.session.output.is_some() {

@@ -90,7 +90,7 @@ impl CompareArgs {
         axis.or(flag).map_or(Ok(()), refused)
     }
 
-    /// A flag that only a measurement heeds, if one is given.
+    /// A flag that applies only to a measurement, if one is given.
     pub(crate) fn flag_of_measuring(&self) -> Option<&'static str> {
         let given = [
             ("--blocks", self.blocks.is_some()),
