@@ -149,7 +149,7 @@ impl Measured {
 }
 
 /// True if the id of a case has all these axes (`n=8,data=zeros`), whatever others it has.
-fn has_axes(case: &str, axes: &str) -> bool {
+pub(crate) fn has_axes(case: &str, axes: &str) -> bool {
     let all: Vec<&str> = case.split_once('/').map_or(Vec::new(), |(_, axes)| axes.split(',').collect());
     axes.split(',').filter(|axis| !axis.is_empty()).all(|axis| all.contains(&axis))
 }

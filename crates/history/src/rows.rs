@@ -1,5 +1,6 @@
 //! What the index holds of a record: one row for the run, one for each measurement.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ellwand_core::Measurement;
@@ -58,6 +59,19 @@ impl Series {
     pub fn key(&self) -> i64 {
         digest(&[&self.case, &self.implementation, &self.device, &self.caches])
     }
+}
+
+/// Order of series: their cases by number where the values of an axis are numbers.
+pub(crate) fn by_number(one: &Series, other: &Series) -> Ordering {
+    let number = |text: &String| text.parse::<f64>().ok();
+    let value = |(a, x): (&String, &String), (b, y): (&String, &String)| {
+        let values = number(x).zip(number(y)).map_or_else(|| x.cmp(y), |(x, y)| x.total_cmp(&y));
+        a.cmp(b).then(values)
+    };
+    let pairs = one.params.iter().zip(&other.params).map(|(x, y)| value(x, y));
+    let params = || pairs.fold(Ordering::Equal, Ordering::then);
+    let rest = |series: &Series| (series.case.clone(), series.implementation.clone(), series.device.clone());
+    one.workload.cmp(&other.workload).then_with(params).then_with(|| rest(one).cmp(&rest(other)))
 }
 
 /// The key of a run in every index.

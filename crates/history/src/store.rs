@@ -11,7 +11,7 @@ use ellwand_core::record::Record;
 use crate::error::StoreError;
 use crate::folder::{self, Stamp};
 use crate::index::{Index, Machine, NewRun};
-use crate::rows::{CellRow, RunRow, rows};
+use crate::rows::{CellRow, RunRow, by_number, rows};
 use crate::sqlite::Sqlite;
 
 /// The file name of the index in a folder of records.
@@ -123,7 +123,8 @@ impl Store {
             match folder::read(&path) {
                 Ok(record) => {
                     let kept = record.measurements.len();
-                    let note = |warning| format!("{} ({kept} measurements): {warning}", path.display());
+                    let plural = if kept == 1 { "" } else { "s" };
+                    let note = |warning| format!("{} ({kept} measurement{plural}): {warning}", path.display());
                     self.notes.extend(record.warnings.iter().map(note));
                     if is_known {
                         continue;
@@ -202,6 +203,10 @@ impl Store {
     /// If no run or several have such an id, or the index cannot be read.
     pub fn run(&mut self, id: &str) -> Result<(RunRow, Vec<CellRow>), StoreError> {
         let runs = self.index.runs()?;
+        if id.is_empty() {
+            let expected = "the id of a run, or its beginning, as `history list` prints it";
+            return Err(InputError::new("ID", "it is empty", expected).into());
+        }
         let mut matching = runs.iter().filter(|run| run.id.starts_with(id));
         let exact = runs.iter().find(|run| run.id == id);
         let run = match (exact, matching.next(), matching.next()) {
@@ -216,7 +221,7 @@ impl Store {
                 return Err(InputError::new("ID", problem, "more of the id").into());
             }
         };
-        let cells = self.index.cells(&run.id)?;
+        let cells = self.cells(&run)?;
         Ok((run, cells))
     }
 
@@ -234,6 +239,8 @@ impl Store {
     /// # Errors
     /// If the index cannot be read.
     pub fn cells(&mut self, run: &RunRow) -> Result<Vec<CellRow>, StoreError> {
-        self.index.cells(&run.id)
+        let mut cells = self.index.cells(&run.id)?;
+        cells.sort_by(|one, other| by_number(&one.series, &other.series));
+        Ok(cells)
     }
 }

@@ -7,8 +7,8 @@ use ellwand_core::stats::{change_points, mean_interval};
 use serde::Serialize;
 
 use crate::error::StoreError;
-use crate::reference::{Measured, Reference};
-use crate::rows::Series;
+use crate::reference::{Measured, Reference, has_axes};
+use crate::rows::{Series, by_number};
 use crate::store::Store;
 
 /// What a trend is asked about.
@@ -16,7 +16,7 @@ use crate::store::Store;
 pub struct Query {
     /// Name of the workload.
     pub workload: String,
-    /// Id of a case; all cases by default.
+    /// Id of a case, or `WORKLOAD/AXIS=VALUE,..` for all with these axes; all cases by default.
     pub case: Option<String>,
     /// Name of the implementation.
     pub implementation: String,
@@ -186,12 +186,21 @@ fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
     let mut left: Vec<Series> = all.into_iter().filter(|series| series.implementation == *implementation).collect();
     if let Some(case) = &query.case {
         let known: Vec<String> = left.iter().map(|series| series.case.clone()).collect();
-        left.retain(|series| series.case == *case);
+        let exact = left.iter().any(|series| series.case == *case);
+        let axes = case.split_once('/').map_or("", |(_, axes)| axes);
+        left.retain(|series| if exact { series.case == *case } else { has_axes(&series.case, axes) });
         if left.is_empty() {
             return Err(unknown(InputError::new(WHAT, format!("no run measured the case {case}"), ""), case, &known));
         }
     }
     for (axis, wanted) in &query.axes {
+        if left.iter().all(|series| !series.params.contains_key(axis)) {
+            let axes: BTreeSet<&String> = left.iter().flat_map(|series| series.params.keys()).collect();
+            let axes: Vec<String> = axes.into_iter().cloned().collect();
+            let expected = if axes.is_empty() { "no axis" } else { "" };
+            let error = InputError::setting(axis, format!("no run of {workload} has this axis"), expected);
+            return Err(if axes.is_empty() { error.into() } else { unknown(error, axis, &axes) });
+        }
         let known: BTreeSet<String> = left.iter().filter_map(|series| series.params.get(axis).cloned()).collect();
         left.retain(|series| {
             series.params.get(axis).is_some_and(|value| wanted.split(',').any(|one| same(one, value)))
@@ -201,6 +210,7 @@ fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
             return Err(unknown(InputError::setting(axis, format!("no run measured {wanted}"), ""), wanted, &known));
         }
     }
+    left.sort_by(by_number);
     Ok(left)
 }
 
@@ -215,7 +225,7 @@ fn same(wanted: &str, value: &str) -> bool {
 fn unknown(error: InputError, given: &str, known: &[String]) -> StoreError {
     let some: Vec<&str> = known.iter().take(12).map(String::as_str).collect();
     let more = if known.len() > some.len() { ", .." } else { "" };
-    let expected = if some.is_empty() { "another axis".into() } else { format!("one of {}{more}", some.join(", ")) };
+    let expected = format!("one of {}{more}", some.join(", "));
     let error = InputError { expected, ..error };
     error.near(given, known.iter().map(String::as_str)).into()
 }

@@ -179,6 +179,9 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
     assert_eq!(cases(&axis("20")), ["sort/n=20"]);
     assert_eq!(cases(&axis("1e1,20")), ["sort/n=10", "sort/n=20"]);
     assert_eq!(cases(&Query { case: Some("sort/n=20".into()), ..query() }), ["sort/n=20"]);
+    let more: Vec<Fake> = [9, 100, 1000].map(|n| Fake::new(n as u64).sort(n, "fast", &[1e-6])).into();
+    let found: Vec<String> = lines(&more, &query()).lines.iter().map(|line| line.series.case.clone()).collect();
+    assert_eq!(found, ["sort/n=9", "sort/n=100", "sort/n=1000"], "by number");
     // A reference of the same workload is that of the row's case.
     let pinned = Reference::Pinned { case: "sort".into(), implementation: "plain".into() };
     let own = lines(&runs, &Query { reference: pinned, ..query() });
@@ -186,7 +189,10 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
     assert_eq!(references, ["sort/n=10:plain", "sort/n=20:plain"]);
     for (query, parts) in [
         (axis("30"), ["n: ", "one of 10, 20"]),
-        (Query { axes: BTreeMap::from([("m".into(), "1".into())]), ..query() }, ["m: ", "another axis"]),
+        (
+            Query { axes: BTreeMap::from([("m".into(), "1".into())]), ..query() },
+            ["m: no run of sort has this axis", "one of n"],
+        ),
         (Query { workload: "sorts".into(), ..query() }, ["sorts", "did you mean sort?"]),
         (Query { implementation: "fats".into(), ..query() }, ["fats", "one of fast, plain"]),
         (Query { case: Some("sort/n=11".into()), ..query() }, ["sort/n=11", "did you mean sort/n=10?"]),

@@ -91,10 +91,6 @@ fn show(args: &ShowArgs) -> Outcome {
     Ok(if empty { Exit::Nothing } else { Exit::Ok })
 }
 
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 /// Operations with their shares of the limits of this machine: bandwidth and arithmetic.
 type Reached = [(String, [Option<f64>; 2])];
 
@@ -112,7 +108,7 @@ fn text(
         table::printable(&trace.name),
         table::time(trace.wall_ns()),
         ellwand_trace::calls(trace),
-        counted(threads, "lane")
+        output::counted(threads, "lane")
     )?;
     let gaps = Gaps::of(trace);
     let word = if gaps.are_real() { "warning" } else { "note" };

@@ -89,7 +89,8 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
             Added::Known => output::note(&format!("{id} is in {} already", store.place())),
             added => {
                 let how = if added == Added::New { "added" } else { "replaced by a longer record of the run" };
-                output::note(&format!("{id} {how}: {} measurements, {}", run.cells, commit(&run)));
+                let cells = output::counted(run.cells.unsigned_abs(), "measurement");
+                output::note(&format!("{id} {how}: {cells}, {}", commit(&run)));
                 if !machines.is_empty() && machines.iter().all(|machine| machine.id != run.machine) {
                     output::note(&format!(
                         "note: {id} is of another machine ({}, {}) than the runs before: its times are a \
@@ -162,16 +163,19 @@ fn show(store: &mut Store, id: &str, format: Form) -> Outcome {
         output::result(|out| writeln!(out, "{model:#}"))?;
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["implementation", "device", "time", "95 % interval", "case"]);
+    let cold = cells.iter().any(|cell| cell.series.caches != "warm");
+    let head = ["implementation", "device"].into_iter().chain(cold.then_some("caches"));
+    let mut table = Table::new(&head.chain(["time", "95 % interval", "case"]).collect::<Vec<_>>());
     for CellRow { series, status, seconds, low, high, .. } in &cells {
         let time = seconds.map_or_else(|| status.clone(), |seconds| human(seconds, "s"));
-        table.row([
-            clean(&series.implementation),
-            clean(&series.device),
+        let mut row = vec![clean(&series.implementation), clean(&series.device)];
+        row.extend(cold.then(|| series.caches.clone()));
+        row.extend([
             time,
             low.zip(*high).map_or_else(String::new, |(low, high)| range(low, high, "s")),
             clean(&series.case),
         ]);
+        table.row(row);
     }
     output::result(|out| -> Result<(), Failure> {
         writeln!(out, "run {} of {}, {}", clean(&run.id), date(run.started_ms), commit(&run))?;

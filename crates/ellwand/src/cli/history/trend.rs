@@ -88,7 +88,7 @@ fn place(line: &Line, machines: &[Machine]) -> String {
 }
 
 /// The commit of a point, or its date.
-fn label(point: &Point) -> String {
+pub(super) fn label(point: &Point) -> String {
     point.commit.as_ref().map_or_else(|| date(point.started_ms), |commit| short(commit, point.changed))
 }
 
@@ -130,7 +130,9 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
         Some(Reference::Pinned { case, implementation }) => format!("ratio to {case}:{implementation}"),
         _ => format!("ratio to {}", clean(name)),
     });
-    let head = ["commit", "date", "time", "95 % interval"].into_iter().map(str::to_string);
+    let several = line.machines.len() > 1;
+    let head = ["commit", "date"].into_iter().chain(several.then_some("machine")).chain(["time", "95 % interval"]);
+    let head = head.map(str::to_string);
     let head: Vec<String> = head.chain(against.clone()).chain(against.map(|_| "95 % interval".into())).collect();
     let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let mut hidden = 0;
@@ -144,7 +146,9 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
         let interval = point.low.zip(point.high).map(|(low, high)| range(low, high, "s"));
         let when = date(point.committed_ms.unwrap_or(point.started_ms));
         let commit = point.commit.as_ref().map_or_else(|| "-".into(), |commit| short(commit, point.changed));
-        let mut cells = vec![commit, when, human(point.seconds, "s"), interval.unwrap_or_default()];
+        let mut cells = vec![commit, when];
+        cells.extend(several.then(|| point.machine.chars().take(8).collect()));
+        cells.extend([human(point.seconds, "s"), interval.unwrap_or_default()]);
         if line.reference.is_some() {
             let ends = point.ratio.and_then(|ratio| ratio.low.zip(ratio.high));
             cells.push(point.ratio.map_or_else(|| "-".into(), |Ratio { value, .. }| ratio(value)));

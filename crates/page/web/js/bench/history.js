@@ -17,7 +17,9 @@ export async function startHistory(app) {
   const short = shortCases(trend.lines.map(caseOf));
   const sections = trend.lines.map((line, i) => {
     const name = short.get(caseOf(line));
-    return lineView(line, line.case ? `${name}:${line.implementation}` : name, `line-${i}`, redraws);
+    // Without the machine the lines of several would have one name.
+    const machine = trend.machines > 1 && line.machines?.length === 1 ? ` · ${line.machines[0].slice(0, 8)}` : "";
+    return lineView(line, line.case ? `${name}:${line.implementation}${machine}` : name, `line-${i}`, redraws);
   });
   document.title = `${trend.title} · Ellwand`;
   append(app, h("header", { class: "top" },
@@ -78,8 +80,9 @@ function layout(line, shown) {
 }
 
 function table(line) {
-  const head = ["commit", "date", "run", "time", INTERVAL, ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, INTERVAL] : [])];
-  const cells = (point) => [point.label, point.date, point.run, human(point.seconds, "s"), interval(point, "s") ?? "–",
+  const several = line.machines?.length > 1;
+  const head = ["commit", "date", "run", ...(several ? ["machine"] : []), "time", INTERVAL, ...(line.reference ? [`ratio to ${label(line.reference, 40)}`, INTERVAL] : [])];
+  const cells = (point) => [point.label, point.date, point.run, ...(several ? [point.machine.slice(0, 8)] : []), human(point.seconds, "s"), interval(point, "s") ?? "–",
     ...(line.reference ? [point.ratio ? ratio(point.ratio.value) : "–", interval(point.ratio ?? {}, "x") ?? "–"] : [])];
   return h("details", {}, h("summary", {}, line.points.length === 1 ? "1 run" : `${line.points.length} runs`), h("div", { class: "scroll" }, h("table", { class: "facts" },
     h("thead", {}, h("tr", {}, head.map((one) => h("th", { scope: "col", title: one === INTERVAL ? "Student's interval over the processes; for a run of one process, the sign test over its slots" : null }, one)))),
