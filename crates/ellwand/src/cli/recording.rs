@@ -153,13 +153,22 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     let other: Vec<&(&str, String, String)> = pairs.iter().filter(|(_, there, now)| there != now).collect();
     if !other.is_empty() {
         let each =
-            |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(" ");
-        let there = each(|(flag, there, _)| format!("{flag} {there}"));
-        let now = each(|(flag, _, now)| format!("{flag} {now}"));
+            |of: fn(&(&str, String, String)) -> String| other.iter().map(|p| of(p)).collect::<Vec<_>>().join(", ");
+        let there = each(|(flag, there, _)| given(flag, there));
+        let now = each(|(flag, _, now)| given(flag, now));
         let problem = format!("the record was made with {there}, this command has {now}");
         return Err(InputError::new("--resume", problem, format!("{there}, or a new directory")));
     }
     Ok(())
+}
+
+/// A flag as the user types it.
+fn given(flag: &str, value: &str) -> String {
+    match value {
+        "unset" => format!("no {flag}"),
+        "set" => flag.to_string(),
+        value => format!("{flag} {value}"),
+    }
 }
 
 /// The value of an option in the command of a run.

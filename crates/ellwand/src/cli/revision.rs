@@ -6,14 +6,25 @@ use std::process::Command;
 use anyhow::Context;
 use ellwand_core::record::Revision;
 
-/// The last commit of the repository around the current directory; `None` outside of one, or without git.
+use super::output;
+
+/// The last commit of the repository around the current directory; `None` outside of one. Notes why a repository gives none.
 pub(super) fn here() -> Option<Revision> {
-    let ask = |args: &[&str]| git(Path::new("."), args).ok();
-    let last = ask(&["log", "-1", "--no-show-signature", "--format=%H %ct"])?;
+    let ask = |args: &[&str]| git(Path::new("."), args);
+    let last = ask(&["log", "-1", "--no-show-signature", "--format=%H %ct"]);
+    let last = last.inspect_err(|error| {
+        let here = std::env::current_dir().unwrap_or_default();
+        if here.ancestors().any(|dir| dir.join(".git").exists()) {
+            let why = format!("{error:#}");
+            let why = why.lines().next().unwrap_or_default();
+            output::note(&format!("note: the record has no commit, which a history orders runs by: {why}"));
+        }
+    });
+    let last = last.ok()?;
     let (commit, seconds) = last.split_once(' ')?;
     let committed_unix_ms = seconds.parse::<u64>().ok()?.checked_mul(1000)?;
     // Without the lock that git would take to remember what it has looked at.
-    let changed = ask(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]);
+    let changed = ask(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]).ok();
     Some(Revision { commit: commit.into(), committed_unix_ms, changed: changed.is_none_or(|files| !files.is_empty()) })
 }
 

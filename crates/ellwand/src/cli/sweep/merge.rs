@@ -115,7 +115,8 @@ fn warn_of_several(class: &str, machines: &Machines) {
             records.iter().filter_map(|record| Some(record.run.shard.as_ref()?.host.as_str())).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        format!("  {machine}: {} shards, {cpu}, hosts {}", records.len(), hosts.join(", "))
+        let shards = output::counted(records.len() as u64, "shard");
+        format!("  {machine}: {shards}, {cpu}, hosts {}", hosts.join(", "))
     };
     let each: Vec<String> = machines.iter().map(one).collect();
     let what = format!("class {class} ran on {} different machines, each of which gets its own record", machines.len());
@@ -153,11 +154,13 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     }
     drop(record);
     let record = writer::read(&path)?;
+    record.warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
     let (cpu, rows) = (record.run.environment.cpu.clone(), record.measurements.len());
     report::write_directory(&report::options(&args.reports), &[record], results.dir())?;
     results.place(&path)?;
     output::result(|out| -> io::Result<()> {
-        let of = planned.plan.shards.len();
-        writeln!(out, "{}: {} of {of} shards, {rows} rows, {cpu}", dir.join(RECORD).display(), records.len())
+        let of = output::counted(planned.plan.shards.len() as u64, "shard");
+        let rows = output::counted(rows as u64, "row");
+        writeln!(out, "{}: {} of {of}, {rows}, {cpu}", dir.join(RECORD).display(), records.len())
     })
 }

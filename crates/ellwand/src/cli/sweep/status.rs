@@ -93,7 +93,9 @@ fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<
 
 fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::Result<()> {
     let cases: usize = planned.plan.shards.iter().map(Vec::len).sum();
-    writeln!(out, "plan {}: {cases} cases in {} shards", planned.hash, planned.plan.shards.len())?;
+    let [cases, shards] = [(cases, "case"), (planned.plan.shards.len(), "shard")]
+        .map(|(count, what)| output::counted(count as u64, what));
+    writeln!(out, "plan {}: {cases} in {shards}", planned.hash)?;
     if classes.is_empty() {
         return writeln!(out, "nothing was submitted; `sweep submit` does that");
     }
