@@ -129,7 +129,7 @@ Usage: cargo bench --bench NAME -- [FILTER].. [OPTIONS]
 
 fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
     if asked.help {
-        return Ok(output::result(|out| out.write_all(HELP.as_bytes())).map(|()| Exit::Ok.code())?);
+        return output::result(|out| out.write_all(HELP.as_bytes())).map(|()| Exit::Ok.code());
     }
     let mut chosen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for known in registry.all_implementations() {

@@ -76,22 +76,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     };
     let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
-    let against = match row.one_below_s {
-        Some(resolution) => decision.seconds.map(|seconds| at_most(seconds, resolution)),
-        None => decision.seconds.map(|seconds| units::human(seconds, "s")),
-    };
-    let against = format!("{} against {}", against[1], against[0]);
-    let takes = match row.one_below_s {
-        Some(resolution) => {
-            let [base, own] = decision.seconds.map(|seconds| seconds.max(resolution));
-            let side = if own > base { "at least" } else { "at most" };
-            format!("{candidate} takes {side} {} the time of {baseline}, {against}", times(own / base))
-        }
-        None => {
-            let ratio = times(change.ratio);
-            format!("{candidate} takes {ratio} the time of {baseline} ({}), {against}", bounds(change))
-        }
-    };
+    let (takes, against) = takes(row, decision, [&baseline, &candidate]);
     match row.said {
         Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
         Said::Call(Call::SlowerBeside(name)) => {
@@ -130,7 +115,28 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     }
 }
 
-/// A time as printed where a shorter one than the resolution is none.
+/// By how much the times differ, and the times; a side below the resolution makes both bounds.
+fn takes(row: &Row, decision: &Decision, [baseline, candidate]: [&str; 2]) -> (String, String) {
+    let against = match row.one_below_s {
+        Some(resolution) => decision.seconds.map(|seconds| at_most(seconds, resolution)),
+        None => decision.seconds.map(|seconds| units::human(seconds, "s")),
+    };
+    let against = format!("{} against {}", against[1], against[0]);
+    let takes = match row.one_below_s {
+        Some(resolution) => {
+            let [base, own] = decision.seconds.map(|seconds| seconds.max(resolution));
+            let side = if own > base { "at least" } else { "at most" };
+            format!("{candidate} takes {side} {} the time of {baseline}, {against}", times(own / base))
+        }
+        None => {
+            let ratio = times(decision.change.ratio);
+            format!("{candidate} takes {ratio} the time of {baseline} ({}), {against}", bounds(&decision.change))
+        }
+    };
+    (takes, against)
+}
+
+/// A time as printed, at most the resolution below it.
 fn at_most(seconds: f64, resolution: f64) -> String {
     let below = if seconds < resolution { "less than " } else { "" };
     format!("{below}{}", units::human(seconds.max(resolution), "s"))
