@@ -27,9 +27,9 @@ fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 18] {
     [
         ("run", json!(run.id)),
         ("started_ms", json!(run.started_ms)),
-        ("commit", json!(run.commit)),
-        ("committed_ms", json!(run.committed_ms)),
-        ("changed", json!(run.changed)),
+        ("commit", json!(cell.commit)),
+        ("committed_ms", json!(cell.committed_ms)),
+        ("changed", json!(cell.changed)),
         ("machine", json!(run.machine)),
         ("cpu", json!(run.cpu)),
         ("cores", json!(run.cores)),

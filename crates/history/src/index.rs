@@ -31,6 +31,13 @@ pub(crate) struct NewRun {
     pub(crate) file: Option<Stamp>,
 }
 
+impl NewRun {
+    /// A measurement of each command that resumed the run.
+    pub(crate) fn sessions(&self) -> BTreeMap<i64, &CellRow> {
+        self.cells.iter().filter(|cell| cell.session > 0).map(|cell| (cell.session, cell)).collect()
+    }
+}
+
 /// The index of a history. The answers to its questions are read the same way from every database.
 pub(crate) trait Index {
     /// Where it is, for messages.
@@ -153,6 +160,9 @@ fn cell_of(row: &mut Fields) -> FromSqlResult<CellRow> {
         low: row.next()?,
         high: row.next()?,
         blocks: from_bytes(&row.next::<Vec<u8>>()?),
+        commit: row.next()?,
+        committed_ms: row.next()?,
+        changed: row.next()?,
     })
 }
 

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use crate::error::StoreError;
 use crate::index::{Index, NewRun, params_text, to_bytes};
-use crate::rows::{CellRow, RunRow, Series, run_key};
+use crate::rows::{CellRow, Series, run_key};
 use crate::schema::{self, VERSION};
 
 pub(crate) struct Postgres {
@@ -86,7 +86,8 @@ fn column<T>(cells: &[CellRow], of: impl FnMut(&CellRow) -> T) -> Vec<T> {
     cells.iter().map(of).collect()
 }
 
-fn insert(client: &mut Client, run: &RunRow, cells: &[CellRow]) -> Result<bool, postgres::Error> {
+fn insert(client: &mut Client, new: &NewRun) -> Result<bool, postgres::Error> {
+    let NewRun { run, cells, .. } = new;
     let key = run_key(&run.id);
     let mut work = client.transaction()?;
     let changed = i64::from(run.changed);
@@ -113,6 +114,10 @@ fn insert(client: &mut Client, run: &RunRow, cells: &[CellRow]) -> Result<bool, 
     )?;
     if added == 0 {
         return Ok(false);
+    }
+    for (number, cell) in new.sessions() {
+        let changed = i64::from(cell.changed);
+        work.execute(schema::ADD_SESSION, &[&key, &number, &cell.commit, &cell.committed_ms, &changed])?;
     }
     // Columns as arrays: one trip to the server for all rows.
     let of = |read: fn(&Series) -> &String| column(cells, |cell| read(&cell.series).clone());
@@ -167,7 +172,7 @@ impl Index for Postgres {
     }
 
     fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError> {
-        let added = runs.iter().map(|new| insert(&mut self.client, &new.run, &new.cells));
+        let added = runs.iter().map(|new| insert(&mut self.client, new));
         added.collect::<Result<_, _>>().map_err(|error| of_postgres(&self.place, &error))
     }
 

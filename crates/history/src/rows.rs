@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ellwand_core::Measurement;
 use ellwand_core::case::Fnv;
-use ellwand_core::record::{Basis, Record};
+use ellwand_core::record::{Basis, Record, Revision};
 use ellwand_core::stats::{mean_interval, median, median_interval};
 use serde::Serialize;
 
@@ -105,13 +105,23 @@ pub struct CellRow {
     pub high: Option<f64>,
     /// Natural logarithm of the median time of each process.
     pub blocks: Vec<f64>,
+    /// Commit of the sources for the command that made it.
+    pub commit: Option<String>,
+    /// Date of that commit.
+    pub committed_ms: Option<i64>,
+    /// True if files differed from it.
+    pub changed: bool,
 }
 
 /// The rows of a record.
 pub fn rows(record: &Record) -> (RunRow, Vec<CellRow>) {
-    let cells: Vec<CellRow> = record.measurements.iter().map(cell).collect();
     let run = &record.run;
-    let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+    let revision = |session: usize| match session.checked_sub(1) {
+        None => run.revision.as_ref(),
+        Some(at) => record.resumed_revisions.get(at)?.as_ref(),
+    };
+    let cells = record.measurements.iter().map(|row| cell(row, revision(row.session)));
+    let cells: Vec<CellRow> = cells.collect();
     let row = RunRow {
         id: run.id.clone(),
         started_ms: ms(run.started_unix_ms),
@@ -128,7 +138,11 @@ pub fn rows(record: &Record) -> (RunRow, Vec<CellRow>) {
     (row, cells)
 }
 
-fn cell(measurement: &Measurement) -> CellRow {
+fn ms(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+fn cell(measurement: &Measurement, revision: Option<&Revision>) -> CellRow {
     let case = &measurement.case;
     let params = case.params.iter().chain(&case.neutral);
     let timed = measurement.outcome.is_measured() && !measurement.below_resolution();
@@ -163,6 +177,9 @@ fn cell(measurement: &Measurement) -> CellRow {
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),
         blocks,
+        commit: revision.map(|revision| revision.commit.clone()),
+        committed_ms: revision.map(|revision| ms(revision.committed_unix_ms)),
+        changed: revision.is_some_and(|revision| revision.changed),
     }
 }
 

@@ -3,7 +3,8 @@
 /// Version of the schema that this program writes.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// What leads from each version to the next. `{clustered}` keeps the rows of a series next to each other in SQLite.
+/// What leads from each version to the next. Version 2 has the commits of the commands that resumed a run; it makes a folder's
+/// index read their records again. `{clustered}` keeps the rows of a series next to each other in SQLite.
 const MIGRATIONS: &[&str] = &["
 CREATE TABLE run (
     key BIGINT NOT NULL PRIMARY KEY,
@@ -49,6 +50,24 @@ CREATE VIEW history AS
     SELECT run.id AS run, run.started_ms, run.revision, run.machine, series.workload, series.case_id,
            series.implementation, series.device, series.caches, cell.status, cell.seconds, cell.low, cell.high
     FROM cell JOIN run ON run.key = cell.run JOIN series ON series.key = cell.series;
+",
+"
+CREATE TABLE session (
+    run BIGINT NOT NULL REFERENCES run (key) ON DELETE CASCADE,
+    number BIGINT NOT NULL,
+    revision TEXT,
+    committed_ms BIGINT,
+    changed BIGINT NOT NULL,
+    PRIMARY KEY (run, number)
+) {clustered};
+DROP VIEW history;
+CREATE VIEW history AS
+    SELECT run.id AS run, run.started_ms, CASE WHEN session.run IS NULL THEN run.revision ELSE session.revision END AS revision,
+           run.machine, series.workload, series.case_id, series.implementation, series.device, series.caches, cell.status,
+           cell.seconds, cell.low, cell.high
+    FROM cell JOIN run ON run.key = cell.run JOIN series ON series.key = cell.series
+    LEFT JOIN session ON session.run = cell.run AND session.number = cell.session;
+UPDATE run SET bytes = -1 WHERE bytes IS NOT NULL AND key IN (SELECT run FROM cell WHERE session > 0);
 "];
 
 /// The statements that lead from version `from` to [`VERSION`].
@@ -65,6 +84,8 @@ pub(crate) const ADD_SERIES: &str = "INSERT INTO series (key, workload, case_id,
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
 pub(crate) const ADD_CELL: &str = "INSERT INTO cell (series, run, session, baseline, status, seconds, low, high, blocks) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+pub(crate) const ADD_SESSION: &str = "INSERT INTO session (run, number, revision, committed_ms, changed) \
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
 pub(crate) const REMOVE_RUN: &str = "DELETE FROM run WHERE key = $1";
 pub(crate) const FILES: &str = "SELECT id, file, bytes, modified_ns FROM run WHERE file IS NOT NULL";
 pub(crate) const RUNS: &str = "SELECT id, started_ms, revision, committed_ms, changed, machine, cpu, cores, ellwand, \
@@ -76,8 +97,17 @@ pub(crate) const SERIES: &str = "SELECT workload, case_id, params, implementatio
     WHERE workload = $1 ORDER BY case_id, implementation, device, caches";
 pub(crate) const WORKLOADS: &str = "SELECT DISTINCT workload FROM series ORDER BY workload";
 pub(crate) const CELLS: &str = "SELECT workload, case_id, params, implementation, device, caches, baseline, session, \
-    status, seconds, low, high, blocks FROM cell JOIN series ON series.key = cell.series WHERE cell.run = $1 \
+    status, seconds, low, high, blocks, \
+    CASE WHEN session.run IS NULL THEN run.revision ELSE session.revision END, \
+    CASE WHEN session.run IS NULL THEN run.committed_ms ELSE session.committed_ms END, \
+    CASE WHEN session.run IS NULL THEN run.changed ELSE session.changed END \
+    FROM cell JOIN series ON series.key = cell.series JOIN run ON run.key = cell.run \
+    LEFT JOIN session ON session.run = cell.run AND session.number = cell.session WHERE cell.run = $1 \
     ORDER BY workload, case_id, implementation, device, caches";
-pub(crate) const POINTS: &str = "SELECT run.id, run.started_ms, run.revision, run.committed_ms, run.changed, run.machine, \
+pub(crate) const POINTS: &str = "SELECT run.id, run.started_ms, \
+    CASE WHEN session.run IS NULL THEN run.revision ELSE session.revision END, \
+    CASE WHEN session.run IS NULL THEN run.committed_ms ELSE session.committed_ms END, \
+    CASE WHEN session.run IS NULL THEN run.changed ELSE session.changed END, run.machine, \
     cell.session, cell.baseline, cell.seconds, cell.low, cell.high, cell.blocks FROM cell JOIN run ON run.key = cell.run \
+    LEFT JOIN session ON session.run = cell.run AND session.number = cell.session \
     WHERE cell.series = $1 AND cell.seconds IS NOT NULL";

@@ -82,6 +82,10 @@ fn insert(work: &Transaction<'_>, runs: &[NewRun], known: &HashSet<i64>) -> rusq
     let mut cells: Vec<(i64, i64, &CellRow)> = Vec::new();
     for (new, _) in runs.iter().zip(&added).filter(|(_, added)| **added) {
         let key = run_key(&new.run.id);
+        for (number, cell) in new.sessions() {
+            let row = params![key, number, cell.commit, cell.committed_ms, cell.changed];
+            work.prepare_cached(schema::ADD_SESSION)?.execute(row)?;
+        }
         cells.extend(new.cells.iter().map(|cell| (cell.series.key(), key, cell)));
     }
     cells.sort_unstable_by_key(|(series, run, _)| (*series, *run));
@@ -199,6 +203,9 @@ mod tests {
             low: None,
             high: Some(2e-6),
             blocks: vec![-13.5, -13.25],
+            commit: None,
+            committed_ms: None,
+            changed: false,
         };
         (0..count).map(cell).collect()
     }

@@ -98,7 +98,7 @@ fn a_record_that_was_cut_is_named_at_each_command() {
     fs::write(&file, &text[..text.len() - 9]).unwrap();
     for _ in 0..2 {
         let mut store = Store::open(dir.path(), false).unwrap();
-        let expected = format!("{} (1 measurements): line 3 was cut off while being written; skipped", file.display());
+        let expected = format!("{} (1 measurement): line 3 was cut off while being written; skipped", file.display());
         assert_eq!(store.notes, [expected]);
         assert_eq!(store.run("run-0001").unwrap().1.len(), 1);
     }

@@ -93,6 +93,34 @@ fn points_are_in_the_order_of_commits_and_old_records_in_that_of_their_date() {
 }
 
 #[test]
+fn rows_of_a_resumed_run_have_the_commit_of_their_command() {
+    let [first, mut second] = [1, 2].map(Fake::new);
+    second.commit = Some(("beef".into(), common::START + 7));
+    let text = first.sort(10, "plain", &[2e-6]).sort(10, "fast", &[1e-6]).text()
+        + &second.sort(20, "plain", &[2e-6]).sort(20, "fast", &[1e-6]).text();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("resumed.jsonl");
+    std::fs::write(&path, &text).unwrap();
+    let mut store = store(dir.path(), &[]);
+    store.add(&path, &ellwand_core::record::parse(&text).unwrap()).unwrap();
+    let commits = |store: &mut Store| -> Vec<String> {
+        let found = trend(store, &query()).unwrap().lines;
+        found.iter().map(|line| line.points[0].commit.clone().unwrap()).collect()
+    };
+    assert_eq!(commits(&mut store), [format!("{:040x}", 1), "beef".into()]);
+    // An index of version 1 knows one commit a run: the record is read again.
+    drop(store);
+    let index = rusqlite::Connection::open(dir.path().join("store/index.sqlite")).unwrap();
+    let old = "DROP TABLE session; PRAGMA user_version = 1";
+    index.execute_batch(&format!("DROP VIEW history; CREATE VIEW history AS SELECT 1; {old}")).unwrap();
+    drop(index);
+    let mut store = Store::open(&dir.path().join("store"), false).unwrap();
+    assert_eq!(commits(&mut store), [format!("{:040x}", 1), "beef".into()]);
+    let cells = store.run("run-0001").unwrap().1;
+    assert!(cells.iter().all(|cell| (cell.commit.as_deref() == Some("beef")) == (cell.series.case == "sort/n=20")));
+}
+
+#[test]
 fn machines_are_separate_lines_and_only_ratios_join() {
     let mut runs = series(40, |n| if n % 2 == 0 { 1.0 } else { 3.0 }, |_| 1.0);
     runs.iter_mut().skip(1).step_by(2).for_each(|run| run.cpu = "Other Processor".into());

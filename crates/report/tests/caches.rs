@@ -23,6 +23,7 @@ fn of(run: Run) -> Record {
     Record {
         run,
         resumed: Vec::new(),
+        resumed_revisions: Vec::new(),
         measurements: Vec::new(),
         comparisons: Vec::new(),
         spans: Vec::new(),

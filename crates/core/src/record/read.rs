@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Seal};
-use super::{Comparison, Measurement, Run, Spans, VERSION};
+use super::{Comparison, Measurement, Revision, Run, Spans, VERSION};
 use crate::view::View;
 
 /// A record as read.
@@ -20,6 +20,8 @@ pub struct Record {
     pub comparisons: Vec<Comparison>,
     /// Command lines of later runs that resumed this record, in file order.
     pub resumed: Vec<Vec<String>>,
+    /// Commits of the sources for these runs.
+    pub resumed_revisions: Vec<Option<Revision>>,
     /// Span recordings, from separate runs. If a cell occurs twice, only the last one is kept.
     pub spans: Vec<Spans>,
     /// Defects of the file: a truncated last line, lines of an unknown kind, dates that go backwards.
@@ -111,7 +113,7 @@ fn clock_warning(before: u64, now: u64, line: usize) -> Option<String> {
 
 /// Warning for a resumed run of other sources.
 fn revision_warning(first: &Run, now: &Run, line: usize) -> Option<String> {
-    let commit = |run: &Run| run.revision.as_ref().map(super::Revision::short);
+    let commit = |run: &Run| run.revision.as_ref().map(Revision::short);
     let (first, now) = (commit(first)?, commit(now)?);
     (first != now).then(|| {
         format!("line {line} resumes the record at commit {now}, it began at {first}: its results are of two revisions")
@@ -164,6 +166,7 @@ impl Reader {
             measurements: Vec::new(),
             comparisons: Vec::new(),
             resumed: Vec::new(),
+            resumed_revisions: Vec::new(),
             spans: Vec::new(),
             warnings: Vec::new(),
             checked: sealed,
@@ -209,6 +212,7 @@ impl Reader {
                 self.last_start = run.started_unix_ms;
                 View::join(&mut record.run.views, &run.views);
                 record.resumed.push(run.command);
+                record.resumed_revisions.push(run.revision);
             }
             other => record.warnings.push(format!("line {number} has the unknown kind \"{other}\"; skipped")),
         }

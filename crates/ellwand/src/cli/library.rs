@@ -118,6 +118,7 @@ impl Measure {
             measurements,
             comparisons: Vec::new(),
             resumed: Vec::new(),
+            resumed_revisions: Vec::new(),
             spans: Vec::new(),
             warnings: Vec::new(),
             checked: true,
