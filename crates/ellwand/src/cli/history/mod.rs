@@ -85,6 +85,12 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
         let (run, _) = ellwand_history::rows(&record);
         let id = clean(&run.id);
         let machines = store.machines()?;
+        // A merged record has the cases of the plan.
+        if record.run.shard.as_ref().is_some_and(|shard| shard.cases.is_empty()) {
+            output::note(&format!(
+                "note: {id} is one shard of a sweep; with the record of `sweep merge` its samples count twice"
+            ));
+        }
         match store.add(&path, &record)? {
             Added::Known => output::note(&format!("{id} is in {} already", store.place())),
             added => {

@@ -131,10 +131,9 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     output::directory("-o", dir)?;
     let results = Results::open(dir, args.overwrite, false)?;
     let path = results.dir().join(RECORD);
-    // A name that the same results always get, and no other record has.
+    // A name that no other sweep of the plan has, and that stays when later shards join: a history then replaces the shorter.
     let mut hash = Fnv::new();
-    records.iter().for_each(|record| hash.text(&record.run.id));
-    [&planned.hash, machine].into_iter().for_each(|text| hash.text(text));
+    [&first.run.id, &planned.hash, machine].into_iter().for_each(|text| hash.text(text));
     let id = format!("{}-{:08x}", output::stamp(first.run.started_unix_ms), hash.finish() as u32);
     let mut run = Run { id, ..first.run.clone() };
     let measured: BTreeSet<u32> = records.iter().map(number).collect();

@@ -191,6 +191,19 @@ pub(super) fn remove_dead(home: &Path, host: &str) {
     }
 }
 
+/// Shards of a class that a task of this host measures now: its process lives and holds the lock of what it has written.
+pub(super) fn running(home: &Path, host: &str) -> BTreeSet<u32> {
+    let number = |path: PathBuf| -> Option<u32> {
+        let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".partial")?;
+        let (number, task) = name.split_once('.')?;
+        let id: u32 = task.strip_prefix(host)?.strip_prefix('-')?.parse().ok()?;
+        // A file without a line may not have its lock yet.
+        let held = fs::metadata(&path).ok()?.len() > 0 && File::open(&path).ok()?.try_lock().is_err();
+        (held && Path::new("/proc").join(id.to_string()).exists()).then(|| number.parse().ok())?
+    };
+    fs::read_dir(home).into_iter().flatten().flatten().filter_map(|entry| number(entry.path())).collect()
+}
+
 fn same_file(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [fs::metadata(one)?, fs::metadata(other)?];
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
@@ -226,6 +239,11 @@ mod tests {
         others.iter().chain([&left]).for_each(|path| fs::write(path, "x").unwrap());
         let held = File::open(&locked).unwrap();
         held.try_lock().unwrap();
+        let measured = name("n1", alive);
+        let writer = File::open(&measured).unwrap();
+        assert!(running(dir.path(), "n1").is_empty(), "without a lock");
+        writer.try_lock().unwrap();
+        assert_eq!(running(dir.path(), "n1"), BTreeSet::from([3]));
         remove_dead(dir.path(), "n1");
         assert!(!left.exists());
         assert!(others.iter().all(|path| path.exists()));

@@ -215,7 +215,7 @@ fn registry_for(registry: &Registry, planned: &Planned) -> Registry {
 }
 
 /// Name of this host, as a part of a file name.
-fn host() -> String {
+pub(super) fn host() -> String {
     let name = env::var("SLURMD_NODENAME").ok();
     let name = name.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };

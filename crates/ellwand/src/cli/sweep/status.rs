@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::plan::{Planned, read};
 use super::queue::{self, Queued};
-use super::{ranges, remedy, results};
+use super::{ranges, remedy, results, shard};
 use crate::cli::args::{Form, StatusArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::{output, signals};
@@ -82,11 +82,16 @@ fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<
         let finished = planned.plan.shards.len() - open.len();
         let tasks: Vec<&Queued> =
             queued.iter().filter(|task| task.class == name && open.contains(&task.shard)).collect();
-        let of = |running: bool| tasks.iter().filter(|task| task.running == running).map(|task| task.shard).collect();
-        let missing = open.iter().filter(|shard| tasks.iter().all(|task| task.shard != **shard)).copied().collect();
+        let of = |running: bool| tasks.iter().filter(move |task| task.running == running).map(|task| task.shard);
+        let here = results::running(&dir.join(&name), &shard::host());
+        let running: BTreeSet<u32> = of(true).chain(here.into_iter().filter(|shard| open.contains(shard))).collect();
+        let running: Vec<u32> = running.into_iter().collect();
+        let pending: Vec<u32> = of(false).filter(|shard| !running.contains(shard)).collect();
+        let missing =
+            open.iter().filter(|shard| !running.contains(shard) && !pending.contains(shard)).copied().collect();
         let reasons = tasks.iter().filter(|task| !task.running).map(|task| task.reason.clone()).collect();
         let incomplete = lacking.into_values().flatten().collect();
-        Ok(Class { name, finished, running: of(true), pending: of(false), reasons, missing, incomplete })
+        Ok(Class { name, finished, running, pending, reasons, missing, incomplete })
     });
     Ok((classes.collect::<Result<_, Failure>>()?, unanswered))
 }

@@ -42,6 +42,12 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
     if let Some(flag) = flags.first() {
         return Err(InputError::new(flag, "--engine local has no scheduler", "--engine slurm with it").into());
     }
+    let running = results::running(&dir.join(DEFAULT), &shard::host());
+    if !running.is_empty() {
+        let problem = format!("shard {} is being measured on this machine", ranges(running));
+        let error = InputError::new("PLAN", problem, "no other command that measures its shards");
+        return Err(error.help("`sweep status --wait` waits for it").into());
+    }
     let missing = missing(planned, dir, DEFAULT)?;
     let mut ready = None;
     for number in &missing {
