@@ -78,10 +78,10 @@ fn a_softmax_that_scales_before_it_subtracts_is_refused_on_hard_inputs_alone() {
     let hard = instrument.hard(&cell).unwrap();
     let row = |name: &str| cell.implementations.iter().find(|row| row.name == name).unwrap().clone();
     let right = row("subtracts-first");
-    assert!(instrument.judged(&cell, &made, &right).is_ok());
+    assert!(instrument.judged(&cell, &made, &right, true).is_ok());
     assert!(instrument.judged_on(&cell, &hard, &right).unwrap().right >= 8);
     let wrong = row("scales-first");
-    assert!(instrument.judged(&cell, &made, &wrong).is_ok(), "ordinary inputs do not show it");
+    assert!(instrument.judged(&cell, &made, &wrong, true).is_ok(), "ordinary inputs do not show it");
     let Err(Outcome::Wrong { verdict }) = instrument.judged_on(&cell, &hard, &wrong) else {
         panic!("hard inputs must show it")
     };
