@@ -157,7 +157,7 @@ pub(crate) fn fixed_counts_of_a_run() {
     assert_eq!(other.code, Some(2), "{}", other.stderr);
     assert!(
         other.stderr.contains(
-            "the record was made with --warm-up 2 --iterations 3, this command has --warm-up 10 --iterations 4"
+            "the record was made with --warm-up 2, --iterations 3, this command has --warm-up 10, --iterations 4"
         ),
         "{}",
         other.stderr
