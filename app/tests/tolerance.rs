@@ -47,7 +47,7 @@ fn workers_judge_by_it_and_the_record_holds_it() {
     let first: serde_json::Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
     assert_eq!(first["settings"]["allowed"], serde_json::json!({ "absolute": 1e-5, "relative": 1e-4 }));
     let resumed = line(&[&["run", "swish:simd", "-o", "loose", "--resume"], &CASE, &BRIEF, &["--rtol", "1e-3"]]);
-    here.refused(&resumed, &["--atol 1e-5 --rtol 1e-4", "--atol 0e0 --rtol 1e-3"]);
+    here.refused(&resumed, &["--atol 1e-5, --rtol 1e-4", "--atol 0e0, --rtol 1e-3"]);
     let sides = ["compare", "swish:scalar", "swish:simd", "--fail-on", "never", "--time", "2s"];
     let compared = here.run(&line(&[&sides, &CASE, &strict]));
     assert_eq!(compared.code, Some(5), "{}\n{}", compared.stdout, compared.stderr);
