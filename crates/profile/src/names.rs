@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn long_names_are_cut_at_a_character() {
         assert_eq!(shortened("short"), "short");
-        for text in ["x".repeat(1 << 20), "é".repeat(1 << 19), "🦀".repeat(300)] {
+        for text in ["x".repeat(1 << 12), "é".repeat(1 << 11), "🦀".repeat(300)] {
             let cut = shortened(&text);
             assert!(
                 cut.len() <= LONGEST && cut.len() > LONGEST - 8 && cut.chars().rev().nth(8) == Some('…'),
