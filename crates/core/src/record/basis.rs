@@ -15,6 +15,9 @@ pub const LONG_S: f64 = 1e-3;
 pub const LONG_RUN_S: f64 = 5e-3;
 /// Share of the elapsed time that may pass without explanation before CPU time is no longer used.
 const UNEXPLAINED: f64 = 0.02;
+/// Difference between these shares of two arms from which CPU time would hide how much longer one of them takes: a quarter of
+/// the region of 1 % that counts as the same.
+const UNEVEN: f64 = 0.0025;
 
 /// The time of a slot that is used for reports and verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,23 +179,31 @@ fn runs_only_compute<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
 
 /// True if the CPU time of the calling threads accounts for the time that passed, except for what the scheduler gave to
 /// other processes: of each kind of time, the largest share among the arms of a block, averaged over the blocks, is
-/// small.
+/// small. Waits must be alike in all arms too: of the difference between the longest and the shortest in a block, the median.
 ///
 /// It does not if other threads of the process worked, if the thread waited (sleep, lock, I/O, child process), or if
 /// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
 /// Slots without these counts return false too.
 pub(super) fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]]) -> bool {
     let mut sums = [0.0; 3];
+    let mut uneven = Vec::new();
     for arms in blocks {
         let mut worst = [0.0; 3];
+        let mut least_waited = f64::INFINITY;
         for samples in arms {
             let Some(shares) = shares(samples) else { return false };
             worst = std::array::from_fn(|kind| f64::max(worst[kind], shares[kind]));
+            least_waited = least_waited.min(shares[WAITED]);
         }
         sums = std::array::from_fn(|kind| sums[kind] + worst[kind]);
+        uneven.push(worst[WAITED] - least_waited);
     }
-    !blocks.is_empty() && sums.iter().all(|sum| sum / blocks.len() as f64 <= UNEXPLAINED)
+    let small = sums.iter().all(|sum| sum / blocks.len() as f64 <= UNEXPLAINED);
+    small && median(&uneven).is_some_and(|uneven| uneven <= UNEVEN)
 }
+
+/// The place of waiting among the shares.
+const WAITED: usize = 1;
 
 /// Shares of the elapsed time: CPU time of other threads, waiting, time without an explanation.
 fn shares(samples: &[Sample]) -> Option<[f64; 3]> {
@@ -259,6 +270,7 @@ mod tests {
             [slot(4999, 4999), slot(5002, 5002)],
             [slot(2000, 1950), slot(2000, 1990)],
             [Sample { waits: Some(1), ..slot(2000, 1955) }, slot(2000, 2000)],
+            [Sample { waits: Some(1), ..slot(2000, 1994) }, Sample { waits: Some(1), ..slot(2000, 1996) }],
             [
                 Sample { others_ns: Some(38_000), ..slot(2000, 2000) },
                 Sample { others_ns: Some(42_000), ..slot(2000, 2000) },
@@ -336,6 +348,18 @@ mod tests {
         assert!(accounts_for_time(&[[&slots[..]]]));
         slots[9] = Sample { waits: Some(1), ..slot(9000, 2000) };
         assert!(!accounts_for_time(&[[&slots[..]]]));
+    }
+
+    /// A nap of 1.2 % in one arm alone would be called the same by CPU time, and work moved to another thread faster.
+    #[test]
+    fn one_that_waits_more_than_the_other_is_judged_by_elapsed_time() {
+        let napping = [Sample { waits: Some(1), ..slot(2000, 1976) }; 5];
+        let busy = [slot(2000, 2000); 5];
+        assert_eq!(Basis::among(&[[&napping[..], &napping]], &[Single; 2]), Basis::Cpu);
+        assert_eq!(Basis::among(&[[&napping[..], &busy]], &[Single; 2]), Basis::Fastest);
+        assert_eq!(Basis::of_whole_slots(&[[&napping[..], &busy]], &[Single; 2]), Basis::Wall);
+        let rarely = [[&napping[..], &busy], [&busy, &busy], [&busy, &busy]];
+        assert_eq!(Basis::among(&rarely, &[Single; 2]), Basis::Cpu, "in most blocks it does not wait");
     }
 
     #[test]
