@@ -41,6 +41,14 @@ pub enum LatticeError {
         /// The value given.
         given: f64,
     },
+    /// Data whose power leaves no scale in range.
+    #[error(
+        "the data have a root mean square of {rms:e}, for which no scale between 1e-30 and 1e30 fits; scale the data"
+    )]
+    Power {
+        /// Root mean square of the data.
+        rms: f64,
+    },
     /// The retry ramp is out of range.
     #[error(
         "retry ramp alpha = {alpha}, cap = {cap}: expected 0 < alpha <= 4 and 1 <= cap <= 64; the usual choice is alpha = 1/3, cap = 16"

@@ -142,7 +142,8 @@ pub fn smallest_scale(codec_params: &Params) -> f64 {
 
 /// Chooses beta for the data: the scale with the least MSE * 2^(2R) on the grid beta_min (1 + 0.05 k), in units of the
 /// data's root mean square, evaluated on up to 4096 vectors spread evenly over the data. The grid has 40 points with
-/// retries; without them overload is costly, and it extends twice as far. Ignores `params.beta`. Data without power get
+/// retries; without them overload is costly, and it extends twice as far. Where every point of it loses more than the whole
+/// power of the data, as with q = 2 and many levels, it goes on by factors of 1.1. Ignores `params.beta`. Data without power get
 /// beta = 1.
 ///
 /// # Errors
@@ -159,11 +160,18 @@ pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
         return Ok(1.0);
     }
     let smallest = rms * smallest_scale(params);
-    let points = if probe.has_retries() { 40 } else { 80 };
-    let mut best: Option<(f64, f32)> = None;
+    let points: usize = if probe.has_retries() { 40 } else { 80 };
+    // Whether it loses more than the power of the data, cost, scale.
+    let mut best: Option<(bool, f64, f32)> = None;
     let mut refused = None;
-    for k in 0..points {
-        let beta = (smallest * (1.0 + 0.05 * f64::from(k))) as f32;
+    let grid = (0..points).map(|k| smallest * (1.0 + 0.05 * k as f64));
+    let end = smallest * (1.0 + 0.05 * points as f64);
+    let further = (0..).map(|k| end * 1.1_f64.powi(k)).take_while(|beta| *beta < 4.0 * rms);
+    for (k, beta) in grid.chain(further).enumerate() {
+        if k == points && best.is_some_and(|(loses, ..)| !loses) {
+            break;
+        }
+        let beta = beta as f32;
         let codec = match Codec::new(Params { beta, ..*params }) {
             Ok(codec) => codec,
             Err(error) => {
@@ -172,13 +180,14 @@ pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
             }
         };
         let quality = Quality::measure(&codec, &sample)?;
-        let cost = quality.mse * (2.0 * quality.rate).exp2();
-        if best.is_none_or(|(least, _)| cost < least) {
-            best = Some((cost, beta));
+        let (loses, cost) = (quality.mse > power, quality.mse * (2.0 * quality.rate).exp2());
+        if best.is_none_or(|(lost, least, _)| (loses, cost) < (lost, least)) {
+            best = Some((loses, cost, beta));
         }
     }
     match (best, refused) {
-        (Some((_, beta)), _) => Ok(beta),
+        (Some((.., beta)), _) => Ok(beta),
+        (None, Some(LatticeError::Beta { .. })) => Err(LatticeError::Power { rms }),
         (None, Some(error)) => Err(error),
         (None, None) => Ok(1.0),
     }

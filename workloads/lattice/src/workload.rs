@@ -104,6 +104,11 @@ pub(super) fn input_error(error: LatticeError) -> InputError {
         LatticeError::Beta { given } => {
             InputError::setting("beta", format!("{given:e} is out of range"), "a scale between 1e-30 and 1e30, or auto")
         }
+        LatticeError::Power { rms } => InputError::new(
+            "x",
+            format!("a root mean square of {rms:e} leaves no scale between 1e-30 and 1e30"),
+            "data scaled to a smaller power",
+        ),
         LatticeError::Digit { digit, vector, q } => InputError::new(
             "digits",
             format!("digit {digit} of vector {vector} is not below q = {q}"),

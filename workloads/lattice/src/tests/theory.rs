@@ -122,4 +122,19 @@ fn chosen_scale_is_near_the_best_of_the_grid_and_scales_with_the_data() {
     let large: Vec<f32> = x.iter().map(|x| x * 1024.0).collect();
     assert_eq!(crate::choose_beta(&base, &large).unwrap(), beta * 1024.0);
     assert_eq!(crate::choose_beta(&base, &[0.0; 400]).unwrap(), 1.0);
+    let huge = crate::choose_beta(&base, &[3e38; 400]).unwrap_err().to_string();
+    assert!(huge.contains("have a root mean square of 3"), "{huge}");
+}
+
+/// With q = 2 the codebook is one-sided: at the scales for a balanced one most vectors decode to something far away.
+#[test]
+fn a_chosen_scale_never_loses_more_than_the_data() {
+    let x = normal(8000, 1.0, 5);
+    for (lattice, levels) in [(Lattice::Z2, 6), (Lattice::D4, 8), (Lattice::E8, 8), (Lattice::D4, 3)] {
+        let base = Params { overload: Overload::RETRY, ..params(lattice, 2, levels) };
+        let beta = crate::choose_beta(&base, &x).unwrap();
+        let codec = crate::Codec::new(Params { beta, ..base }).unwrap();
+        let mse = crate::Quality::measure(&codec, &x).unwrap().mse;
+        assert!(mse < 1.0, "{lattice} M {levels}: scale {beta}, error {mse} of a power of 1");
+    }
 }
