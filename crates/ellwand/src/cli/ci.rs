@@ -62,7 +62,8 @@ impl Case {
     fn of_budget(verdict: &Verdict) -> Self {
         Self {
             class: verdict.subject.clone(),
-            name: format!("budget: {}", verdict.judged.what),
+            // Servers take two cases of one name for one.
+            name: format!("budget: {}, {}", verdict.judged.what, verdict.place),
             title: verdict.subject.clone(),
             seconds: 0.0,
             grade: match verdict.judged.state {

@@ -69,7 +69,7 @@ fn share(case_s: f64, left_s: f64, cases: usize) -> f64 {
 pub(super) fn excluded(change: &Change) -> String {
     match excluded_above(change) {
         Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", units::share(above)),
-        Some(above) if above < 9.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
+        Some(above) if above < 9.0 && change.high >= 1.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
         // One end is far away.
         _ if change.high < 10.0 => format!("no ratio above {}, at 99 %", ratio_digits(change.high)),
         _ if change.low > 0.1 => format!("no ratio below {}, at 99 %", ratio_digits(change.low)),
@@ -227,6 +227,7 @@ mod tests {
         assert_eq!(of(0.99, 1.0204), "no difference above 2.1 %, at 99 %");
         assert_eq!(of(0.8, 1.02), "no difference above 25 %, at 99 %");
         assert_eq!(of(0.4, 1.02), "no difference above 2.5x, at 99 %");
+        assert_eq!(of(0.175, 0.194), "no ratio above 0.1940, at 99 %");
         assert_eq!(of(0.004, 0.036), "no ratio above 0.0360, at 99 %");
         assert_eq!(of(0.001, 1.02), "no ratio above 1.020, at 99 %");
         assert_eq!(of(28.0, 250.0), "no ratio below 28.0, at 99 %");

@@ -104,8 +104,8 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             against
         ),
         Said::OneOfMany => format!(
-            "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use --blocks {}",
-            2 * decision.blocks.len()
+            "undecided: {takes}, {cost}; among many cases chance alone produces one such result: compare this case alone, or use {}",
+            time::settles(decision)
         ),
         Said::BelowResolution(seconds) => format!(
             "below resolution: both take less than {} an iteration, which is too short to measure, {cost}",

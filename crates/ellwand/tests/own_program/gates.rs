@@ -60,7 +60,7 @@ pub(crate) fn budgets_of_a_run() {
     let junit = run("plain,broken", &["--n", "2,3", "--format", "junit"]);
     assert_eq!(junit.code, Some(1), "{}", junit.stderr);
     assert!(junit.stdout.contains(r#"tests="5" failures="1" errors="2" skipped="0""#), "{}", junit.stdout);
-    assert!(junit.stdout.contains(r#"name="budget: time""#) && junit.stdout.contains("over by"), "{}", junit.stdout);
+    assert!(junit.stdout.contains(r#"name="budget: time, "#) && junit.stdout.contains("over by"), "{}", junit.stdout);
     let github = run("plain", &["--n", "2,3", "--format", "github"]);
     assert!(github.stdout.contains("2 of 3 measurements and budgets"), "{}", github.stdout);
     assert!(github.stdout.contains("::error title=double/n=2 plain::time 2.00 ms"), "{}", github.stdout);

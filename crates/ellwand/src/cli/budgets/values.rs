@@ -102,8 +102,10 @@ impl Held<'_> {
         let (state, rest) = if beyond_doubt {
             (State::Broken, format!(": {}", by()))
         } else if off {
+            // A comparison takes the blocks that its time allows.
             let more = (ln.len() + 3).max(6);
-            (State::Open, format!(": {}, which so few processes do not settle; use --blocks {more} or more", by()))
+            let settles = format!("give run --blocks {more} or more, or compare a longer --time");
+            (State::Open, format!(": {}, which so few processes do not settle; {settles}", by()))
         } else {
             (State::Kept, String::new())
         };

@@ -80,7 +80,8 @@ pub(super) fn plan(registry: &Registry, args: &PlanArgs) -> Outcome {
     let planned = Planned { sweep: VERSION, hash, plan };
     write(&args.output, &planned, args.overwrite)?;
     output::result(|out| -> io::Result<()> {
-        writeln!(out, "{}: {total} cases in {count} shards, hash {}", args.output.display(), planned.hash)
+        let [cases, shards] = [(total, "case"), (count, "shard")].map(|(n, what)| output::counted(n as u64, what));
+        writeln!(out, "{}: {cases} in {shards}, hash {}", args.output.display(), planned.hash)
     })?;
     Ok(Exit::Ok)
 }
