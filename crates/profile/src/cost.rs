@@ -133,12 +133,16 @@ pub(crate) fn measures_of(options: Measures, sites: &[&Site]) -> Vec<Measures> {
 /// The mean cost of the spans on these lanes, and the cost by site, if that was measured in this process.
 pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
     let prices = KNOWN.get().copied()?;
-    let mut traced = TRACED.get().map_or_else(Vec::new, |traced| (traced.sites)());
-    traced.sort_unstable();
+    let mut traced: Vec<Option<&Traced>> = vec![None; sites.len() + 1];
+    if let Some(known) = TRACED.get() {
+        for site in (known.sites)() {
+            // One that was registered since has no spans here.
+            traced.get_mut(site as usize).into_iter().for_each(|place| *place = Some(known));
+        }
+    }
     let plain = |(measures, id): (Measures, u32)| {
         let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get).copied();
-        let through = TRACED.get().filter(|_| traced.binary_search(&id).is_ok());
-        let through = through.map(|Traced { on_ns, empty_ns, .. }| (*on_ns, *empty_ns));
+        let through = traced[id as usize].map(|traced| (traced.on_ns, traced.empty_ns));
         let (span_ns, empty_ns) = through.or(measuring).unwrap_or((prices.on_ns, prices.empty_ns));
         SpanCost { span_ns, empty_ns }
     };

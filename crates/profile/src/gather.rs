@@ -140,7 +140,7 @@ impl Gathered {
 
     pub(crate) fn row(mut self, trace: &Trace, path: Vec<String>) -> Row {
         self.durations.sort_unstable();
-        let site = trace.sites.get((self.site as usize).wrapping_sub(1));
+        let site = trace.site_of(self.site);
         let (mean_ns, std_ns) = self.moments(trace);
         let kept = (self.durations.first(), self.durations.last());
         let extreme = |kept: Option<&u64>, other: Option<f64>, pick: fn(f64, f64) -> f64| match (kept, other) {

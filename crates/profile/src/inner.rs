@@ -100,10 +100,10 @@ pub(crate) fn device_work(kind: Kind) -> Option<bool> {
 /// with a stack, since the chain of parents of every node would take quadratic time in deep recursion.
 pub(crate) fn outermost(nodes: &[(u32, u32)]) -> Vec<bool> {
     // Damaged files may hold any number, so a counter per site that occurs, not per number.
-    let mut sites: Vec<u32> = nodes.iter().map(|(_, site)| *site).collect();
+    let mut sites: Vec<u64> = nodes.iter().map(|(_, site)| u64::from(*site)).collect();
     sites.sort_unstable();
     sites.dedup();
-    let slot = |node: usize| sites.binary_search(&nodes[node].1).unwrap_or(0);
+    let slot = |node: usize| sites.binary_search(&nodes[node].1.into()).unwrap_or(0);
     let mut active = vec![0_u32; sites.len()];
     let mut on_stack = vec![false; nodes.len()];
     let mut stack: Vec<usize> = Vec::new();

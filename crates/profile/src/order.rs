@@ -2,16 +2,29 @@
 //! tenth of the time that this crate takes to compile.
 
 /// Sorts by a number; elements with equal numbers stay in their order.
-pub(crate) fn sort_by_number<T>(list: &mut Vec<T>, number: impl Fn(&T) -> u128) {
-    let mut order: Vec<(u128, usize)> = list.iter().map(number).zip(0..).collect();
-    order.sort_unstable();
-    *list = arranged(std::mem::take(list), order.into_iter().map(|(_, at)| at));
+pub(crate) fn sort_by_number<T>(list: &mut [T], number: impl Fn(&T) -> u128) {
+    let mut order = Vec::with_capacity(list.len());
+    for (at, one) in list.iter().enumerate() {
+        order.push((number(one), at));
+    }
+    sort(&mut order, &mut |a, b| list.swap(a, b));
 }
 
-/// The elements with these indices, each once.
-pub(crate) fn arranged<T>(list: Vec<T>, order: impl Iterator<Item = usize>) -> Vec<T> {
-    let mut list: Vec<Option<T>> = list.into_iter().map(Some).collect();
-    order.filter_map(|at| list.get_mut(at)?.take()).collect()
+/// Sorts numbers with the indices of their elements, and swaps the elements accordingly.
+fn sort(order: &mut [(u128, usize)], swap: &mut dyn FnMut(usize, usize)) {
+    order.sort_unstable();
+    for start in 0..order.len() {
+        // Each place gets its element from the next place of its cycle; a place that has it names itself.
+        let mut at = start;
+        loop {
+            let from = std::mem::replace(&mut order[at].1, at);
+            if from == start {
+                break;
+            }
+            swap(at, from);
+            at = from;
+        }
+    }
 }
 
 /// A number that is larger for larger values, in the order of [`f64::total_cmp`].

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::bottleneck::{Operation, order};
+use crate::bottleneck::{Operation, in_order};
 use crate::counters::Counters;
 use crate::detail::MemoryUse;
 use crate::gather::Gathered;
 use crate::inner::{Inner, outermost};
 use crate::kind::Kind;
-use crate::order::{arranged, falling, sort_by_number};
+use crate::order::{falling, sort_by_number};
 use crate::outer::Outer;
 use crate::owned::ROOM_NAME;
 use crate::trace::{NONE, Trace, TraceLane};
@@ -174,17 +174,16 @@ impl Trace {
 
     /// True if a site is that of the spans in which the recorder makes room for spans.
     pub fn is_own(&self, site: u32) -> bool {
-        let site = (site as usize).checked_sub(1).and_then(|at| self.sites.get(at));
-        site.is_some_and(|site| site.kind == Kind::Instrumentation && site.name == ROOM_NAME)
+        self.site_of(site).is_some_and(|site| site.kind == Kind::Instrumentation && site.name == ROOM_NAME)
     }
 
     /// Totals by call site, wherever its spans are nested; without the profiler's own.
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
         // By number; all unknown numbers beyond the last one share a place.
-        let mut sites: Vec<Option<Gathered>> = Vec::new();
-        sites.resize_with(self.sites.len() + 2, || None);
-        let place = |site: u32| (site as usize).min(self.sites.len() + 1);
+        let beyond = self.sites.len() as u32 + 1;
+        let mut sites: Vec<Option<Gathered>> = (0..=beyond).map(|_| None).collect();
+        let place = |site: u32| site.min(beyond) as usize;
         for (number, (lane, inner)) in self.lanes.iter().zip(Inner::of(self, &outer)).enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
                 let gathered = &mut sites[place(span.site)];
@@ -197,16 +196,13 @@ impl Trace {
                 gathered.add_total(self, (number, index), &nodes, outer);
             }
         }
-        let name = |site: u32| self.sites.get((site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
-        let rows: Vec<Row> = sites
-            .into_iter()
-            .enumerate()
-            .filter_map(|(site, gathered)| Some((site as u32, gathered?)))
-            .filter(|(site, _)| !self.is_own(*site))
-            .map(|(site, gathered)| gathered.row(self, vec![name(site).to_string()]))
-            .collect();
-        let order = order(&rows.iter().map(Row::operation).collect::<Vec<_>>());
-        let mut rows = arranged(rows, order.into_iter());
+        let operations: Vec<Operation> = (0..=beyond).map(|site| self.operation(site)).collect();
+        let mut rows = Vec::new();
+        for ((name, ..), site) in in_order(&operations) {
+            if let Some(gathered) = sites[site].take().filter(|_| !self.is_own(site as u32)) {
+                rows.push(gathered.row(self, vec![name.to_string()]));
+            }
+        }
         sort_by_number(&mut rows, |row| falling(row.self_ns));
         self.summary_of(rows)
     }

@@ -106,7 +106,7 @@ fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
         parent: total.parent,
         ns: total.total_ns,
         cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
-        waits: trace.sites.get((total.site as usize).wrapping_sub(1)).is_some_and(|site| waits(site.kind)),
+        waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
         open: false,
     });
     shares(&usage.collect::<Vec<_>>())
@@ -308,7 +308,7 @@ fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
     let stream = matches!(lane.kind, LaneKind::Stream { .. });
     let mut pieces = Vec::new();
     for (total, share) in lane.totals.iter().zip(computing_aggregated(lane, trace)) {
-        let kind = trace.sites.get((total.site as usize).wrapping_sub(1)).map_or(Kind::Cpu, |site| site.kind);
+        let kind = trace.site_of(total.site).map_or(Kind::Cpu, |site| site.kind);
         let Some(part) = Part::of(kind, stream).filter(|_| total.self_ns.is_finite()) else { continue };
         let part = measured(part, share);
         let waiting = if part == Part::Cpu { total.self_ns * f64::from(1.0 - share) } else { 0.0 };

@@ -252,7 +252,7 @@ fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> V
         // Deep rows keep room for the start of their name.
         let indent = "  ".repeat(row.depth().min(10));
         let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
-        let place = ambiguous.contains(row.name()) && !row.file.is_empty();
+        let place = ambiguous.binary_search(&row.name()).is_ok() && !row.file.is_empty();
         let place = place.then(|| format!("{}:{}", row.file, row.line));
         let width = longest.saturating_sub(indent.len() + open.len()).max(SHORTEST);
         let name = placed(row.name(), place.as_deref(), width);

@@ -177,7 +177,12 @@ impl Trace {
 
     /// The call site of a span; `None` if its number is unknown.
     pub fn site(&self, span: &Span) -> Option<&SiteInfo> {
-        self.sites.get(span.site.checked_sub(1)? as usize)
+        self.site_of(span.site)
+    }
+
+    /// The call site with a number; `None` if that is unknown.
+    pub(crate) fn site_of(&self, number: u32) -> Option<&SiteInfo> {
+        self.sites.get(number.checked_sub(1)? as usize)
     }
 
     /// What a span of a call site costs; NaN if that is unknown.

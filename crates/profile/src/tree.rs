@@ -120,7 +120,7 @@ impl Trace {
         while let Some((number, depth)) = stack.pop() {
             let node = &mut nodes.all[number];
             let mut gathered = std::mem::take(&mut node.gathered);
-            let name = self.sites.get((node.site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
+            let name = self.site_of(node.site).map_or("?", |site| &site.name);
             path.truncate(depth);
             path.push(name.to_string());
             stack.extend(children[number].iter().rev().map(|child| (*child, depth + 1)));
