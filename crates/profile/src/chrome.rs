@@ -1,6 +1,5 @@
 //! The Chrome trace-event format, which Perfetto and browsers open.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 
 use crate::clock::ClockKind;
@@ -41,19 +40,23 @@ impl Trace {
             }
         };
         let starters = self.starters();
-        let mut several: HashSet<u32> = HashSet::new();
+        // Links of spans that others started.
+        let mut several: Vec<u64> = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
-            let others =
-                lane.spans.iter().enumerate().filter(|(at, span)| starters.get(&span.corr) != Some(&(number, *at)));
-            several.extend(others.map(|(_, span)| span.corr).filter(|link| *link != 0));
+            for (at, span) in lane.spans.iter().enumerate() {
+                if span.corr != 0 && starters.get(&span.corr) != Some(&(number, at)) {
+                    several.push(span.corr.into());
+                }
+            }
         }
+        several.sort_unstable();
         for (number, lane) in self.lanes.iter().enumerate() {
             // Threads are numbered from 1, since viewers use 0 for the idle task.
             let (pid, tid) = (process_of(&lane.kind), number as u64 + 1);
             meta(json, "thread_name", pid, tid, &lane.name, ",\n");
             for span in &lane.spans {
                 self.event(json, span, lane.detail_of(span), (pid, tid));
-                if let Some((first, at)) = starters.get(&span.corr).filter(|_| several.contains(&span.corr)) {
+                if let Some((first, at)) = starters.get(&span.corr).filter(|_| several.binary_search(&span.corr.into()).is_ok()) {
                     let starts = *first == number && self.lanes[number].spans[*at].start == span.start;
                     self.arrow(json, span, starts, (pid, tid));
                 }

@@ -1,14 +1,14 @@
 //! A lane: what one thread recorded. Its thread writes, any thread reads.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::chunk::Chunk;
 use crate::clock::Calibration;
 use crate::detail::{Detail, MemoryUse, Total, Value};
-use crate::node::{self, BLOCK, NodeRead};
+use crate::node::{self, BLOCK, Node, NodeRead};
 use crate::options::Mode;
+use crate::order::Indices;
 use crate::pool::{Budget, CHUNK, Pool};
 use crate::position::Position;
 use crate::ring;
@@ -19,18 +19,21 @@ use crate::trace::{NONE, Span, TraceLane};
 /// Removes the links that no span refers to: a span may get one in case another thread asks for it. `named` are lanes of
 /// devices, whose spans have the links of those that started them.
 pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
-    let mut used: HashSet<u32> = HashSet::new();
+    let mut used: Vec<u64> = Vec::new();
     for lane in lanes.iter() {
-        used.extend(lane.details.iter().map(|detail| detail.cause));
+        lane.details.iter().filter(|detail| detail.cause != 0).for_each(|detail| used.push(detail.cause.into()));
     }
     for lane in named {
-        used.extend(lane.spans.iter().map(|span| span.corr));
+        lane.spans.iter().filter(|span| span.corr != 0).for_each(|span| used.push(span.corr.into()));
     }
+    used.sort_unstable();
     for lane in lanes {
-        for span in lane.spans.iter_mut().filter(|span| span.corr != 0 && !used.contains(&span.corr)) {
-            span.corr = 0;
+        for span in &mut lane.spans {
+            if span.corr != 0 && used.binary_search(&span.corr.into()).is_err() {
+                span.corr = 0;
+            }
+            name_cause(span, &mut lane.details);
         }
-        lane.spans.iter_mut().for_each(|span| name_cause(span, &mut lane.details));
     }
 }
 
@@ -285,36 +288,41 @@ impl Lane {
         let blocks = locked(&self.blocks).clone();
         let mut nodes: Vec<(u32, NodeRead)> = Vec::new();
         for block in blocks {
-            let read = |place: usize| {
-                let number = block * BLOCK as u32 + place as u32;
-                Some((number, node::node(number)?.read()))
-            };
-            // The root comes first and has no site; what follows the last node has none either.
-            nodes.extend((0..BLOCK).filter_map(read).filter(|(number, node)| *number != 0 && node.site != 0));
+            for number in block * BLOCK as u32..(block + 1) * BLOCK as u32 {
+                // The root comes first and has no site; what follows the last node has none either.
+                if let Some(read) = node::node(number).map(Node::read).filter(|read| number != 0 && read.site != 0) {
+                    nodes.push((number, read));
+                }
+            }
         }
-        let index_of: HashMap<u32, u32> = nodes.iter().zip(0..).map(|((number, _), index)| (*number, index)).collect();
+        let mut index_of = Indices::default();
         let mut inside = vec![0_u64; nodes.len()];
-        let parents: Vec<u32> =
-            nodes.iter().map(|(_, node)| index_of.get(&node.parent).copied().unwrap_or(NONE)).collect();
-        for ((_, node), parent) in nodes.iter().zip(&parents) {
-            if let Some(sum) = inside.get_mut(*parent as usize) {
+        for (index, (number, _)) in nodes.iter().enumerate() {
+            index_of.insert((*number, 0), index as u32);
+        }
+        for (_, node) in &mut nodes {
+            node.parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
+            if let Some(sum) = inside.get_mut(node.parent as usize) {
                 *sum += node.total.saturating_sub(node.beyond);
             }
         }
-        let total = |((_, node), (parent, inside)): ((u32, NodeRead), (&u32, &u64))| Total {
-            parent: *parent,
-            site: node.site,
-            count: node.count,
-            open: node.begun.saturating_sub(node.count),
-            total_ns: clock.ns(node.total),
-            self_ns: (node.total as f64 - *inside as f64) * clock.ns_per_tick,
-            min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
-            max_ns: clock.ns(node.max),
-            square_ns2: node.square * (clock.ns_per_tick / rough_ns).powi(2),
-            histogram: node.histogram,
-            sums: node.sums,
-        };
-        nodes.into_iter().zip(parents.iter().zip(&inside)).map(total).collect()
+        let mut totals = Vec::with_capacity(nodes.len());
+        for ((_, node), inside) in nodes.into_iter().zip(inside) {
+            totals.push(Total {
+                parent: node.parent,
+                site: node.site,
+                count: node.count,
+                open: node.begun.saturating_sub(node.count),
+                total_ns: clock.ns(node.total),
+                self_ns: (node.total as f64 - inside as f64) * clock.ns_per_tick,
+                min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
+                max_ns: clock.ns(node.max),
+                square_ns2: node.square * (clock.ns_per_tick / rough_ns).powi(2),
+                histogram: node.histogram,
+                sums: node.sums,
+            });
+        }
+        totals
     }
 
     /// Gives the buffers to later recordings. The caller ensures that no thread writes or reads them any more.

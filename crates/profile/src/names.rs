@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use crate::alloc::apart;
-use crate::fork::once;
 use crate::kind::Kind;
 use crate::site::Site;
 use crate::sync::locked;
@@ -21,10 +20,12 @@ const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
 /// Sites by name and kind: operations of devices may have names of spans.
-static NAMES: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLock::new();
+type Sites<'a> = HashMap<(&'a str, Kind), &'static Site>;
+
+static NAMES: Mutex<Option<Sites>> = Mutex::new(None);
 
 thread_local! {
-    static OWN: RefCell<HashMap<String, &'static Site>> = RefCell::default();
+    static OWN: RefCell<Sites<'static>> = RefCell::default();
 }
 
 /// `text` cut to [`LONGEST`] bytes, with a mark and a hash of 32 bits.
@@ -48,7 +49,8 @@ fn cut(text: &str) -> String {
 pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Site {
     let name = shortened(name);
     // The thread's table is gone while the thread ends.
-    let own = OWN.try_with(|own| own.try_borrow().ok()?.get(name.as_ref()).copied()).ok().flatten();
+    let known = |own: &Sites| own.get(&(name.as_ref(), Kind::Cpu)).copied();
+    let own = OWN.try_with(|own| known(&*own.try_borrow().ok()?)).ok().flatten();
     own.unwrap_or_else(|| look_up(&name, place))
 }
 
@@ -67,28 +69,33 @@ pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
     let _apart = apart();
     let Some(site) = registered(name, Kind::Cpu, place.file(), place.line()) else { return &OTHERS };
-    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
+    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert((site.name, site.kind), site)));
     site
 }
 
 /// The site of `name`, made on its first use; `None` if there are too many.
 fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&'static Site> {
-    let mut names = locked(once(&NAMES, Mutex::default));
-    let (count, key) = (names.len(), (name.to_string(), kind));
-    if count >= MOST && !names.contains_key(&key) {
+    let mut names = locked(&NAMES);
+    let names = names.get_or_insert_default();
+    let known = |names: &Sites| names.get(&(name, kind)).copied();
+    if let Some(site) = known(names) {
+        return Some(site);
+    }
+    if names.len() >= MOST {
         return None;
     }
-    Some(names.entry(key).or_insert_with_key(|(name, kind)| {
-        Box::leak(Box::new(Site::new(String::leak(name.clone()), file, line).kind(*kind)))
-    }))
+    let site: &'static Site = Box::leak(Box::new(Site::new(String::leak(name.to_string()), file, line).kind(kind)));
+    names.insert((site.name, kind), site);
+    Some(site)
 }
 
 /// The name of an argument as [`Guard::arg`](crate::Guard::arg) takes it; kept for the rest of the program, so that there
 /// may be 16384.
 pub fn label(text: &str) -> &'static str {
-    static LABELS: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
+    static LABELS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let text = shortened(text);
-    let mut labels = locked(once(&LABELS, Mutex::default));
+    let mut labels = locked(&LABELS);
+    let labels = labels.get_or_insert_default();
     if let Some(known) = labels.get(text.as_ref()) {
         return known;
     }

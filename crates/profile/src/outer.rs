@@ -1,6 +1,6 @@
 //! The span around each span, across threads.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::trace::{NONE, Trace};
 
@@ -51,16 +51,13 @@ impl<'a> Outer<'a> {
         self.source(lane, index)
     }
 
-    /// The span and its ancestors that have no node yet, outermost first.
-    pub(crate) fn without_node(&self, node_of: &[Vec<Option<u32>>], lane: usize, index: usize) -> Vec<(usize, usize)> {
+    /// The span and its ancestors that have no node yet, outermost first. They get [`NONE`]: links in a circle are an error
+    /// of the user, and the span that would close the circle becomes an outermost one.
+    pub(crate) fn without_node(&self, node_of: &mut [Vec<Option<u32>>], span: (usize, usize)) -> Vec<(usize, usize)> {
         let mut chain = Vec::new();
-        let mut seen = HashSet::new();
-        let mut at = Some((lane, index));
+        let mut at = Some(span);
         while let Some((lane, index)) = at.filter(|(lane, index)| node_of[*lane][*index].is_none()) {
-            // Circular links are a user error; the span that would close the circle becomes an outermost one.
-            if chain.len() > 64 && (seen.is_empty() && chain.contains(&(lane, index)) || !seen.insert((lane, index))) {
-                break;
-            }
+            node_of[lane][index] = Some(NONE);
             chain.push((lane, index));
             at = self.around(lane, index);
         }

@@ -1,11 +1,11 @@
 //! The last spans of a thread: slots in a ring, freed in the order in which their spans ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
-use crate::order::sort_by_number;
+use crate::order::{Indices, sort_by_number};
 use crate::pool::{CHUNK, Pool};
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, fence, locked};
@@ -63,24 +63,24 @@ impl Chunks {
         let chunks = locked(&self.0).clone();
         let mut found = Vec::new();
         for chunk in chunks {
-            found.extend(chunk.iter().filter_map(RingSlot::read));
+            for slot in chunk {
+                found.extend(slot.read());
+            }
         }
         sort_by_number(&mut found, |(number, span, _)| u128::from(span.start) << 64 | u128::from(*number));
-        let index_of: HashMap<u32, u32> = found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
-        let mut details = Vec::new();
-        let spans = found.into_iter().zip(0..).map(|((_, span, detail), index)| {
+        let mut index_of = Indices::default();
+        let (mut spans, mut details) = (Vec::with_capacity(found.len()), Vec::new());
+        for (number, mut span, detail) in found {
             // The parent of an old span may be gone, or unread because it was written at this moment.
-            let parent = index_of.get(&span.parent).copied().filter(|parent| *parent < index).unwrap_or(NONE);
-            let ext = match detail {
-                Some(detail) => {
-                    details.push(detail);
-                    details.len() as u32
-                }
-                None => 0,
-            };
-            Span { parent, ext, ..span }
-        });
-        (spans.collect(), details)
+            span.parent = index_of.get(&(span.parent, 0)).copied().unwrap_or(NONE);
+            index_of.insert((number, 0), spans.len() as u32);
+            if let Some(detail) = detail {
+                details.push(detail);
+                span.ext = details.len() as u32;
+            }
+            spans.push(span);
+        }
+        (spans, details)
     }
 
     /// Gives the chunks back; the owner has ended.

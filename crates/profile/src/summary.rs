@@ -1,14 +1,12 @@
 //! A trace as a table: where the time went, by path of nested spans or by operation.
 
-use std::collections::{HashMap, HashSet};
-
 use crate::bottleneck::{Operation, in_order};
 use crate::counters::Counters;
 use crate::detail::MemoryUse;
 use crate::gather::Gathered;
 use crate::inner::{Inner, outermost};
 use crate::kind::Kind;
-use crate::order::{falling, sort_by_number};
+use crate::order::{Indices, falling, sort_by_number};
 use crate::outer::Outer;
 use crate::owned::ROOM_NAME;
 use crate::trace::{NONE, Trace, TraceLane};
@@ -221,15 +219,17 @@ impl Trace {
                 counted.push(around || cpu.is_some());
             }
             // A node without calls is that of a kept span, whose CPU time includes that of the aggregated spans inside.
-            let kept: HashSet<u32> =
-                lane.spans.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(span, _)| span.site).collect();
+            let mut kept = Indices::default();
+            for (span, _) in lane.spans.iter().zip(&counted).filter(|(_, counted)| **counted) {
+                kept.insert((span.site, 0), 0);
+            }
             let mut counted: Vec<bool> = Vec::with_capacity(lane.totals.len());
             for total in &lane.totals {
                 let around = counted.get(total.parent as usize).copied().unwrap_or(false);
                 if let Some(cpu) = total.sums.cpu_ns.filter(|_| !around) {
                     sum = Some(sum.unwrap_or(0).saturating_add(cpu));
                 }
-                counted.push(around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains(&total.site));
+                counted.push(around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains_key(&(total.site, 0)));
             }
         }
         sum.map(|ns| ns as f64)
@@ -249,7 +249,7 @@ impl Nodes {
     pub(crate) fn of(trace: &Trace, lane: &TraceLane) -> Self {
         let count = lane.totals.len();
         let mut nodes = Self { children_ns: vec![0.0; count], nested_ns: vec![0.0; count], open: vec![false; count] };
-        let mut places: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut places = Indices::default();
         for (index, total) in lane.totals.iter().enumerate().rev() {
             places.insert((total.parent, total.site), index as u32);
             nodes.open[index] = total.open > 0;
@@ -262,12 +262,12 @@ impl Nodes {
         }
         if count > 0 {
             // The path of an open span consists of open spans.
-            let mut node_of: HashMap<u32, u32> = HashMap::new();
+            let mut node_of: Vec<Option<u32>> = vec![None; lane.spans.len()];
             for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.is_open()) {
-                let around = if span.parent == NONE { Some(NONE) } else { node_of.get(&span.parent).copied() };
-                let node = around.and_then(|around| places.get(&(around, span.site)));
-                if let Some(node) = node.copied() {
-                    node_of.insert(index as u32, node);
+                let around = if span.parent == NONE { Some(NONE) } else { node_of.get(span.parent as usize).copied().flatten() };
+                let node = around.and_then(|around| places.get(&(around, span.site)).copied());
+                if let Some(node) = node {
+                    node_of[index] = Some(node);
                     nodes.open[node as usize] = true;
                 }
             }

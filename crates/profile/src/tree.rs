@@ -1,10 +1,8 @@
 //! The calling-context tree of a trace: one node per path of nested operations.
 
-use std::collections::HashMap;
-
 use crate::gather::Gathered;
 use crate::inner::Inner;
-use crate::order::{falling, sort_by_number};
+use crate::order::{Indices, falling, sort_by_number};
 use crate::outer::Outer;
 use crate::summary::{self, Row};
 use crate::trace::{NONE, Trace};
@@ -27,11 +25,11 @@ struct Node {
     gathered: Gathered,
 }
 
-/// Nodes under construction; children are looked up by parent, site and flag.
+/// Nodes under construction; children are looked up by flag, parent and site.
 #[derive(Default)]
 struct Nodes {
     all: Vec<Node>,
-    known: HashMap<(u32, u32, bool), u32>,
+    known: [Indices; 2],
     frames: usize,
 }
 
@@ -40,7 +38,7 @@ impl Nodes {
         let around = self.all.get(parent as usize);
         let parent = around.filter(|node| node.depth >= DEEPEST).map_or(parent, |node| node.parent);
         let depth = self.all.get(parent as usize).map_or(1, |node| node.depth + 1);
-        *self.known.entry((parent, site, separate)).or_insert_with(|| {
+        *self.known[usize::from(separate)].entry((parent, site)).or_insert_with(|| {
             let gathered = Gathered::new(site, self.frames);
             self.all.push(Node { parent, site, separate, depth, gathered });
             (self.all.len() - 1) as u32
@@ -58,7 +56,7 @@ impl Trace {
         for (number, lane) in self.lanes.iter().enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
                 // A parent may be on a later lane.
-                for (lane, index) in outer.without_node(&node_of, number, index) {
+                for (lane, index) in outer.without_node(&mut node_of, (number, index)) {
                     let parent = outer.around(lane, index).and_then(|(lane, index)| node_of[lane][index]);
                     let parent = parent.unwrap_or(NONE);
                     node_of[lane][index] = Some(match select(lane, index) {
