@@ -56,7 +56,9 @@ impl Trace {
             meta(json, "thread_name", pid, tid, &lane.name, ",\n");
             for span in &lane.spans {
                 self.event(json, span, lane.detail_of(span), (pid, tid));
-                if let Some((first, at)) = starters.get(&span.corr).filter(|_| several.binary_search(&span.corr.into()).is_ok()) {
+                if let Some((first, at)) =
+                    starters.get(&span.corr).filter(|_| several.binary_search(&span.corr.into()).is_ok())
+                {
                     let starts = *first == number && self.lanes[number].spans[*at].start == span.start;
                     self.arrow(json, span, starts, (pid, tid));
                 }

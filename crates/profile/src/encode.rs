@@ -65,6 +65,21 @@ impl<'a> Encoder<'a> {
         self.room(1)[0] = byte;
     }
 
+    /// Separates the values of a list: each is followed by this.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.byte(b',');
+    }
+
+    /// Ends a list that began with `[`.
+    pub(crate) fn end_list(&mut self) {
+        // The buffer goes out before something is written, so that it holds what was written last.
+        if self.buffer[..self.len].ends_with(b",") {
+            self.len -= 1;
+        }
+        self.byte(b']');
+    }
+
     /// Appends a JSON string. `<` is escaped, so that the text can lie in a script element of a page.
     pub(crate) fn string(&mut self, text: &str) -> &mut Self {
         self.raw("\"");
@@ -149,19 +164,6 @@ impl<'a> Encoder<'a> {
     /// Appends a number with all its digits; `null` if not finite.
     pub(crate) fn number(&mut self, value: f64) -> &mut Self {
         if value.is_finite() { self.raw(&format!("{value:?}")) } else { self.raw("null") }
-    }
-
-    /// Appends comma-separated values, each written by `each`.
-    pub(crate) fn list<T>(&mut self, values: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
-        self.byte(b'[');
-        // Faster than a loop over iterators of iterators.
-        values.into_iter().enumerate().for_each(|(index, value)| {
-            if index > 0 {
-                self.byte(b',');
-            }
-            each(self, value);
-        });
-        self.raw("]");
     }
 }
 

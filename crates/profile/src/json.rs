@@ -6,7 +6,7 @@ use crate::clock::ClockKind;
 use crate::detail::{Detail, Total, Track, Value};
 use crate::encode::Encoder;
 use crate::kind::LaneKind;
-use crate::summary::Row;
+use crate::summary::{Row, Summary};
 use crate::sweep::Sweep;
 use crate::trace::{NONE, Span, Trace, TraceLane};
 
@@ -30,13 +30,20 @@ impl Trace {
         let numbers = trace.used_sites();
         trace.head(json_ref, &numbers);
         trace.entries(json_ref, &numbers);
-        json_ref.raw(",\n\"details\":");
-        let mut details = Vec::new();
-        trace.lanes.iter().for_each(|lane| details.extend(&lane.details));
-        json_ref.list(details, detail);
+        json_ref.raw(",\n\"details\":[");
+        for lane in &trace.lanes {
+            for one in &lane.details {
+                detail(json_ref, one);
+                json_ref.next();
+            }
+        }
+        json_ref.end_list();
         trace.totals(json_ref, &numbers);
-        json_ref.raw(",\n\"tracks\":");
-        json_ref.list(&trace.tracks, |json, one| track(json, &trace, one));
+        json_ref.raw(",\n\"tracks\":[");
+        for one in &trace.tracks {
+            track(json_ref, &trace, one);
+        }
+        json_ref.end_list();
         trace.meaning(json_ref);
         json_ref.raw("}\n");
         json.finish()
@@ -46,12 +53,20 @@ impl Trace {
     /// the profiler.
     fn used_sites(&self) -> Vec<i64> {
         let mut numbers = vec![-1; self.sites.len() + 1];
+        let mut found = |site: u32| {
+            if let Some(number) = numbers.get_mut(site as usize).filter(|_| site != 0) {
+                *number = 0;
+            }
+        };
         for lane in &self.lanes {
-            let sites = lane.spans.iter().map(|span| span.site).chain(lane.totals.iter().map(|total| total.site));
-            sites.for_each(|site| numbers.get_mut(site as usize).into_iter().for_each(|number| *number = 0));
+            lane.spans.iter().for_each(|span| found(span.site));
+            lane.totals.iter().for_each(|total| found(total.site));
         }
-        numbers[0] = -1;
-        numbers.iter_mut().filter(|number| **number == 0).zip(0..).for_each(|(number, index)| *number = index);
+        let mut next = 0;
+        for number in numbers.iter_mut().filter(|number| **number == 0) {
+            *number = next;
+            next += 1;
+        }
         numbers
     }
 
@@ -77,19 +92,19 @@ impl Trace {
         json.raw(",\n\"losses\":{\"spans\":").uint(dropped).raw(",\"details\":").uint(self.dropped_details());
         json.raw(",\"ending_threads\":").uint(self.lost).raw(",\"open\":").uint(self.open());
         json.raw(",\"sampled_out\":").uint(self.sampled_out).raw("}");
-        json.raw(",\n\"operations\":");
-        let costs = self.span_costs.iter().map(Some).chain(std::iter::repeat(None));
-        let sites = self.sites.iter().zip(costs).zip(&numbers[1..]).filter(|(_, number)| **number >= 0);
-        json.list(sites, |json, ((site, cost), _)| {
+        json.raw(",\n\"operations\":[");
+        for (at, site) in self.sites.iter().enumerate().filter(|(at, _)| numbers[at + 1] >= 0) {
             json.raw("{\"name\":").string(&site.name).raw(",\"kind\":").string(site.kind.word());
             json.raw(",\"file\":").string(&site.file).raw(",\"line\":").uint(site.line.into());
-            if let Some(cost) = cost {
+            if let Some(cost) = self.span_costs.get(at) {
                 json.raw(",\"span_ns\":").ns(cost.span_ns).raw(",\"empty_ns\":").ns(cost.empty_ns);
             }
-            json.raw("}");
-        });
-        json.raw(",\n\"lanes\":");
-        json.list(&self.lanes, lane);
+            json.raw("},");
+        }
+        json.end_list();
+        json.raw(",\n\"lanes\":[");
+        self.lanes.iter().for_each(|one| lane(json, one));
+        json.end_list();
     }
 
     /// The spans, one column per field.
@@ -102,21 +117,21 @@ impl Trace {
             details += lane.details.len() as i64;
         }
         json.raw(",\n\"entries\":{\n\"operation\":");
-        column(json, &places, |json, _, span| json.int(number_of(numbers, span.site)));
+        column(json, &places, &|json, _, span| json.int(number_of(numbers, span.site)));
         json.raw(",\n\"lane\":");
-        column(json, &places, |json, place, _| json.uint(place.number));
+        column(json, &places, &|json, place, _| json.uint(place.number));
         json.raw(",\n\"parent\":");
-        column(json, &places, |json, place, span| {
+        column(json, &places, &|json, place, span| {
             json.int(if span.parent == NONE { -1 } else { place.spans + i64::from(span.parent) })
         });
         json.raw(",\n\"start_ns\":");
-        column(json, &places, |json, _, span| json.ns(self.since_start_ns(span.start)));
+        column(json, &places, &|json, _, span| json.ns(self.since_start_ns(span.start)));
         json.raw(",\n\"duration_ns\":");
-        column(json, &places, |json, _, span| json.ns(if span.is_open() { f64::NAN } else { self.duration_ns(span) }));
+        column(json, &places, &|json, _, span| json.ns(if span.is_open() { f64::NAN } else { self.duration_ns(span) }));
         json.raw(",\n\"link\":");
-        column(json, &places, |json, _, span| json.uint(span.corr.into()));
+        column(json, &places, &|json, _, span| json.uint(span.corr.into()));
         json.raw(",\n\"detail\":");
-        column(json, &places, |json, place, span| {
+        column(json, &places, &|json, place, span| {
             let known = place.lane.detail_of(span).is_some();
             json.int(if known { place.details + i64::from(span.ext) - 1 } else { -1 })
         });
@@ -124,58 +139,42 @@ impl Trace {
     }
 
     fn totals(&self, json: &mut Encoder, numbers: &[i64]) {
-        json.raw(",\n\"totals\":");
-        let mut all: Vec<(usize, i64, &Total)> = Vec::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let first = all.len() as i64;
-            all.extend(lane.totals.iter().map(|total| (number, first, total)));
+        json.raw(",\n\"totals\":[");
+        let mut first = 0;
+        for (lane, TraceLane { totals, .. }) in self.lanes.iter().enumerate() {
+            for one in totals {
+                let parent = if one.parent == NONE { -1 } else { first + i64::from(one.parent) };
+                json.raw("{\"lane\":").uint(lane as u64).raw(",\"parent\":").int(parent);
+                json.raw(",\"operation\":").int(number_of(numbers, one.site));
+                total(json, one);
+            }
+            first += totals.len() as i64;
         }
-        json.list(all, |json, (lane, first, total)| {
-            let parent = if total.parent == NONE { -1 } else { first + i64::from(total.parent) };
-            json.raw("{\"lane\":").uint(lane as u64).raw(",\"parent\":").int(parent);
-            json.raw(",\"operation\":").int(number_of(numbers, total.site)).raw(",\"count\":").uint(total.count);
-            json.raw(",\"open\":").uint(total.open);
-            let times = [
-                ("total_ns", total.total_ns),
-                ("self_ns", total.self_ns),
-                ("min_ns", total.min_ns),
-                ("max_ns", total.max_ns),
-                ("square_ns2", total.square_ns2),
-            ];
-            for (name, value) in times {
-                json.member(false, name).number(value);
-            }
-            json.raw(",\"histogram\":");
-            json.list(&total.histogram, |json, (power, count)| {
-                json.raw("[").uint((*power).into()).raw(",").uint(*count).raw("]");
-            });
-            if total.sums != Detail::default() {
-                json.raw(",\"sums\":");
-                detail(json, &total.sums);
-            }
-            json.raw("}");
-        });
+        json.end_list();
     }
 
     /// What is computed from the rest.
     fn meaning(&self, json: &mut Encoder) {
         let (summary, sweep) = (self.summary_by_site(), Sweep::over(self));
-        json.raw(",\n\"summary\":");
-        json.list(&summary.rows, |json, one| row(json, one, one.share(&summary), one.cpu_share(&summary)));
-        json.raw(",\n\"bottlenecks\":");
-        json.list(self.bottlenecks_of(&summary, &sweep, BOTTLENECKS), |json, one| {
+        json.raw(",\n\"summary\":[");
+        summary.rows.iter().for_each(|one| row(json, one, &summary));
+        json.end_list();
+        json.raw(",\n\"bottlenecks\":[");
+        for one in &self.bottlenecks_of(&summary, &sweep, BOTTLENECKS) {
             json.raw("{\"by\":").string(one.by.word()).raw(",\"operation\":").string(&one.operation);
             if let Some(place) = &one.place {
                 json.raw(",\"place\":").string(place);
             }
-            json.raw(",\"ns\":").ns(one.ns).raw(",\"share\":").number(one.share).raw("}");
-        });
+            json.raw(",\"ns\":").ns(one.ns).raw(",\"share\":").number(one.share).raw("},");
+        }
+        json.end_list();
         let parts = self.breakdown_of(&sweep).picoseconds();
         json.raw(",\n\"breakdown\":{\"wall_ns\":").thousandths(parts.iter().map(|(_, picoseconds)| picoseconds).sum());
-        json.raw(",\"parts\":");
-        json.list(parts.into_iter().filter(|(_, picoseconds)| *picoseconds > 0), |json, (part, picoseconds)| {
-            json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(picoseconds).raw("}");
-        });
+        json.raw(",\"parts\":[");
+        for (part, picoseconds) in parts.iter().filter(|(_, picoseconds)| *picoseconds > 0) {
+            json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(*picoseconds).raw("},");
+        }
+        json.end_list();
         json.raw("},\n\"memory\":");
         match self.memory_peak() {
             Some((track, ticks, peak)) => {
@@ -214,19 +213,31 @@ struct Place<'a> {
 fn column<'a>(
     json: &mut Encoder<'a>,
     places: &[Place],
-    write: impl for<'b> Fn(&'b mut Encoder<'a>, &Place, &Span) -> &'b mut Encoder<'a>,
+    write: &dyn for<'b> Fn(&'b mut Encoder<'a>, &Place, &Span) -> &'b mut Encoder<'a>,
 ) {
     json.raw("[");
-    let mut first = true;
     for place in places {
         for span in &place.lane.spans {
-            if !std::mem::take(&mut first) {
-                json.byte(b',');
-            }
-            write(json, place, span);
+            write(json, place, span).next();
         }
     }
-    json.raw("]");
+    json.end_list();
+}
+
+fn total(json: &mut Encoder, total: &Total) {
+    json.raw(",\"count\":").uint(total.count).raw(",\"open\":").uint(total.open);
+    json.raw(",\"total_ns\":").number(total.total_ns).raw(",\"self_ns\":").number(total.self_ns);
+    json.raw(",\"min_ns\":").number(total.min_ns).raw(",\"max_ns\":").number(total.max_ns);
+    json.raw(",\"square_ns2\":").number(total.square_ns2).raw(",\"histogram\":[");
+    for (power, count) in &total.histogram {
+        json.raw("[").uint((*power).into()).raw(",").uint(*count).raw("],");
+    }
+    json.end_list();
+    if total.sums != Detail::default() {
+        json.raw(",\"sums\":");
+        detail(json, &total.sums);
+    }
+    json.raw("},");
 }
 
 fn lane(json: &mut Encoder, lane: &TraceLane) {
@@ -240,7 +251,7 @@ fn lane(json: &mut Encoder, lane: &TraceLane) {
             json.member(false, name).uint(lost);
         }
     }
-    json.raw("}");
+    json.raw("},");
 }
 
 pub(crate) fn members(json: &mut Encoder, values: &[(String, Value)]) {
@@ -277,18 +288,16 @@ fn detail(json: &mut Encoder, detail: &Detail) {
 }
 
 fn track(json: &mut Encoder, trace: &Trace, track: &Track) {
-    json.raw("{\"name\":").string(&track.name).raw(",\"unit\":").string(&track.unit).raw(",\"at_ns\":");
-    json.list(&track.points, |json, (ticks, _)| {
-        json.ns(trace.since_start_ns(*ticks));
-    });
-    json.raw(",\"value\":");
-    json.list(&track.points, |json, (_, value)| {
-        json.number(*value);
-    });
-    json.raw("}");
+    json.raw("{\"name\":").string(&track.name).raw(",\"unit\":").string(&track.unit).raw(",\"at_ns\":[");
+    track.points.iter().for_each(|(ticks, _)| json.ns(trace.since_start_ns(*ticks)).next());
+    json.end_list();
+    json.raw(",\"value\":[");
+    track.points.iter().for_each(|(_, value)| json.number(*value).next());
+    json.end_list();
+    json.raw("},");
 }
 
-fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
+fn row(json: &mut Encoder, row: &Row, summary: &Summary) {
     json.raw("{\"operation\":").string(row.name()).raw(",\"kind\":").string(row.kind.word());
     json.raw(",\"file\":").string(&row.file).raw(",\"line\":").uint(row.line.into());
     json.raw(",\"calls\":").uint(row.count).raw(",\"open\":").uint(row.open);
@@ -321,11 +330,15 @@ fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
             json.member(false, name).uint(value);
         }
     }
-    let flops = Some(row.counters.flops).filter(|flops| *flops != 0.0);
-    let rates = [("gb_per_s", row.gb_per_s()), ("gflop_per_s", row.gflop_per_s()), ("items_per_s", row.items_per_s())];
-    for (name, value) in
-        [("flops", flops), ("share_of_wall", Some(share)), ("share_of_cpu", cpu_share)].into_iter().chain(rates)
-    {
+    let numbers = [
+        ("flops", Some(row.counters.flops).filter(|flops| *flops != 0.0)),
+        ("share_of_wall", Some(row.share(summary))),
+        ("share_of_cpu", row.cpu_share(summary)),
+        ("gb_per_s", row.gb_per_s()),
+        ("gflop_per_s", row.gflop_per_s()),
+        ("items_per_s", row.items_per_s()),
+    ];
+    for (name, value) in numbers {
         if let Some(value) = value {
             json.member(false, name).number(value);
         }
@@ -335,5 +348,5 @@ fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
         json.raw(",\"allocated_bytes\":").uint(memory.allocated_bytes);
         json.raw(",\"peak_bytes\":").uint(memory.peak_bytes);
     }
-    json.raw("}");
+    json.raw("},");
 }

@@ -19,13 +19,13 @@ const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
-/// Sites by name and kind: operations of devices may have names of spans.
-type Sites<'a> = HashMap<(&'a str, Kind), &'static Site>;
+type Sites = HashMap<&'static str, &'static Site>;
 
-static NAMES: Mutex<Option<Sites>> = Mutex::new(None);
+/// Sites by name, for each kind: operations of devices may have names of spans.
+static NAMES: Mutex<Vec<Sites>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static OWN: RefCell<Sites<'static>> = RefCell::default();
+    static OWN: RefCell<Sites> = RefCell::default();
 }
 
 /// `text` cut to [`LONGEST`] bytes, with a mark and a hash of 32 bits.
@@ -49,8 +49,7 @@ fn cut(text: &str) -> String {
 pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Site {
     let name = shortened(name);
     // The thread's table is gone while the thread ends.
-    let known = |own: &Sites| own.get(&(name.as_ref(), Kind::Cpu)).copied();
-    let own = OWN.try_with(|own| known(&*own.try_borrow().ok()?)).ok().flatten();
+    let own = OWN.try_with(|own| own.try_borrow().ok()?.get(name.as_ref()).copied()).ok().flatten();
     own.unwrap_or_else(|| look_up(&name, place))
 }
 
@@ -69,23 +68,24 @@ pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
     let _apart = apart();
     let Some(site) = registered(name, Kind::Cpu, place.file(), place.line()) else { return &OTHERS };
-    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert((site.name, site.kind), site)));
+    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(site.name, site)));
     site
 }
 
 /// The site of `name`, made on its first use; `None` if there are too many.
 fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&'static Site> {
     let mut names = locked(&NAMES);
-    let names = names.get_or_insert_default();
-    let known = |names: &Sites| names.get(&(name, kind)).copied();
-    if let Some(site) = known(names) {
-        return Some(site);
+    let count: usize = names.iter().map(HashMap::len).sum();
+    if names.is_empty() {
+        names.resize_with(Kind::ALL.len(), Sites::default);
     }
-    if names.len() >= MOST {
-        return None;
+    let sites = &mut names[kind as usize];
+    let known = sites.get(name).copied();
+    if known.is_some() || count >= MOST {
+        return known;
     }
     let site: &'static Site = Box::leak(Box::new(Site::new(String::leak(name.to_string()), file, line).kind(kind)));
-    names.insert((site.name, kind), site);
+    sites.insert(site.name, site);
     Some(site)
 }
 

@@ -229,7 +229,9 @@ impl Trace {
                 if let Some(cpu) = total.sums.cpu_ns.filter(|_| !around) {
                     sum = Some(sum.unwrap_or(0).saturating_add(cpu));
                 }
-                counted.push(around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains_key(&(total.site, 0)));
+                counted.push(
+                    around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains_key(&(total.site, 0)),
+                );
             }
         }
         sum.map(|ns| ns as f64)
@@ -264,7 +266,8 @@ impl Nodes {
             // The path of an open span consists of open spans.
             let mut node_of: Vec<Option<u32>> = vec![None; lane.spans.len()];
             for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.is_open()) {
-                let around = if span.parent == NONE { Some(NONE) } else { node_of.get(span.parent as usize).copied().flatten() };
+                let around =
+                    if span.parent == NONE { Some(NONE) } else { node_of.get(span.parent as usize).copied().flatten() };
                 let node = around.and_then(|around| places.get(&(around, span.site)).copied());
                 if let Some(node) = node {
                     node_of[index] = Some(node);
