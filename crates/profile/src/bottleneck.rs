@@ -84,14 +84,13 @@ impl Trace {
         sort_by_number(&mut sums, |(_, ns)| falling(*ns));
         sums.truncate(n);
         let wall = self.wall_ns();
-        let bottleneck = |((name, file, line), ns): (Operation<'_>, f64)| Bottleneck {
-            by,
-            operation: name.to_string(),
-            place: (ambiguous.binary_search(&name).is_ok() && !file.is_empty()).then(|| format!("{file}:{line}")),
-            ns,
-            share: if wall > 0.0 { ns / wall } else { 0.0 },
-        };
-        sums.into_iter().map(bottleneck).collect()
+        let mut tops = Vec::new();
+        for ((name, file, line), ns) in sums {
+            let place = (ambiguous.binary_search(&name).is_ok() && !file.is_empty()).then(|| format!("{file}:{line}"));
+            let share = if wall > 0.0 { ns / wall } else { 0.0 };
+            tops.push(Bottleneck { by, operation: name.to_string(), place, ns, share });
+        }
+        tops
     }
 }
 

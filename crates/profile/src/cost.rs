@@ -175,13 +175,17 @@ fn priced(prices: &Cost, mode: Mode, plain: &[SpanCost], lanes: &[TraceLane]) ->
             load.counted += if total.sums.counters == Counters::default() { 0 } else { total.count };
         }
     }
-    let costs: Vec<SpanCost> = loads.iter().zip(plain).map(|(load, plain)| load.cost(*plain, prices, mode)).collect();
-    let all: u64 = loads.iter().map(Load::spans).sum();
-    let mean = |of: fn(&SpanCost) -> f64| {
-        loads.iter().zip(&costs).map(|(load, cost)| load.spans() as f64 * of(cost)).sum::<f64>() / all as f64
-    };
-    let mean = SpanCost { span_ns: mean(|cost| cost.span_ns), empty_ns: mean(|cost| cost.empty_ns) };
-    ((all > 0).then_some(mean), costs)
+    let (mut all, mut sum) = (0.0, SpanCost { span_ns: 0.0, empty_ns: 0.0 });
+    let mut costs = Vec::with_capacity(plain.len());
+    for (load, plain) in loads.iter().zip(plain) {
+        let (spans, cost) = (load.spans() as f64, load.cost(*plain, prices, mode));
+        all += spans;
+        sum.span_ns += spans * cost.span_ns;
+        sum.empty_ns += spans * cost.empty_ns;
+        costs.push(cost);
+    }
+    let mean = SpanCost { span_ns: sum.span_ns / all, empty_ns: sum.empty_ns / all };
+    ((all > 0.0).then_some(mean), costs)
 }
 
 #[cfg(test)]

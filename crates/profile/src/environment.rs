@@ -54,21 +54,22 @@ pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     let cores = std::thread::available_parallelism().ok();
     let here = std::process::id();
     let last = if let Mode::Ring { spans } = options.mode { Some(Value::from(spans)) } else { None };
-    let facts = [
-        (LAST_SPANS, last),
-        ("program", Some(Value::from(program()))),
-        ("version", version.map(Value::from)),
-        ("cpu", cpu().map(Value::from)),
-        ("cores", cores.map(|cores| Value::from(cores.get()))),
-        ("architecture", Some(Value::from(std::env::consts::ARCH))),
-        ("os", Some(Value::from(std::env::consts::OS))),
-        ("kernel", line("/proc/sys/kernel/osrelease").map(Value::from)),
-        ("hostname", line("/proc/sys/kernel/hostname").map(Value::from)),
-        ("pid", Some(Value::from(here))),
-        // A child of a fork has a copy of what its parent recorded so far.
-        ("forked from pid", (here != pid).then(|| Value::from(pid))),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
+    let mut facts = Vec::new();
+    let mut add =
+        |name: &str, value: Option<Value>| value.into_iter().for_each(|value| facts.push((name.into(), value)));
+    add(LAST_SPANS, last);
+    add("program", Some(program().into()));
+    add("version", version.map(Value::from));
+    add("cpu", cpu().map(Value::from));
+    add("cores", cores.map(|cores| cores.get().into()));
+    add("architecture", Some(std::env::consts::ARCH.into()));
+    add("os", Some(std::env::consts::OS.into()));
+    add("kernel", line("/proc/sys/kernel/osrelease").map(Value::from));
+    add("hostname", line("/proc/sys/kernel/hostname").map(Value::from));
+    add("pid", Some(here.into()));
+    // A child of a fork has a copy of what its parent recorded so far.
+    add("forked from pid", (here != pid).then(|| pid.into()));
+    facts
 }
 
 #[cfg(test)]

@@ -92,9 +92,8 @@ pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
     // The clone below allocates, and an allocation may sample: not while this thread holds the lock.
     let mut points = Vec::with_capacity(ROOM);
     points.extend_from_slice(&locked(&SAMPLES).points);
-    let points = points.into_iter().filter(|(at, _)| (start..=end).contains(at));
-    let points: Vec<(u64, f64)> = points.map(|(at, live)| (at, live as f64)).collect();
-    (!points.is_empty()).then(|| Track { name: "heap".into(), unit: "B".into(), points })
+    points.retain(|(at, _)| (start..=end).contains(at));
+    (!points.is_empty()).then(|| Track::of_bytes("heap", &points))
 }
 
 #[cfg(test)]

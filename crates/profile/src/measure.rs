@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::alloc;
 use crate::clock::thread_cpu_ns;
@@ -58,13 +59,14 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 pub(crate) fn resident_track((start, bytes): (u64, u64), lanes: &[TraceLane]) -> Track {
     let mut points = vec![(start, bytes)];
     for lane in lanes {
-        let ended = lane.spans.iter().filter(|span| !span.is_open());
-        points.extend(ended.filter_map(|span| Some((span.end, lane.detail_of(span)?.rss_bytes?))));
+        for span in lane.spans.iter().filter(|span| !span.is_open()) {
+            let bytes = lane.detail_of(span).and_then(|detail| detail.rss_bytes);
+            points.extend(bytes.map(|bytes| (span.end, bytes)));
+        }
     }
     sort_by_number(&mut points, |point| point.0.into());
     points.dedup_by_key(|point| point.1);
-    let points = points.into_iter().map(|(at, bytes)| (at, bytes as f64)).collect();
-    Track { name: RESIDENT.into(), unit: "B".into(), points }
+    Track::of_bytes(RESIDENT, &points)
 }
 
 #[cfg(target_os = "linux")]
@@ -90,16 +92,17 @@ fn read_statm(_: &mut [u8]) -> Option<&[u8]> {
 
 /// Bytes of a page, from the auxiliary vector: key 6 is AT_PAGESZ.
 fn page_size() -> Option<u64> {
-    static SIZE: OnceLock<Option<u64>> = OnceLock::new();
-    *once(&SIZE, || {
+    static SIZE: AtomicU64 = AtomicU64::new(0);
+    if SIZE.load(Relaxed) == 0 {
         let vector = std::fs::read("/proc/self/auxv").ok()?;
         let words = vector.chunks_exact(size_of::<usize>());
         let mut words = words.filter_map(|bytes| Some(usize::from_ne_bytes(bytes.try_into().ok()?)));
         while words.next()? != 6 {
             words.next();
         }
-        Some(words.next()? as u64)
-    })
+        SIZE.store(words.next()? as u64, Relaxed);
+    }
+    Some(SIZE.load(Relaxed))
 }
 
 #[cfg(test)]

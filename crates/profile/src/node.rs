@@ -192,16 +192,15 @@ impl Node {
 
     fn copy(&self) -> NodeRead {
         let begun = self.begun.load(Relaxed);
-        let histogram: Vec<(u8, u64)> = self
-            .histogram
-            .iter()
-            .zip(0_u8..)
-            .map(|(count, bucket)| {
-                let late = u64::from(u32::from(bucket) == self.late.load(Relaxed));
-                (bucket, count.load(Relaxed) + late)
-            })
-            .collect();
-        let count = histogram.iter().map(|(_, count)| count).sum();
+        let (mut count, mut histogram) = (0, Vec::new());
+        for (spans, bucket) in self.histogram.iter().zip(0_u8..) {
+            let late = u64::from(u32::from(bucket) == self.late.load(Relaxed));
+            let spans = spans.load(Relaxed) + late;
+            if spans > 0 {
+                histogram.push((bucket, spans));
+                count += spans;
+            }
+        }
         let sum = |index: usize| self.sums.get(index).map_or(0, |sum| sum.load(Relaxed));
         NodeRead {
             site: self.site.load(Relaxed),
@@ -213,7 +212,7 @@ impl Node {
             min: self.min.load(Relaxed),
             max: self.max.load(Relaxed),
             square: f64::from_bits(self.square.load(Relaxed)),
-            histogram: histogram.into_iter().filter(|(_, count)| *count > 0).collect(),
+            histogram,
             sums: Detail {
                 counters: Counters { bytes: sum(0), items: sum(1), flops: f64::from_bits(sum(2)) },
                 cpu_ns: sum(3).checked_sub(1),

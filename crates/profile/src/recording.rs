@@ -254,9 +254,11 @@ impl Recording {
         }
         let mut environment = environment::facts(&self.options, self.pid);
         environment.extend(locked(&self.facts).iter().cloned());
-        let sampled_out = lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum();
-        let known = lanes.iter().map(|lane| lane.read(&clock, self.ns_per_tick, self.options.mode));
-        let mut threads: Vec<TraceLane> = known.collect();
+        let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
+        for lane in &lanes {
+            threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode));
+            sampled_out += lane.sampled_out.load(Relaxed);
+        }
         let streams = locked(&self.streams).clone();
         lane::drop_unused_links(&mut threads, &streams);
         let mut lanes: Vec<TraceLane> = Vec::new();
@@ -288,8 +290,9 @@ impl Recording {
 /// Adds the spans of a stream to those known; streams have no nested spans.
 fn append(known: &mut TraceLane, more: TraceLane) {
     let offset = known.details.len() as u32;
-    let ext = |ext: u32| if ext == 0 { 0 } else { ext + offset };
-    known.spans.extend(more.spans.into_iter().map(|span| Span { ext: ext(span.ext), ..span }));
+    for span in more.spans {
+        known.spans.push(Span { ext: if span.ext == 0 { 0 } else { span.ext + offset }, ..span });
+    }
     sort_by_number(&mut known.spans, |span| span.start.into());
     known.details.extend(more.details);
     known.dropped += more.dropped;

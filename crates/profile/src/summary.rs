@@ -154,7 +154,11 @@ impl Trace {
             let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
             (!self.is_own(site)).then_some((0, false))
         };
-        self.summary_of(self.tree(0, &select).into_iter().map(|(row, ..)| row).collect())
+        let mut rows = Vec::new();
+        for (row, ..) in self.tree(0, &select) {
+            rows.push(row);
+        }
+        self.summary_of(rows)
     }
 
     fn summary_of(&self, rows: Vec<Row>) -> Summary {

@@ -19,7 +19,7 @@ pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            out.extend(c.escape_default());
+            out.push_str(&c.escape_default().to_string());
         } else {
             out.push(c);
         }
@@ -34,9 +34,13 @@ pub fn shortened(text: &str, width: usize) -> String {
     if count <= 2 * width {
         return without_middle(&printable(text), width);
     }
-    let start: String = text.chars().take(width).collect();
-    let end: String = text.chars().skip(count - width).collect();
-    without_middle(&format!("{}{}", printable(&start), printable(&end)), width)
+    let (start, end) = (divided(text, width).0, divided(text, count - width).1);
+    without_middle(&format!("{}{}", printable(start), printable(end)), width)
+}
+
+/// The first characters, this many, and the rest.
+fn divided(text: &str, count: usize) -> (&str, &str) {
+    text.split_at(text.char_indices().nth(count).map_or(text.len(), |(at, _)| at))
 }
 
 /// The name of an operation as [`shortened`], or `(no name)` if it is blank.
@@ -173,9 +177,14 @@ const GAP: usize = 2;
 const SHORTEST: usize = 8;
 
 fn widths(lines: &[Vec<String>]) -> Vec<usize> {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
-    (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(line.len().max(widths.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths
 }
 
 fn total(lines: &[Vec<String>]) -> usize {
@@ -194,8 +203,7 @@ fn without_middle(text: &str, width: usize) -> String {
         return text.to_string();
     }
     let end = width.saturating_sub(1) / 2;
-    let start: String = text.chars().take(width.saturating_sub(end + 1)).collect();
-    format!("{start}…{}", text.chars().skip(count - end).collect::<String>())
+    format!("{}…{}", divided(text, width.saturating_sub(end + 1)).0, divided(text, count - end).1)
 }
 
 /// Prints rows of cells below their headings; the first column to the left, the others to the right. If the terminal is
@@ -241,11 +249,14 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
 /// what room the other columns leave.
 fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> Vec<Vec<String>> {
     let (ambiguous, rows) = (ambiguous(&summary.rows), &summary.rows[..shown]);
-    let mut lines = vec![vec!["operation".to_string()]];
-    lines[0].extend(columns.iter().map(|(name, ..)| name.to_string()));
+    let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
+        let mut line = vec![name.to_string()];
+        columns.iter().for_each(|column| line.push(cell(column)));
+        line
+    };
+    let mut lines = vec![line("operation", &|(name, ..)| name.to_string())];
     for row in rows {
-        lines.push(vec![String::new()]);
-        lines.last_mut().into_iter().for_each(|line| line.extend(columns.iter().map(|(.., cell)| cell(row, summary))));
+        lines.push(line("", &|(.., cell)| cell(row, summary)));
     }
     let longest = room.saturating_sub(total(&lines[..]) + GAP).clamp(NAME_WIDTH, LONGEST);
     for (row, line) in rows.iter().zip(lines.iter_mut().skip(1)) {

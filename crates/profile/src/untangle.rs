@@ -11,10 +11,11 @@ pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
         return vec![lane];
     }
     let TraceLane { name, kind, spans, mut details, totals, dropped, dropped_details } = lane;
-    let named = |number: usize| if number == 0 { name.clone() } else { format!("{name} ({})", number + 1) };
-    let mut lanes: Vec<TraceLane> = (0..count)
-        .map(|number| TraceLane { name: named(number), kind: kind.clone(), ..TraceLane::default() })
-        .collect();
+    let mut lanes: Vec<TraceLane> = Vec::with_capacity(count);
+    for number in 0..count {
+        let name = if number == 0 { name.clone() } else { format!("{name} ({})", number + 1) };
+        lanes.push(TraceLane { name, kind: kind.clone(), ..TraceLane::default() });
+    }
     // The new index of each span.
     let mut moved: Vec<u32> = Vec::with_capacity(spans.len());
     for (mut span, place) in spans.into_iter().zip(places) {
