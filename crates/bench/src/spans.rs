@@ -105,13 +105,14 @@ impl Instrument<'_> {
         if let Some(work) = opened.work {
             spans.work = work;
         }
-        let trace = self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings);
-        let trace = trace.map_err(check::failed)?;
+        let recorded = self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings);
+        let (mut trace, activities) = recorded.map_err(check::failed)?;
         // Nobody reads the answer of a recording that the user interrupted.
         if !self.interrupt.load(Relaxed) {
             arm.rejudge(&[])?;
         }
-        fill(spans, &trace);
+        fill(spans, &trace, &activities);
+        trace.add_activities(activities);
         Ok(trace)
     }
 
@@ -123,7 +124,7 @@ impl Instrument<'_> {
         first_run_ns: u64,
         device: &dyn Device,
         warnings: &mut Vec<String>,
-    ) -> Result<Trace, DeviceError> {
+    ) -> Result<(Trace, Vec<Activity>), DeviceError> {
         let fill_ns = self.settings.case_budget_ns.min(FILLED_NS);
         // A first run also warms caches and pages. If it is long enough that this hardly matters, a trial adds nothing.
         let look = u64::from(first_run_ns < fill_ns);
@@ -132,15 +133,15 @@ impl Instrument<'_> {
         let each_ns = first.frames(ITERATION).wall_ns.first().map_or(first_run_ns, |ns| first_run_ns.min(*ns as u64));
         let wanted = iterations(self.settings.case_budget_ns, first_run_ns, each_ns, first.spans().div_ceil(1 + look));
         let watched = (device.kind() != DeviceKind::Cpu).then_some(device);
-        let (mut trace, did) = self.session(prepared, wanted, watched)?;
+        let (trace, did) = self.session(prepared, wanted, watched)?;
         match did {
-            Some(Ok(activities)) => place(&mut trace, activities),
+            Some(Ok(activities)) => return Ok((trace, placed(&trace, activities))),
             Some(Err(why)) => {
                 warnings.push(format!("kernels and copies are neither in the table nor in the timeline: {why}"))
             }
             None => {}
         }
-        Ok(trace)
+        Ok((trace, Vec::new()))
     }
 
     /// Runs a session: a warm-up in which the threads join and that counts nowhere, then `iterations` separate ones.
@@ -191,14 +192,14 @@ fn iterations(budget_ns: u64, first_run_ns: u64, each_ns: u64, spans: u64) -> u6
 /// What a device did, or why that is unknown.
 type Did = Result<Vec<Activity>, DeviceError>;
 
-/// Moves device activity onto the timeline of the spans.
-fn place(trace: &mut Trace, mut activities: Vec<Activity>) {
+/// Device activity on the timeline of the spans; none without the span that connects the two.
+fn placed(trace: &Trace, mut activities: Vec<Activity>) -> Vec<Activity> {
     let clock = trace.lanes.iter().flat_map(|lane| &lane.spans).find(|span| trace.name(span) == CLOCK);
-    let Some(began) = clock.map(|span| trace.since_start_ns(span.end)) else { return };
+    let Some(began) = clock.map(|span| trace.since_start_ns(span.end)) else { return Vec::new() };
     for activity in &mut activities {
         activity.start_ns = activity.start_ns.saturating_add(began as i64);
     }
-    trace.activities = activities;
+    activities
 }
 
 /// A line without components, for the cell of a measurement.
@@ -224,7 +225,7 @@ fn blank(measurement: ellwand_core::Measurement) -> Spans {
 }
 
 /// Fills the line with the components of a trace.
-fn fill(spans: &mut Spans, trace: &Trace) {
+fn fill(spans: &mut Spans, trace: &Trace, activities: &[Activity]) {
     let frames = trace.frames(ITERATION);
     let node = |FrameRow { row, inside, total_ns, self_ns }: FrameRow| {
         let [call_min_ns, call_median_ns, call_p99_ns, call_max_ns] = call_times(&row);
@@ -258,7 +259,7 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
     // Where iterations were lost, what the device did in them would count for another one.
     if trace.dropped() == 0 {
-        spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &left_out, &trace.activities));
+        spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &left_out, activities));
     }
     spans.dropped = trace.dropped();
     spans.open = trace.open();

@@ -53,15 +53,20 @@ impl Trace {
         let operations = operations(&by_site.rows);
         add(By::Total, &operations, &|at| by_site.rows[at].total_ns);
         add(By::SelfTime, &operations, &|at| by_site.rows[at].self_ns);
-        let operations: Vec<Operation> = (0..sweep.exposed.len() as u32).map(|site| self.operation(site)).collect();
+        let operations = self.operations(sweep.exposed.len());
         let ticks = |site: usize| if self.is_own(site as u32) { 0 } else { sweep.exposed[site] };
         add(By::Exposed, &operations, &|site| self.clock.ns(ticks(site)));
         tops
     }
 
-    /// The operation of a site.
-    pub(crate) fn operation(&self, site: u32) -> Operation<'_> {
-        self.site_of(site).map_or(("?", "", 0), |site| (&site.name, &site.file, site.line))
+    /// The operations of the first sites, by number.
+    pub(crate) fn operations(&self, count: usize) -> Vec<Operation<'_>> {
+        let mut operations = Vec::with_capacity(count);
+        for site in 0..count as u32 {
+            let site = self.site_of(site);
+            operations.push(site.map_or(("?", "", 0), |site| (site.name.as_str(), site.file.as_str(), site.line)));
+        }
+        operations
     }
 
     fn top(

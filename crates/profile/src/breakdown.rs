@@ -115,15 +115,15 @@ impl Breakdown {
     }
 
     /// Picoseconds of each part, rounded so that they add up to those of the elapsed time.
-    pub(crate) fn picoseconds(&self) -> [(Part, u64); 10] {
-        let mut before = (0_u64, 0_u64);
-        Part::ALL.map(|part| {
-            let ticks = before.0 + self.ticks(part);
+    pub(crate) fn picoseconds(&self) -> [u64; 10] {
+        let (mut parts, mut ticks, mut before) = (self.ticks, 0, 0);
+        for part in &mut parts {
+            ticks += *part;
             let now = (self.clock.ns(ticks) * 1e3).round() as u64;
-            let own = now - before.1;
-            before = (ticks, now);
-            (part, own)
-        })
+            *part = now - before;
+            before = now;
+        }
+        parts
     }
 }
 

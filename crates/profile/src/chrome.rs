@@ -22,7 +22,7 @@ impl Trace {
     /// Errors of `out`.
     pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut json = Encoder::new(out);
-        self.with_activities_as_lanes().chrome_events(process, &mut json);
+        self.chrome_events(process, &mut json);
         json.finish()
     }
 

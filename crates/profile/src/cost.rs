@@ -140,18 +140,20 @@ pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Opt
             traced.get_mut(site as usize).into_iter().for_each(|place| *place = Some(known));
         }
     }
-    let plain = |(measures, id): (Measures, u32)| {
+    let plain = |measures: Measures, id: usize| {
         let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get).copied();
-        let through = traced[id as usize].map(|traced| (traced.on_ns, traced.empty_ns));
+        let through = traced[id].map(|traced| (traced.on_ns, traced.empty_ns));
         let (span_ns, empty_ns) = through.or(measuring).unwrap_or((prices.on_ns, prices.empty_ns));
         SpanCost { span_ns, empty_ns }
     };
-    let by_site: Vec<SpanCost> = measures_of(options.measures, sites).into_iter().zip(1..).map(plain).collect();
+    let mut by_site = Vec::with_capacity(sites.len());
+    for (measures, id) in measures_of(options.measures, sites).iter().zip(1..) {
+        by_site.push(plain(*measures, id));
+    }
     let (mean, costs) = priced(&prices, options.mode, &by_site, lanes);
     // Without spans the cost is that of one that carries nothing.
-    let mean = mean.unwrap_or_else(|| {
-        Load { kept: 1, ..Load::default() }.cost(plain((options.measures, 0)), &prices, options.mode)
-    });
+    let mean = mean
+        .unwrap_or_else(|| Load { kept: 1, ..Load::default() }.cost(plain(options.measures, 0), &prices, options.mode));
     Some((Cost { on_ns: mean.span_ns, empty_ns: mean.empty_ns, ..prices }, costs))
 }
 

@@ -209,8 +209,11 @@ impl Gathered {
             let (min, max) = (self.aggregated.min_ns.unwrap_or(0.0), self.aggregated.max_ns.unwrap_or(f64::MAX));
             if min <= max { ns.clamp(min, max) } else { ns }
         };
-        let mut values: Vec<(f64, u64)> = self.durations.iter().map(|ticks| (trace.clock.ns(*ticks), 1)).collect();
-        values.extend(self.aggregated.bins.iter().zip(0..).map(|(n, k)| (within(1.5 * 2_f64.powi(k)), *n)));
+        let mut values = Vec::new();
+        self.durations.iter().for_each(|ticks| values.push((trace.clock.ns(*ticks), 1)));
+        for (count, power) in self.aggregated.bins.iter().zip(0..) {
+            values.push((within(1.5 * 2_f64.powi(power)), *count));
+        }
         sort_by_number(&mut values, |value| rising(value.0));
         let count: u64 = values.iter().fold(0, |sum, value| sum.saturating_add(value.1));
         let rank = |part: f64| {

@@ -24,7 +24,8 @@ pub(crate) struct Inner {
 impl Inner {
     /// Facts for every lane. `outer` finds the calls that started the work of devices.
     pub(crate) fn of(trace: &Trace, outer: &Outer) -> Vec<Self> {
-        let mut all: Vec<Self> = trace.lanes.iter().map(|lane| Self::of_lane(trace, lane)).collect();
+        let mut all = Vec::with_capacity(trace.lanes.len());
+        trace.lanes.iter().for_each(|lane| all.push(Self::of_lane(trace, lane)));
         if trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
             attribute(trace, outer, &mut all);
         }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::breakdown::Part;
 use crate::clock::ClockKind;
 use crate::detail::{Detail, Total, Track, Value};
 use crate::encode::Encoder;
@@ -24,27 +25,24 @@ impl Trace {
     /// # Errors
     /// Errors of `out`.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let trace = self.with_activities_as_lanes();
         let mut json = Encoder::new(out);
         let json_ref = &mut json;
-        let numbers = trace.used_sites();
-        trace.head(json_ref, &numbers);
-        trace.entries(json_ref, &numbers);
+        let numbers = self.used_sites();
+        self.head(json_ref, &numbers);
+        self.entries(json_ref, &numbers);
         json_ref.raw(",\n\"details\":[");
-        for lane in &trace.lanes {
+        for lane in &self.lanes {
             for one in &lane.details {
                 detail(json_ref, one);
                 json_ref.next();
             }
         }
         json_ref.end_list();
-        trace.totals(json_ref, &numbers);
+        self.totals(json_ref, &numbers);
         json_ref.raw(",\n\"tracks\":[");
-        for one in &trace.tracks {
-            track(json_ref, &trace, one);
-        }
+        self.tracks.iter().for_each(|one| track(json_ref, self, one));
         json_ref.end_list();
-        trace.meaning(json_ref);
+        self.meaning(json_ref);
         json_ref.raw("}\n");
         json.finish()
     }
@@ -169,10 +167,10 @@ impl Trace {
         }
         json.end_list();
         let parts = self.breakdown_of(&sweep).picoseconds();
-        json.raw(",\n\"breakdown\":{\"wall_ns\":").thousandths(parts.iter().map(|(_, picoseconds)| picoseconds).sum());
+        json.raw(",\n\"breakdown\":{\"wall_ns\":").thousandths(parts.iter().sum());
         json.raw(",\"parts\":[");
-        for (part, picoseconds) in parts.iter().filter(|(_, picoseconds)| *picoseconds > 0) {
-            json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(*picoseconds).raw("},");
+        for (part, picoseconds) in Part::ALL.iter().zip(parts).filter(|(_, picoseconds)| *picoseconds > 0) {
+            json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(picoseconds).raw("},");
         }
         json.end_list();
         json.raw("},\n\"memory\":");

@@ -327,10 +327,10 @@ impl Lane {
 
     /// Gives the buffers to later recordings. The caller ensures that no thread writes or reads them any more.
     pub(crate) fn release(&self) {
-        SLOTS.give(locked(&self.slots).drain(..));
-        ROWS.give(locked(&self.rows).drain(..));
+        SLOTS.give(&mut locked(&self.slots));
+        ROWS.give(&mut locked(&self.rows));
         self.ring.release();
-        node::give_blocks(locked(&self.blocks).drain(..));
+        node::give_blocks(&mut locked(&self.blocks));
     }
 }
 

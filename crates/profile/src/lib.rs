@@ -83,7 +83,6 @@ pub mod table;
 pub mod task;
 mod trace;
 mod tree;
-mod unify;
 mod untangle;
 mod words;
 

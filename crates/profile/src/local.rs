@@ -49,7 +49,9 @@ pub(crate) struct Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.store();
-        self.owned.drain(..).for_each(Owned::park);
+        while let Some(owned) = self.owned.pop() {
+            owned.park();
+        }
     }
 }
 

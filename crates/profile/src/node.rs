@@ -289,8 +289,8 @@ pub(crate) fn take_block() -> Option<u32> {
 }
 
 /// Takes back blocks. The caller ensures that no thread writes to them any more.
-pub(crate) fn give_blocks(blocks: impl IntoIterator<Item = u32>) {
-    locked(&FREE).0.extend(blocks);
+pub(crate) fn give_blocks(blocks: &mut Vec<u32>) {
+    locked(&FREE).0.append(blocks);
 }
 
 /// The child of `parent` at `site` if it exists. Only the owner calls this.
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(child(node(number - 1).unwrap(), 9).map(Node::number), Some(number));
         assert!(child(node(number - 1).unwrap(), 8).is_none());
         node(number).unwrap().clear();
-        give_blocks([block]);
+        give_blocks(&mut vec![block]);
         assert_eq!(node(number).unwrap().read(), Node::default().read());
     }
 }

@@ -13,7 +13,7 @@ use crate::options::{Measures, Mode, Options};
 use crate::recording::Recording;
 use crate::site::Site;
 use crate::span;
-use crate::trace::{Span, Trace};
+use crate::trace::Trace;
 
 const BATCHES: usize = 31;
 /// Spans of a batch where the caller asks for the cost.
@@ -27,10 +27,10 @@ const fn full(spans: usize) -> Mode {
 }
 
 /// Measures the cost once in this process, also that of spans which measure these; an interpreter would take minutes.
-pub(crate) fn measure_once(measures: impl IntoIterator<Item = Measures>) {
+pub(crate) fn measure_once(measures: &[Measures]) {
     if !cfg!(miri) {
         once(&KNOWN, || of_batches(FEW_SPANS));
-        for measures in measures.into_iter().filter(|measures| !measures.is_none()) {
+        for measures in measures.iter().copied().filter(|measures| !measures.is_none()) {
             if let Some(measuring) = MEASURING.get(measures.index()) {
                 once(measuring, || of_span_measuring(measures));
             }
@@ -130,7 +130,7 @@ fn measured(recording: Option<Arc<Recording>>, name: &str) -> f64 {
     let trace = recording.map_or_else(Trace::in_nanoseconds, |recording| recording.finish());
     let mut ticks = Vec::new();
     for lane in &trace.lanes {
-        ticks.extend(lane.spans.iter().filter(|span| trace.name(span) == name).map(Span::ticks));
+        lane.spans.iter().filter(|span| trace.name(span) == name).for_each(|span| ticks.push(span.ticks()));
     }
     median(&mut ticks).map_or(f64::NAN, |ticks| trace.clock.ns(ticks))
 }

@@ -22,7 +22,9 @@ pub(crate) trait Chunked: Sync + 'static {
 
 impl<T: Default + Sync + 'static> Chunked for [T] {
     fn fresh() -> &'static Self {
-        Vec::leak((0..CHUNK).map(|_| T::default()).collect())
+        let mut list = Vec::with_capacity(CHUNK);
+        (0..CHUNK).for_each(|_| list.push(T::default()));
+        list.leak()
     }
 }
 
@@ -50,18 +52,16 @@ impl<C: Chunked + ?Sized> Pool<C> {
     }
 
     /// Takes back chunks. The caller ensures that no thread writes to them any more.
-    pub(crate) fn give(&self, chunks: impl IntoIterator<Item = &'static C>) {
+    pub(crate) fn give(&self, chunks: &mut Vec<&'static C>) {
         self.give_from(processor(), chunks);
     }
 
-    fn give_from(&self, here: usize, chunks: impl IntoIterator<Item = &'static C>) {
+    fn give_from(&self, here: usize, chunks: &mut Vec<&'static C>) {
         let mut free = locked(&self.0);
-        if free.len() <= here {
-            free.resize_with(here + 1, Vec::new);
+        while free.len() <= here {
+            free.push(Vec::new());
         }
-        if let Some(own) = free.get_mut(here) {
-            own.extend(chunks);
-        }
+        free[here].append(chunks);
     }
 }
 
@@ -107,8 +107,8 @@ mod tests {
         let chunk = || -> &'static [AtomicU64] { Chunked::fresh() };
         let (mine, other, last) = (chunk(), chunk(), chunk());
         let pool: Pool<[AtomicU64]> = Pool::new();
-        pool.give_from(1, [mine]);
-        pool.give_from(2, [other, last]);
+        pool.give_from(1, &mut vec![mine]);
+        pool.give_from(2, &mut vec![other, last]);
         let is = |taken: Option<&'static [AtomicU64]>, chunk| taken.is_some_and(|taken| std::ptr::eq(taken, chunk));
         assert!(is(pool.take_free(1), mine));
         assert!(is(pool.take_free(1), last) && is(pool.take_free(7), other));
@@ -121,7 +121,7 @@ mod tests {
         let clear = |chunk: &[AtomicU64]| chunk.iter().for_each(|entry| entry.store(0, Relaxed));
         let chunk = POOL.take(clear);
         chunk[7].store(7, Relaxed);
-        POOL.give([chunk]);
+        POOL.give(&mut vec![chunk]);
         let again = POOL.take(clear);
         assert!(std::ptr::eq(chunk, again) && again.iter().all(|entry| entry.load(Relaxed) == 0));
     }

@@ -120,7 +120,7 @@ impl Profiler {
         let mut trace = recording.finish();
         // After the end, since it takes some milliseconds that are not the program's.
         let (options, sites) = (&recording.options, site::sites());
-        own_cost::measure_once(cost::measures_of(options.measures, &sites));
+        own_cost::measure_once(&cost::measures_of(options.measures, &sites));
         if let Some((cost, span_costs)) = cost::of(options, &sites, &trace.lanes) {
             (trace.cost, trace.span_costs) = (Some(cost), span_costs);
         }

@@ -253,17 +253,17 @@ impl Recording {
             tracks.extend(heap::track(self.start, end));
         }
         let mut environment = environment::facts(&self.options, self.pid);
-        environment.extend(locked(&self.facts).iter().cloned());
+        locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
         for lane in &lanes {
             threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode));
             sampled_out += lane.sampled_out.load(Relaxed);
         }
-        let streams = locked(&self.streams).clone();
+        let mut streams = locked(&self.streams).clone();
         lane::drop_unused_links(&mut threads, &streams);
         let mut lanes: Vec<TraceLane> = Vec::new();
-        threads.into_iter().for_each(|lane| lanes.extend(untangled(lane)));
-        lanes.extend(streams);
+        threads.into_iter().for_each(|lane| lanes.append(&mut untangled(lane)));
+        lanes.append(&mut streams);
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
         let sites = site::sites();
         let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();
@@ -282,19 +282,18 @@ impl Recording {
             tracks,
             cost,
             span_costs: span_costs.unwrap_or_default(),
-            activities: Vec::new(),
         }
     }
 }
 
 /// Adds the spans of a stream to those known; streams have no nested spans.
-fn append(known: &mut TraceLane, more: TraceLane) {
+fn append(known: &mut TraceLane, mut more: TraceLane) {
     let offset = known.details.len() as u32;
     for span in more.spans {
         known.spans.push(Span { ext: if span.ext == 0 { 0 } else { span.ext + offset }, ..span });
     }
     sort_by_number(&mut known.spans, |span| span.start.into());
-    known.details.extend(more.details);
+    known.details.append(&mut more.details);
     known.dropped += more.dropped;
 }
 

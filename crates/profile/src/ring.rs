@@ -85,7 +85,7 @@ impl Chunks {
 
     /// Gives the chunks back; the owner has ended.
     pub(crate) fn release(&self) {
-        POOL.give(locked(&self.0).drain(..));
+        POOL.give(&mut locked(&self.0));
     }
 }
 

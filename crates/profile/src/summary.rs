@@ -183,9 +183,10 @@ impl Trace {
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
         // By number; all unknown numbers beyond the last one share a place.
-        let beyond = self.sites.len() as u32 + 1;
-        let mut sites: Vec<Option<Gathered>> = (0..=beyond).map(|_| None).collect();
-        let place = |site: u32| site.min(beyond) as usize;
+        let operations = self.operations(self.sites.len() + 2);
+        let mut sites: Vec<Option<Gathered>> = Vec::new();
+        operations.iter().for_each(|_| sites.push(None));
+        let place = |site: u32| (site as usize).min(self.sites.len() + 1);
         for (number, (lane, inner)) in self.lanes.iter().zip(Inner::of(self, &outer)).enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
                 let gathered = &mut sites[place(span.site)];
@@ -198,7 +199,6 @@ impl Trace {
                 gathered.add_total(self, (number, index), &nodes, outer);
             }
         }
-        let operations: Vec<Operation> = (0..=beyond).map(|site| self.operation(site)).collect();
         let mut rows = Vec::new();
         for ((name, ..), site) in in_order(&operations) {
             if let Some(gathered) = sites[site].take().filter(|_| !self.is_own(site as u32)) {

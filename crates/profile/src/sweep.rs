@@ -88,28 +88,34 @@ fn computing(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     if !has_cpu_time(lane) {
         return Vec::new();
     }
-    let usage = lane.spans.iter().map(|span| Usage {
-        parent: span.parent,
-        ns: trace.duration_ns(span),
-        cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
-        waits: trace.site(span).is_some_and(|site| waits(site.kind)),
-        open: span.is_open(),
-    });
-    shares(&usage.collect::<Vec<_>>())
+    let mut usage = Vec::with_capacity(lane.spans.len());
+    for span in &lane.spans {
+        usage.push(Usage {
+            parent: span.parent,
+            ns: trace.duration_ns(span),
+            cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
+            waits: trace.site(span).is_some_and(|site| waits(site.kind)),
+            open: span.is_open(),
+        });
+    }
+    shares(&usage)
 }
 
 /// The same for the aggregated nodes of a lane.
 fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
     let kept = has_cpu_time(lane);
-    let usage = lane.totals.iter().map(|total| Usage {
-        parent: total.parent,
-        ns: total.total_ns,
-        cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
-        waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
-        open: false,
-    });
-    shares(&usage.collect::<Vec<_>>())
+    let mut usage = Vec::with_capacity(lane.totals.len());
+    for total in &lane.totals {
+        usage.push(Usage {
+            parent: total.parent,
+            ns: total.total_ns,
+            cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
+            waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
+            open: false,
+        });
+    }
+    shares(&usage)
 }
 
 fn has_cpu_time(lane: &TraceLane) -> bool {
@@ -173,10 +179,12 @@ impl Sweep {
 
     fn kept(&mut self, trace: &Trace) {
         let (start, end) = (trace.start, trace.end.max(trace.start));
-        let mut walks: Vec<Walk> = trace.lanes.iter().map(|lane| Walk::new(trace, lane)).collect();
-        let changes =
-            walks.iter().enumerate().filter_map(|(lane, walk)| Some(Reverse((walk.pending.as_ref()?.0, lane))));
-        let mut queue: BinaryHeap<Reverse<(u64, usize)>> = changes.collect();
+        let (mut walks, mut queue) = (Vec::with_capacity(trace.lanes.len()), BinaryHeap::new());
+        for (number, lane) in trace.lanes.iter().enumerate() {
+            let walk = Walk::new(trace, lane);
+            walk.pending.iter().for_each(|(time, ..)| queue.push(Reverse((*time, number))));
+            walks.push(walk);
+        }
         let mut now = start;
         while let Some(mut top) = queue.peek_mut() {
             let Reverse((time, lane)) = *top;
@@ -243,7 +251,8 @@ impl Sweep {
         if trace.lanes.iter().all(|lane| lane.totals.is_empty()) {
             return;
         }
-        let lanes: Vec<Vec<Piece>> = trace.lanes.iter().map(|lane| pieces(lane, trace)).collect();
+        let mut lanes = Vec::with_capacity(trace.lanes.len());
+        trace.lanes.iter().for_each(|lane| lanes.push(pieces(lane, trace)));
         // What kept spans give up comes first, since it makes room.
         let order = |negative: bool| Part::BY_PRIORITY.into_iter().map(move |part| (part, negative));
         for (part, negative) in order(true).chain(order(false)) {

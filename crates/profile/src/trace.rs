@@ -1,6 +1,5 @@
 //! The recording of a session: sites, lanes and their spans.
 
-use crate::activity::Activity;
 use crate::clock::Calibration;
 use crate::cost::{Cost, SpanCost};
 use crate::counters::Counters;
@@ -165,8 +164,6 @@ pub struct Trace {
     pub cost: Option<Cost>,
     /// The cost of a span by call site, as `sites`; beyond its end that of all spans.
     pub span_costs: Vec<SpanCost>,
-    /// Activities of a device during the session; their starts count from the start of the session.
-    pub activities: Vec<Activity>,
 }
 
 impl Trace {

@@ -52,7 +52,8 @@ impl Trace {
         let outer = Outer::of(self);
         let inner = Inner::of(self, &outer);
         let mut nodes = Nodes { frames, ..Nodes::default() };
-        let mut node_of: Vec<Vec<Option<u32>>> = self.lanes.iter().map(|lane| vec![None; lane.spans.len()]).collect();
+        let mut node_of: Vec<Vec<Option<u32>>> = Vec::with_capacity(self.lanes.len());
+        self.lanes.iter().for_each(|lane| node_of.push(vec![None; lane.spans.len()]));
         for (number, lane) in self.lanes.iter().enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
                 // A parent may be on a later lane.
@@ -112,16 +113,17 @@ impl Trace {
         for siblings in &mut children {
             sort_by_number(siblings, |node| falling(nodes.all[*node].gathered.total_ns));
         }
-        let mut stack: Vec<(usize, usize)> = children[count].iter().rev().map(|node| (*node, 0)).collect();
+        let mut stack = vec![(count, 0)];
         let mut path: Vec<String> = Vec::new();
         let mut rows = Vec::with_capacity(count);
         while let Some((number, depth)) = stack.pop() {
-            let node = &mut nodes.all[number];
+            children[number].iter().rev().for_each(|child| stack.push((*child, depth + 1)));
+            // All but what is around the outermost ones.
+            let Some(node) = nodes.all.get_mut(number) else { continue };
             let mut gathered = std::mem::take(&mut node.gathered);
             let name = self.site_of(node.site).map_or("?", |site| &site.name);
-            path.truncate(depth);
+            path.truncate(depth - 1);
             path.push(name.to_string());
-            stack.extend(children[number].iter().rev().map(|child| (*child, depth + 1)));
             let times = std::mem::take(&mut gathered.frames);
             rows.push((gathered.row(self, path.clone()), node.separate, times));
         }

@@ -356,8 +356,9 @@ fn activities_are_lanes_of_the_file() {
         one("softmax", "stream 13", 350, 77, false),
         one("copy host to device", "stream 13", -50, 0, false),
     ];
-    let mut out = Vec::new();
-    Trace { activities, lanes: Vec::new(), ..step() }.write_json(&mut out).unwrap();
+    let (mut trace, mut out) = (Trace { lanes: Vec::new(), ..step() }, Vec::new());
+    trace.add_activities(activities);
+    trace.write_json(&mut out).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(value["lanes"][0], serde_json::json!({"name": "stream 13", "kind": "stream", "device": "device"}));
     assert_eq!(value["entries"]["start_ns"], serde_json::json!([-50, 350, 300]));

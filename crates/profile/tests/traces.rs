@@ -146,8 +146,9 @@ fn device_activities_have_an_arrow_from_their_launch() {
         one("cuMemAlloc", "driver, thread 5", 10, 78, true),
         one("set", "stream 13", 20, 0, false),
     ];
-    let mut out = Vec::new();
-    Trace { activities, ..trace() }.write_chrome("x", &mut out).unwrap();
+    let (mut trace, mut out) = (trace(), Vec::new());
+    trace.add_activities(activities);
+    trace.write_chrome("x", &mut out).unwrap();
     let value: Value = serde_json::from_slice(&out).unwrap();
     let events = value["traceEvents"].as_array().unwrap();
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();

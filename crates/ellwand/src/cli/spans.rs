@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use ellwand_bench::spans::{self, cost};
 use ellwand_bench::{Cell, Event, Instrument, Plan};
-use ellwand_profile::{Trace, replace_file};
+use ellwand_profile::{LaneKind, Trace, replace_file};
 
 use super::check::named_if_long;
 use super::exit::Failure;
@@ -33,7 +33,7 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
         };
         for spans::Recording { mut spans, trace } in recordings {
             // A trace without components would show iterations and nothing in them.
-            if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || !trace.activities.is_empty()) {
+            if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || has_device(trace)) {
                 let name = name(&cell, &spans.implementation);
                 write(&record.dir()?.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
                 spans.trace = Some(name);
@@ -49,6 +49,11 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
         output::note(&format!("{traces} {plural} (*.trace.json) in {dir}: open with Perfetto"));
     }
     Ok(interrupted)
+}
+
+/// True if the trace has what a device did.
+fn has_device(trace: &Trace) -> bool {
+    trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
 }
 
 /// `lattice-encode-1f3a90bc-simd.trace.json`: the digest distinguishes cases, on every machine alike.
