@@ -134,14 +134,15 @@ impl Instrument<'_> {
         let wanted = iterations(self.settings.case_budget_ns, first_run_ns, each_ns, first.spans().div_ceil(1 + look));
         let watched = (device.kind() != DeviceKind::Cpu).then_some(device);
         let (trace, did) = self.session(prepared, wanted, watched)?;
-        match did {
-            Some(Ok(activities)) => return Ok((trace, placed(&trace, activities))),
+        let activities = match did {
+            Some(Ok(activities)) => placed(&trace, activities),
             Some(Err(why)) => {
-                warnings.push(format!("kernels and copies are neither in the table nor in the timeline: {why}"))
+                warnings.push(format!("kernels and copies are neither in the table nor in the timeline: {why}"));
+                Vec::new()
             }
-            None => {}
-        }
-        Ok((trace, Vec::new()))
+            None => Vec::new(),
+        };
+        Ok((trace, activities))
     }
 
     /// Runs a session: a warm-up in which the threads join and that counts nowhere, then `iterations` separate ones.

@@ -57,8 +57,12 @@ const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
 static KIND: AtomicU8 = AtomicU8::new(UNKNOWN);
-static BASE: OnceLock<Instant> = OnceLock::new();
 static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+
+/// The first moment, from which ticks of the monotonic clock count.
+fn anchor() -> Anchor {
+    *once(&ANCHOR, Anchor::take)
+}
 
 /// One moment read on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +76,9 @@ struct Anchor {
 impl Anchor {
     /// The narrowest of several brackets: a counter reading between two readings of the monotonic clock.
     fn take() -> Self {
+        if choose() == ClockKind::Monotonic {
+            return Self { at: Instant::now(), ticks: 0, width: Duration::ZERO };
+        }
         let bracket = || {
             let before = Instant::now();
             let ticks = ticks();
@@ -124,7 +131,7 @@ fn calibrated(least: Duration) -> Calibration {
     if choose() == ClockKind::Monotonic {
         return Calibration { kind: ClockKind::Monotonic, ..Calibration::default() };
     }
-    let first = *once(&ANCHOR, Anchor::take);
+    let first = anchor();
     if let Some(wait) = least.checked_sub(first.at.elapsed()) {
         std::thread::sleep(wait);
     }
@@ -144,19 +151,15 @@ pub(crate) fn choose() -> ClockKind {
     if known != UNKNOWN {
         return if known == TSC { ClockKind::Tsc } else { ClockKind::Monotonic };
     }
-    once(&BASE, Instant::now);
     let kind = if trusted() { ClockKind::Tsc } else { ClockKind::Monotonic };
     // Two threads that race here make the same choice.
     KIND.store(if kind == ClockKind::Tsc { TSC } else { MONOTONIC }, Relaxed);
-    if kind == ClockKind::Tsc {
-        once(&ANCHOR, Anchor::take);
-    }
+    anchor();
     kind
 }
 
 fn monotonic() -> u64 {
-    let base = *once(&BASE, Instant::now);
-    u64::try_from(base.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(anchor().at.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -60,10 +60,8 @@ impl Trace {
             lane.spans.iter().for_each(|span| found(span.site));
             lane.totals.iter().for_each(|total| found(total.site));
         }
-        let mut next = 0;
-        for number in numbers.iter_mut().filter(|number| **number == 0) {
-            *number = next;
-            next += 1;
+        for (number, index) in numbers.iter_mut().filter(|number| **number == 0).zip(0..) {
+            *number = index;
         }
         numbers
     }
