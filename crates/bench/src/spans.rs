@@ -380,7 +380,7 @@ mod tests {
             "spans": 0, "dropped": 0, "open": 0, "warnings": []
         });
         let mut line: Spans = serde_json::from_value(blank).unwrap();
-        fill(&mut line, &trace);
+        fill(&mut line, &trace, &[]);
         assert_eq!((line.outliers(), line.nodes.len(), line.nodes[0].calls), (vec![7], 1, 20));
         let node = &line.nodes[0];
         let calls = [node.call_min_ns, node.call_median_ns, node.call_p99_ns, node.call_max_ns];

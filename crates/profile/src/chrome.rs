@@ -43,11 +43,9 @@ impl Trace {
         // Links of spans that others started.
         let mut several: Vec<u64> = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
-            for (at, span) in lane.spans.iter().enumerate() {
-                if span.corr != 0 && starters.get(&span.corr) != Some(&(number, at)) {
-                    several.push(span.corr.into());
-                }
-            }
+            let is_other = |at: usize, span: &Span| span.corr != 0 && starters.get(&span.corr) != Some(&(number, at));
+            let others = lane.spans.iter().enumerate().filter(|(at, span)| is_other(*at, span));
+            others.for_each(|(_, span)| several.push(span.corr.into()));
         }
         several.sort_unstable();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -56,8 +54,8 @@ impl Trace {
             meta(json, "thread_name", pid, tid, &lane.name, ",\n");
             for span in &lane.spans {
                 self.event(json, span, lane.detail_of(span), (pid, tid));
-                if let Some((first, at)) =
-                    starters.get(&span.corr).filter(|_| several.binary_search(&span.corr.into()).is_ok())
+                if several.binary_search(&span.corr.into()).is_ok()
+                    && let Some((first, at)) = starters.get(&span.corr)
                 {
                     let starts = *first == number && self.lanes[number].spans[*at].start == span.start;
                     self.arrow(json, span, starts, (pid, tid));

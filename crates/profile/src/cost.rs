@@ -133,16 +133,11 @@ pub(crate) fn measures_of(options: Measures, sites: &[&Site]) -> Vec<Measures> {
 /// The mean cost of the spans on these lanes, and the cost by site, if that was measured in this process.
 pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
     let prices = KNOWN.get().copied()?;
-    let mut traced: Vec<Option<&Traced>> = vec![None; sites.len() + 1];
-    if let Some(known) = TRACED.get() {
-        for site in (known.sites)() {
-            // One that was registered since has no spans here.
-            traced.get_mut(site as usize).into_iter().for_each(|place| *place = Some(known));
-        }
-    }
-    let plain = |measures: Measures, id: usize| {
+    let traced = TRACED.get().map(|traced| (traced, (traced.sites)()));
+    let plain = |measures: Measures, id: u32| {
         let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get).copied();
-        let through = traced[id].map(|traced| (traced.on_ns, traced.empty_ns));
+        let through = traced.as_ref().filter(|(_, sites)| sites.contains(&id));
+        let through = through.map(|(traced, _)| (traced.on_ns, traced.empty_ns));
         let (span_ns, empty_ns) = through.or(measuring).unwrap_or((prices.on_ns, prices.empty_ns));
         SpanCost { span_ns, empty_ns }
     };

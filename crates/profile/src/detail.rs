@@ -151,10 +151,3 @@ pub struct Track {
     /// Ticks and value, in order of time; a value holds until the next.
     pub points: Vec<(u64, f64)>,
 }
-
-impl Track {
-    pub(crate) fn of_bytes(name: &str, values: &[(u64, u64)]) -> Self {
-        let points = values.iter().map(|(at, bytes)| (*at, *bytes as f64)).collect();
-        Self { name: name.to_string(), unit: "B".to_string(), points }
-    }
-}

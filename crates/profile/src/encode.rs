@@ -65,13 +65,7 @@ impl<'a> Encoder<'a> {
         self.room(1)[0] = byte;
     }
 
-    /// Separates the values of a list: each is followed by this.
-    #[inline]
-    pub(crate) fn next(&mut self) {
-        self.byte(b',');
-    }
-
-    /// Ends a list that began with `[`.
+    /// Ends a list that began with `[`, and whose values were each followed by a comma.
     pub(crate) fn end_list(&mut self) {
         // The buffer goes out before something is written, so that it holds what was written last.
         if self.buffer[..self.len].ends_with(b",") {

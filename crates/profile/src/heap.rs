@@ -89,11 +89,12 @@ pub(crate) fn sample(live: u64) {
 pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
     let live = alloc::counts()?.live_bytes;
     sample(live);
-    // The clone below allocates, and an allocation may sample: not while this thread holds the lock.
+    // An allocation may sample: not while this thread holds the lock.
     let mut points = Vec::with_capacity(ROOM);
-    points.extend_from_slice(&locked(&SAMPLES).points);
-    points.retain(|(at, _)| (start..=end).contains(at));
-    (!points.is_empty()).then(|| Track::of_bytes("heap", &points))
+    for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| (start..=end).contains(at)) {
+        points.push((*at, *live as f64));
+    }
+    (!points.is_empty()).then(|| Track { name: "heap".into(), unit: "B".into(), points })
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl Trace {
         for lane in &self.lanes {
             for one in &lane.details {
                 detail(json_ref, one);
-                json_ref.next();
+                json_ref.byte(b',');
             }
         }
         json_ref.end_list();
@@ -214,7 +214,7 @@ fn column<'a>(
     json.raw("[");
     for place in places {
         for span in &place.lane.spans {
-            write(json, place, span).next();
+            write(json, place, span).byte(b',');
         }
     }
     json.end_list();
@@ -285,10 +285,10 @@ fn detail(json: &mut Encoder, detail: &Detail) {
 
 fn track(json: &mut Encoder, trace: &Trace, track: &Track) {
     json.raw("{\"name\":").string(&track.name).raw(",\"unit\":").string(&track.unit).raw(",\"at_ns\":[");
-    track.points.iter().for_each(|(ticks, _)| json.ns(trace.since_start_ns(*ticks)).next());
+    track.points.iter().for_each(|(ticks, _)| json.ns(trace.since_start_ns(*ticks)).byte(b','));
     json.end_list();
     json.raw(",\"value\":[");
-    track.points.iter().for_each(|(_, value)| json.number(*value).next());
+    track.points.iter().for_each(|(_, value)| json.number(*value).byte(b','));
     json.end_list();
     json.raw("},");
 }

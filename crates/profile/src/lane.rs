@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::chunk::Chunk;
 use crate::clock::Calibration;
 use crate::detail::{Detail, MemoryUse, Total, Value};
-use crate::node::{self, BLOCK, Node, NodeRead};
+use crate::node::{self, BLOCK, Node};
 use crate::options::Mode;
 use crate::order::Indices;
 use crate::pool::{Budget, CHUNK, Pool};
@@ -286,35 +286,27 @@ impl Lane {
 
     fn totals(&self, clock: &Calibration, rough_ns: f64) -> Vec<Total> {
         let blocks = locked(&self.blocks).clone();
-        let mut nodes: Vec<(u32, NodeRead)> = Vec::new();
-        for block in blocks {
-            for number in block * BLOCK as u32..(block + 1) * BLOCK as u32 {
-                // The root comes first and has no site; what follows the last node has none either.
-                if let Some(read) = node::node(number).map(Node::read).filter(|read| number != 0 && read.site != 0) {
-                    nodes.push((number, read));
-                }
+        let (mut index_of, mut totals) = (Indices::default(), Vec::new());
+        // A parent precedes its children.
+        for number in
+            blocks.into_iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place))
+        {
+            // The root comes first and has no site; what follows the last node has none either.
+            let read = node::node(number).map(Node::read).filter(|read| number != 0 && read.site != 0);
+            let Some(node) = read else { continue };
+            let parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
+            if let Some(Total { self_ns, .. }) = totals.get_mut(parent as usize) {
+                *self_ns -= node.total.saturating_sub(node.beyond) as f64;
             }
-        }
-        let mut index_of = Indices::default();
-        let mut inside = vec![0_u64; nodes.len()];
-        for (index, (number, _)) in nodes.iter().enumerate() {
-            index_of.insert((*number, 0), index as u32);
-        }
-        for (_, node) in &mut nodes {
-            node.parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
-            if let Some(sum) = inside.get_mut(node.parent as usize) {
-                *sum += node.total.saturating_sub(node.beyond);
-            }
-        }
-        let mut totals = Vec::with_capacity(nodes.len());
-        for ((_, node), inside) in nodes.into_iter().zip(inside) {
+            index_of.insert((number, 0), totals.len() as u32);
             totals.push(Total {
-                parent: node.parent,
+                parent,
                 site: node.site,
                 count: node.count,
                 open: node.begun.saturating_sub(node.count),
                 total_ns: clock.ns(node.total),
-                self_ns: (node.total as f64 - inside as f64) * clock.ns_per_tick,
+                // Still in ticks, since differences of whole numbers are exact.
+                self_ns: node.total as f64,
                 min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
                 max_ns: clock.ns(node.max),
                 square_ns2: node.square * (clock.ns_per_tick / rough_ns).powi(2),
@@ -322,6 +314,7 @@ impl Lane {
                 sums: node.sums,
             });
         }
+        totals.iter_mut().for_each(|total| total.self_ns *= clock.ns_per_tick);
         totals
     }
 

@@ -57,16 +57,16 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 
 /// The resident memory over time: when recording began, and where the end of a span found another level.
 pub(crate) fn resident_track((start, bytes): (u64, u64), lanes: &[TraceLane]) -> Track {
-    let mut points = vec![(start, bytes)];
+    let mut points = vec![(start, bytes as f64)];
     for lane in lanes {
         for span in lane.spans.iter().filter(|span| !span.is_open()) {
             let bytes = lane.detail_of(span).and_then(|detail| detail.rss_bytes);
-            points.extend(bytes.map(|bytes| (span.end, bytes)));
+            points.extend(bytes.map(|bytes| (span.end, bytes as f64)));
         }
     }
     sort_by_number(&mut points, |point| point.0.into());
     points.dedup_by_key(|point| point.1);
-    Track::of_bytes(RESIDENT, &points)
+    Track { name: RESIDENT.into(), unit: "B".into(), points }
 }
 
 #[cfg(target_os = "linux")]

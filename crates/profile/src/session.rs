@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::options::{Mode, Options};
+use crate::options::{DEFAULT_CAPACITY, Mode, Options};
 use crate::profiler::Profiler;
 use crate::trace::Trace;
-
-use crate::options::DEFAULT_CAPACITY;
 
 /// Why a recording cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

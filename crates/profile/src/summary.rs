@@ -155,9 +155,7 @@ impl Trace {
             (!self.is_own(site)).then_some((0, false))
         };
         let mut rows = Vec::new();
-        for (row, ..) in self.tree(0, &select) {
-            rows.push(row);
-        }
+        self.tree(0, &select).into_iter().for_each(|(row, ..)| rows.push(row));
         self.summary_of(rows)
     }
 
@@ -183,10 +181,10 @@ impl Trace {
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
         // By number; all unknown numbers beyond the last one share a place.
-        let operations = self.operations(self.sites.len() + 2);
-        let mut sites: Vec<Option<Gathered>> = Vec::new();
-        operations.iter().for_each(|_| sites.push(None));
-        let place = |site: u32| (site as usize).min(self.sites.len() + 1);
+        let count = self.sites.len() + 2;
+        let mut sites: Vec<Option<Gathered>> = Vec::with_capacity(count);
+        (0..count).for_each(|_| sites.push(None));
+        let place = |site: u32| (site as usize).min(count - 1);
         for (number, (lane, inner)) in self.lanes.iter().zip(Inner::of(self, &outer)).enumerate() {
             for (index, span) in lane.spans.iter().enumerate() {
                 let gathered = &mut sites[place(span.site)];
@@ -200,7 +198,7 @@ impl Trace {
             }
         }
         let mut rows = Vec::new();
-        for ((name, ..), site) in in_order(&operations) {
+        for ((name, ..), site) in in_order(&mut (0..count).map(|site| self.operation(site))) {
             if let Some(gathered) = sites[site].take().filter(|_| !self.is_own(site as u32)) {
                 rows.push(gathered.row(self, vec![name.to_string()]));
             }
@@ -233,9 +231,8 @@ impl Trace {
                 if let Some(cpu) = total.sums.cpu_ns.filter(|_| !around) {
                     sum = Some(sum.unwrap_or(0).saturating_add(cpu));
                 }
-                counted.push(
-                    around || total.sums.cpu_ns.is_some() || total.count == 0 && kept.contains_key(&(total.site, 0)),
-                );
+                let is_kept = total.count == 0 && kept.contains_key(&(total.site, 0));
+                counted.push(around || total.sums.cpu_ns.is_some() || is_kept);
             }
         }
         sum.map(|ns| ns as f64)
@@ -270,12 +267,11 @@ impl Nodes {
             // The path of an open span consists of open spans.
             let mut node_of: Vec<Option<u32>> = vec![None; lane.spans.len()];
             for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.is_open()) {
-                let around =
-                    if span.parent == NONE { Some(NONE) } else { node_of.get(span.parent as usize).copied().flatten() };
-                let node = around.and_then(|around| places.get(&(around, span.site)).copied());
-                if let Some(node) = node {
-                    node_of[index] = Some(node);
-                    nodes.open[node as usize] = true;
+                let around = node_of.get(span.parent as usize).copied().flatten();
+                let around = around.or((span.parent == NONE).then_some(NONE));
+                if let Some(node) = around.and_then(|around| places.get(&(around, span.site))) {
+                    node_of[index] = Some(*node);
+                    nodes.open[*node as usize] = true;
                 }
             }
         }

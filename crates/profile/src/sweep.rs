@@ -88,34 +88,26 @@ fn computing(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     if !has_cpu_time(lane) {
         return Vec::new();
     }
-    let mut usage = Vec::with_capacity(lane.spans.len());
-    for span in &lane.spans {
-        usage.push(Usage {
-            parent: span.parent,
-            ns: trace.duration_ns(span),
-            cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
-            waits: trace.site(span).is_some_and(|site| waits(site.kind)),
-            open: span.is_open(),
-        });
-    }
-    shares(&usage)
+    shares(&mut lane.spans.iter().map(|span| Usage {
+        parent: span.parent,
+        ns: trace.duration_ns(span),
+        cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
+        waits: trace.site(span).is_some_and(|site| waits(site.kind)),
+        open: span.is_open(),
+    }))
 }
 
 /// The same for the aggregated nodes of a lane.
 fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
     let kept = has_cpu_time(lane);
-    let mut usage = Vec::with_capacity(lane.totals.len());
-    for total in &lane.totals {
-        usage.push(Usage {
-            parent: total.parent,
-            ns: total.total_ns,
-            cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
-            waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
-            open: false,
-        });
-    }
-    shares(&usage)
+    shares(&mut lane.totals.iter().map(|total| Usage {
+        parent: total.parent,
+        ns: total.total_ns,
+        cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
+        waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
+        open: false,
+    }))
 }
 
 fn has_cpu_time(lane: &TraceLane) -> bool {
@@ -133,10 +125,11 @@ fn measured(part: Part, computing: f32) -> Part {
 
 /// The share of the self time in which the thread computes. What has no CPU time takes the share of what is around it, NaN
 /// if that has none either; what waits computes nothing.
-fn shares(all: &[Usage]) -> Vec<f32> {
+fn shares(all: &mut dyn Iterator<Item = Usage>) -> Vec<f32> {
+    let all: Vec<Usage> = all.collect();
     // Time and CPU time that are known not to be the parent's.
     let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
-    for one in all {
+    for one in &all {
         let used = one.cpu_ns.or(one.waits.then_some(0.0));
         if let (Some(used), Some(parent)) = (used, known.get_mut(one.parent as usize)) {
             *parent = (parent.0 + one.ns, parent.1 + used);

@@ -249,14 +249,12 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
 /// what room the other columns leave.
 fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> Vec<Vec<String>> {
     let (ambiguous, rows) = (ambiguous(&summary.rows), &summary.rows[..shown]);
-    let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
-        let mut line = vec![name.to_string()];
-        columns.iter().for_each(|column| line.push(cell(column)));
-        line
-    };
-    let mut lines = vec![line("operation", &|(name, ..)| name.to_string())];
+    let mut lines = vec![vec!["operation".to_string()]];
+    columns.iter().for_each(|(name, ..)| lines[0].push(name.to_string()));
     for row in rows {
-        lines.push(line("", &|(.., cell)| cell(row, summary)));
+        let mut line = vec![String::new()];
+        columns.iter().for_each(|(.., cell)| line.push(cell(row, summary)));
+        lines.push(line);
     }
     let longest = room.saturating_sub(total(&lines[..]) + GAP).clamp(NAME_WIDTH, LONGEST);
     for (row, line) in rows.iter().zip(lines.iter_mut().skip(1)) {
