@@ -126,19 +126,12 @@ impl Owner {
 
 /// Runs `body` on the thread's data, unless the thread is ending. Its allocations are the profiler's, not those of spans.
 pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
-    let (mut body, mut result) = (Some(body), None);
-    run(&mut |owner, hot| result = body.take().map(|body| body(owner, hot)));
-    result
-}
-
-/// The part of [`owner`] that is compiled once.
-fn run(body: &mut dyn FnMut(&mut Owner, &Hot)) {
-    let _ = OWNER.try_with(|owner| {
+    let run = |owner: &RefCell<Owner>| {
         let _apart = apart();
-        if let Ok(mut owner) = owner.try_borrow_mut() {
-            HOT.with(|hot| body(&mut owner, hot));
-        }
-    });
+        let mut owner = owner.try_borrow_mut().ok()?;
+        Some(HOT.with(|hot| body(&mut owner, hot)))
+    };
+    OWNER.try_with(run).ok().flatten()
 }
 
 /// Reads or changes the state of the hot path. `try_with` is what the standard library lets callers inline; the data
