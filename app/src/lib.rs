@@ -7,7 +7,9 @@ use ellwand::internals::core::view::{Implementations, View};
 pub fn registry() -> Registry {
     let mut registry = ellwand::devices();
     ellwand_lattice::register(&mut registry);
-    ellwand_nn::register(&mut registry);
+    ellwand_gemm::register(&mut registry);
+    ellwand_attention::register(&mut registry);
+    ellwand_layers::register(&mut registry);
     ellwand_kde::register(&mut registry);
     ellwand_calibration::register(&mut registry);
     ellwand_gpu::register(&mut registry);

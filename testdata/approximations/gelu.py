@@ -1,6 +1,6 @@
-"""Coefficients of the table in workloads/nn/src/layers/gelu_table.rs.
+"""Coefficients of the table in workloads/layers/src/gelu_table.rs.
 
-    python3 gelu.py > ../../workloads/nn/src/layers/gelu_table.rs
+    python3 gelu.py > ../../workloads/layers/src/gelu_table.rs
 
 needs mpmath. GELU is x Phi(x) = max(x, 0) - h(|x|) with h(a) = a Phi(-a). The table holds h in segments of width 1/4 about k/4,
 k = 0..30, as polynomials of degree 4 in t = a - k/4, by Chebyshev interpolation in 40 digits; the first has no constant term, so

@@ -1,6 +1,6 @@
-"""Coefficients of the exponents in workloads/nn/src/layers/gelu_exponent.rs.
+"""Coefficients of the exponents in workloads/layers/src/gelu_exponent.rs.
 
-    python3 gelu_exponent.py > ../../workloads/nn/src/layers/gelu_exponent.rs
+    python3 gelu_exponent.py > ../../workloads/layers/src/gelu_exponent.rs
 
 needs numpy and scipy. GELU is x Phi(x), and Phi(-a) = 2^z(a) with a smooth z. The script finds the polynomial whose a 2^z(a) differs from
 a Phi(-a) by the smallest multiple of `head`, relative to a Phi(-a), below a = EDGE, and of `tail`, absolute, from there on. A bound on

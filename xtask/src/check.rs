@@ -112,12 +112,24 @@ fn address(more: &[&str]) -> Result<()> {
 }
 
 /// The crates with GPU kernels, as arguments of cargo.
-const PACKAGES_WITH_KERNELS: [&str; 8] =
-    ["-p", "ellwand-gpu", "-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
+const PACKAGES_WITH_KERNELS: [&str; 12] = [
+    "-p",
+    "ellwand-gpu",
+    "-p",
+    "ellwand-lattice",
+    "-p",
+    "ellwand-gemm",
+    "-p",
+    "ellwand-layers",
+    "-p",
+    "ellwand-attention",
+    "-p",
+    "ellwand-kde",
+];
 
 const POSTGRES: &str = "ellwand-history/postgres,ellwand-cli/postgres";
 
-const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-nn/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
+const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-gemm/vulkan,ellwand-layers/vulkan,ellwand-attention/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
 
 fn vulkan_packages() -> Vec<&'static str> {
     let program = ["-p", "ellwand-gpu-lab", "-p", "ellwand-cli", "--features", VULKAN];

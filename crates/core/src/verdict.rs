@@ -162,6 +162,29 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
     Verdict::agree(Compared::all(compared), max_error)
 }
 
+/// Checks the values of the output `name`: each must equal its reference or differ by at most `allowed(index, reference)`.
+/// Takes pairs of a value and its reference.
+pub fn compare_each(
+    name: &str,
+    values: impl ExactSizeIterator<Item = (f64, f64)>,
+    allowed: impl Fn(usize, f64) -> f64,
+) -> Verdict {
+    let (count, mut most) = (values.len(), 0.0_f64);
+    for (at, (h, w)) in values.enumerate() {
+        if h == w || h.is_nan() && w.is_nan() {
+            continue;
+        }
+        let (error, allowed) = ((h - w).abs(), allowed(at, w));
+        // NaN compares as false, so a NaN instead of a number is an error.
+        if !(error <= allowed && error.is_finite()) {
+            let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+            return Verdict::beyond(error, detail);
+        }
+        most = most.max(error);
+    }
+    Verdict::agree(Compared::all(count), most)
+}
+
 fn exact_difference(name: &str, want: &Data, have: &Data) -> Verdict {
     let (want, have) = (want.to_f64(), have.to_f64());
     let differing = want.iter().zip(&have).filter(|(w, h)| w.to_bits() != h.to_bits()).count();

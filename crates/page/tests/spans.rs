@@ -10,7 +10,7 @@ use ellwand_page::run_page;
 use serde_json::{Value, json};
 
 fn row(path: &[&str], time_s: f64, share: f64) -> Value {
-    json!({"path": path, "at": "workloads/nn/src/attention/job.rs:203", "calling": true, "threads": 1, "calls": 1.0, "time_s": time_s,
+    json!({"path": path, "at": "workloads/attention/src/job.rs:203", "calling": true, "threads": 1, "calls": 1.0, "time_s": time_s,
         "time_median_s": time_s, "share": share, "self_s": time_s, "self_share": share, "call_min_s": time_s, "call_median_s": time_s,
         "call_p99_s": null, "call_max_s": time_s, "bandwidth": null, "flop_rate": null, "item_rate": null})
 }

@@ -1,6 +1,7 @@
 //! Layer operations and attention.
 
-use ellwand_nn::{Heads, Layer, attend};
+use ellwand_attention::{Heads, attend};
+use ellwand_layers::Layer;
 use numpy::{PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 

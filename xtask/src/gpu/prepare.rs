@@ -13,8 +13,10 @@ use crate::{build, root, run};
 const MOST_BYTES: u64 = 40_000_000;
 
 /// The kernel tests: package, arguments of cargo, name of the target.
-const TESTS: [(&str, &[&str], &str); 4] = [
-    ("ellwand-nn", &["--lib"], "ellwand_nn"),
+const TESTS: [(&str, &[&str], &str); 6] = [
+    ("ellwand-gemm", &["--lib"], "ellwand_gemm"),
+    ("ellwand-layers", &["--lib"], "ellwand_layers"),
+    ("ellwand-attention", &["--lib"], "ellwand_attention"),
     ("ellwand-lattice", &["--lib"], "ellwand_lattice"),
     ("ellwand-kde", &["--lib"], "ellwand_kde"),
     ("ellwand-gpu", &["--test", "calibration"], "calibration"),

@@ -131,7 +131,7 @@ mod tests {
         assert!(!has("untold", banned) && has(&format!("it is {banned}."), banned));
         assert!(has("a core of its, too", "of its|") && !has("a core of its cache", "of its|"));
         let file = |name: &str| Sources { files: vec![(name.into(), format!("// {banned}\n"))] };
-        for name in ["crates/core/src/a.rs", "workloads/nn/src/a.cu", "crates/page/web/js/a.js"] {
+        for name in ["crates/core/src/a.rs", "workloads/kde/src/a.cu", "crates/page/web/js/a.js"] {
             let broken = plain(&file(name));
             assert!(broken.len() == 1 && broken[0].contains(&format!("{name}:1: // ")), "{broken:?}");
         }

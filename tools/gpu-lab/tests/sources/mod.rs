@@ -11,6 +11,13 @@ pub(crate) fn all() -> Vec<&'static Source> {
 
 /// The CUDA C++ and WGSL sources.
 pub(crate) fn every() -> Vec<&'static Source> {
-    [ellwand_gpu::sources(), ellwand_lattice::gpu_sources(), ellwand_nn::gpu_sources(), ellwand_kde::gpu_sources()]
-        .concat()
+    [
+        ellwand_gpu::sources(),
+        ellwand_lattice::gpu_sources(),
+        ellwand_layers::gpu_sources(),
+        ellwand_gemm::gpu_sources(),
+        ellwand_attention::gpu_sources(),
+        ellwand_kde::gpu_sources(),
+    ]
+    .concat()
 }
