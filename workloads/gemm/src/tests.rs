@@ -1,4 +1,5 @@
 //! Products of all shapes compared with plain f64 sums, on every instruction set of this machine.
+#![allow(unsafe_code)]
 
 use ellwand_core::{Case, Dtype, Fit, Registry, Tensor, Tensors, Value};
 use ellwand_gpu_lab::testing::{here, prepared};
