@@ -27,7 +27,7 @@ pub use panel::{Panel, Panels, Source, most_vectors, pack, packed_len};
 pub use plain::dot;
 pub use product::{Product, product, products, scratch_len, streams};
 pub use scratch::{Scratch, zeros};
-pub use tile::{Beside, Onto, ROWS, Strip, strip, tile_products};
+pub use tile::{Beside, Onto, ROWS, Strip, fence, strip, tile_products};
 pub use workload::normal;
 
 /// Registers the workload `matmul` and its implementations.

@@ -83,7 +83,7 @@ pub unsafe fn strip(isa: Isa, strip: Strip<'_>) {
 }
 
 /// Makes streamed stores of strips visible to other threads. Waits for memory, so it is called once after many strips.
-pub(super) fn fence(isa: Isa) {
+pub fn fence(isa: Isa) {
     dispatch(isa, Fence);
 }
 
