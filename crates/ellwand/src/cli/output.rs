@@ -195,6 +195,7 @@ pub(super) fn unix_ms() -> u64 {
 }
 
 /// A number of things: `1 case`, `2 cases`.
+#[cfg(any(feature = "history", feature = "page", feature = "sweep"))]
 pub(super) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
