@@ -242,9 +242,15 @@ fn lane(json: &mut Encoder, lane: &TraceLane) {
         LaneKind::Thread => json.raw(",\"kind\":\"thread\""),
         LaneKind::Stream { device } => json.raw(",\"kind\":\"stream\",\"device\":").string(device),
     };
-    for (name, lost) in [("dropped", lane.dropped), ("dropped_details", lane.dropped_details)] {
-        if lost > 0 {
-            json.member(false, name).uint(lost);
+    let (dropped, details) = (lane.dropped, lane.dropped_details);
+    // Also 0: without the member a reader has to guess.
+    for (name, is_shown, number) in [
+        ("dropped", dropped > 0, dropped),
+        ("aggregated", dropped > 0, lane.overflowed()),
+        ("dropped_details", details > 0, details),
+    ] {
+        if is_shown {
+            json.member(false, name).uint(number);
         }
     }
     json.raw("},");

@@ -248,6 +248,7 @@ impl Lane {
             _ => 0,
         };
         TraceLane {
+            aggregated: overflowed,
             name: TraceLane::name_of(&self.name, self.successors.load(Relaxed)),
             spans,
             details,

@@ -76,8 +76,10 @@ pub struct TraceLane {
     pub details: Vec<Detail>,
     /// The calling-context tree of spans that were aggregated instead of kept.
     pub totals: Vec<Total>,
-    /// Spans lost because the buffer was full.
+    /// Spans that had no room to be kept.
     pub dropped: u64,
+    /// Those of `dropped` that `totals` hold; the others are lost.
+    pub aggregated: u64,
     /// Spans whose details were lost because the buffer was full.
     pub dropped_details: u64,
 }
@@ -110,11 +112,10 @@ impl TraceLane {
         self.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
     }
 
-    /// Spans that the budget had no room for and that were aggregated. A lane whose mode is to aggregate counts only lost
-    /// ones as dropped, which are fewer than what it aggregated.
+    /// Spans that the budget had no room for and that were aggregated.
     pub fn overflowed(&self) -> u64 {
-        let held = self.held();
-        if self.dropped >= held { held } else { 0 }
+        // A damaged file may claim any number.
+        self.aggregated.min(self.dropped)
     }
 
     /// True if several threads recorded it, one after the other: its name says so, also in a file.

@@ -10,7 +10,7 @@ pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
     if count == 1 {
         return vec![lane];
     }
-    let TraceLane { name, kind, spans, mut details, totals, dropped, dropped_details } = lane;
+    let TraceLane { name, kind, spans, mut details, totals, dropped, aggregated, dropped_details } = lane;
     let mut lanes: Vec<TraceLane> = Vec::with_capacity(count);
     for number in 0..count {
         let name = if number == 0 { name.clone() } else { format!("{name} ({})", number + 1) };
@@ -27,7 +27,8 @@ pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
         lane.spans.push(span);
     }
     if let Some(first) = lanes.first_mut() {
-        (first.totals, first.dropped, first.dropped_details) = (totals, dropped, dropped_details);
+        (first.totals, first.dropped, first.aggregated, first.dropped_details) =
+            (totals, dropped, aggregated, dropped_details);
     }
     lanes
 }

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{cost, lane, span};
-use ellwand_profile::{Counters, Detail, Kind, NONE, Part, SiteInfo, Span, SpanCost, Total, Trace, TraceLane};
+use ellwand_profile::{
+    Counters, Detail, Kind, Mode, NONE, Options, Part, Profiler, SiteInfo, Span, SpanCost, Total, Trace, TraceLane,
+};
 
 fn site(name: &str, kind: Kind) -> SiteInfo {
     SiteInfo { name: name.into(), kind, ..SiteInfo::default() }
@@ -135,4 +137,17 @@ fn long_names_are_whole_without_a_terminal_and_lack_their_middle_in_one() {
     assert!(trace.summary_by_site().to_string().contains(&name));
     let narrow = format!("{:100}", trace.summary_by_site());
     assert!(!narrow.contains(&name) && narrow.contains("at::nativ") && narrow.contains("xx>"), "{narrow}");
+}
+
+/// The lost calls are more than those that the tree holds.
+#[test]
+fn calls_beyond_the_tree_are_lost_and_no_others() {
+    let profiler = Profiler::new(Options::new(Mode::Aggregate));
+    let depth = 10_000;
+    let mut guards: Vec<_> = (0..depth).map(|_| profiler.profile("deep")).collect();
+    while guards.pop().is_some() {}
+    let trace = profiler.finish();
+    let calls: u64 = trace.lanes[0].totals.iter().map(|total| total.count).sum();
+    assert!(calls < trace.dropped(), "{calls}");
+    assert_eq!((calls + trace.summary().lost, trace.lanes[0].overflowed()), (depth, 0));
 }

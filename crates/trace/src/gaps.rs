@@ -127,10 +127,12 @@ mod tests {
         spans.push(span(2, kept + 2));
         let total = Total { parent: NONE, site: 1, count: held, ..Total::default() };
         let totals = if held > 0 { vec![total] } else { Vec::new() };
+        // A thread that kept some aggregates what has no room, not by its mode.
+        let aggregated = if kept > 0 { held } else { 0 };
         Trace {
             end: 1000,
             sites: vec![site("step", Kind::Cpu), site("(room for spans)", Kind::Instrumentation)],
-            lanes: vec![TraceLane { spans, totals, dropped, ..TraceLane::default() }],
+            lanes: vec![TraceLane { spans, totals, dropped, aggregated, ..TraceLane::default() }],
             ..Trace::in_nanoseconds()
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{lane, site, span};
 use ellwand_profile::{Detail, Kind, NONE, SiteInfo, Span, Total, Trace, TraceLane};
-use ellwand_trace::{Confidence, DiffOptions, diff, findings};
+use ellwand_trace::{Confidence, DiffOptions, Gaps, diff, findings, read_from};
 
 fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
     Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
@@ -114,4 +114,23 @@ fn the_recorders_own_spans_are_no_operation_of_the_program() {
     let result = diff(&inside(900), &inside(950), &DiffOptions::default()).unwrap();
     assert_eq!(result.root.as_deref(), Some("step"));
     assert!(result.nodes.iter().all(|node| !node.path.contains(&own.to_string())), "{result}");
+}
+
+#[test]
+fn a_file_says_which_dropped_spans_its_totals_hold_and_an_older_one_is_read_as_before() {
+    let gaps = |text: &str| {
+        let gaps = Gaps::of(&read_from(text.as_bytes()).unwrap().trace);
+        (gaps.aggregated, gaps.lost)
+    };
+    for (aggregated, dropped, by_rule) in [(0, 25, (10, 15)), (10, 25, (10, 15)), (0, 9, (0, 9))] {
+        let total = Total { parent: NONE, site: 1, count: 9, open: 1, ..Total::default() };
+        let main = TraceLane { totals: vec![total], dropped, aggregated, ..lane("main", Vec::new()) };
+        let mut text = Vec::new();
+        of(vec![site("step", Kind::Cpu)], vec![main], 1000).write_json(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(gaps(&text), (aggregated, dropped - aggregated));
+        let older = text.replace(&format!(",\"aggregated\":{aggregated}"), "");
+        assert!(older.len() < text.len());
+        assert_eq!(gaps(&older), by_rule);
+    }
 }

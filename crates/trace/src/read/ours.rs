@@ -85,6 +85,8 @@ pub(crate) struct Lane {
     #[serde(default)]
     dropped: u64,
     #[serde(default)]
+    aggregated: Option<u64>,
+    #[serde(default)]
     dropped_details: u64,
 }
 
@@ -219,6 +221,11 @@ impl Ours {
             None => last.max(ticks.start),
         };
         self.add_totals(&mut trace)?;
+        // Earlier versions did not write what became of the dropped spans. Where a lane aggregated by its mode, all of them
+        // are lost; in most such files they are fewer than what it aggregated.
+        for lane in trace.lanes.iter_mut().filter(|lane| lane.aggregated == u64::MAX) {
+            lane.aggregated = Some(lane.held()).filter(|held| lane.dropped >= *held).unwrap_or(0);
+        }
         self.add_tracks(&mut trace, &ticks)?;
         Ok(trace)
     }
@@ -275,7 +282,10 @@ impl Ours {
                 }
             };
             let (dropped, dropped_details) = (lane.dropped, lane.dropped_details);
-            lanes.push(TraceLane { name: lane.name, kind, dropped, dropped_details, ..TraceLane::default() });
+            // Without the member it is known once the totals are.
+            let aggregated = lane.aggregated.unwrap_or(u64::MAX);
+            let name = lane.name;
+            lanes.push(TraceLane { name, kind, dropped, aggregated, dropped_details, ..TraceLane::default() });
         }
         // Programs that do not know which lane lost spans still report their number.
         let missing = |all: u64, known: fn(&TraceLane) -> u64, lanes: &[TraceLane]| {

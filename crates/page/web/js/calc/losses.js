@@ -1,6 +1,7 @@
 // What a profile has no entries of: spans that are only in totals, and spans that nothing holds.
 
-// A lane that aggregates by its mode counts only lost spans as dropped, which are fewer than what it aggregated.
+// `aggregated` of a lane counts the dropped spans that totals hold. Earlier versions did not write it: where a lane aggregated
+// by its mode, all of the dropped ones are lost; in most such files they are fewer than what it aggregated.
 export function lossesOf({ losses = {}, lanes, totals }) {
   const held = lanes.map(() => 0);
   for (const { lane, count, open = 0 } of totals) if (lane in held) held[lane] += count + open;
@@ -9,9 +10,10 @@ export function lossesOf({ losses = {}, lanes, totals }) {
   const rest = Math.max(0, (losses?.spans ?? 0) - named);
   const dropped = lanes.map((lane, i) => (lane.dropped ?? 0) + (i === 0 ? rest : 0));
   const all = dropped.length > 0 ? dropped.reduce((sum, one) => sum + one, 0) : rest;
-  const aggregated = dropped.reduce((sum, one, i) => sum + (one >= held[i] ? held[i] : 0), 0);
+  const overflowed = dropped.map((one, i) => Math.min(one, lanes[i].aggregated ?? (one >= held[i] ? held[i] : 0)));
+  const aggregated = overflowed.reduce((sum, one) => sum + one, 0);
   // A device's buffer is not ours: what its lanes lack had impossible times.
-  const refused = dropped.reduce((sum, one, i) => sum + (lanes[i].kind === "stream" ? one - Math.min(one, held[i]) : 0), 0);
+  const refused = dropped.reduce((sum, one, i) => sum + (lanes[i].kind === "stream" ? one - overflowed[i] : 0), 0);
   return { aggregated, refused, lost: all - aggregated - refused };
 }
 
