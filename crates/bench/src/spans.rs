@@ -264,10 +264,6 @@ fn fill(spans: &mut Spans, trace: &Trace, activities: &[Activity]) {
     }
     spans.dropped = trace.dropped();
     spans.open = trace.open();
-    if trace.dropped_details() > 0 {
-        let spans_without = trace.dropped_details();
-        spans.warnings.push(format!("{spans_without} spans lost their counters: rates of components are too low"));
-    }
 }
 
 fn known(value: f64) -> Option<f64> {

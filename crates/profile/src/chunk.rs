@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::pool::{CHUNK, Chunked};
+use crate::pool::{CHUNK, Chunked, FIRST};
 use crate::slot::Slot;
 use crate::sync::AtomicU32;
 use crate::trace::Span;
@@ -12,20 +12,20 @@ use crate::trace::Span;
 /// each line: another thread writes the chunk beside this one.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Chunk {
+pub(crate) struct Chunk<S: ?Sized = [Slot]> {
     /// Index after the last slot that holds a span.
     used: AtomicU32,
-    /// Index of the first slot that holds a span: a budget may grant less than a whole chunk, and its end is fixed.
+    /// Index of the first slot that holds a span: a budget may grant less than a whole chunk, and a chunk ends where its memory does.
     first: AtomicU32,
-    slots: Slots,
+    slots: Slots<S>,
 }
 
 /// The slots, from the next cache line on.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Slots([Slot; CHUNK]);
+struct Slots<S: ?Sized>(S);
 
-impl Default for Chunk {
+impl<const N: usize> Default for Chunk<[Slot; N]> {
     fn default() -> Self {
         Self {
             used: AtomicU32::new(0),
@@ -35,9 +35,22 @@ impl Default for Chunk {
     }
 }
 
+/// A chunk of `N` slots.
+fn leaked<const N: usize>() -> &'static Chunk {
+    Box::leak(Box::<Chunk<[Slot; N]>>::default())
+}
+
 impl Chunked for Chunk {
-    fn fresh() -> &'static Self {
-        let chunk: &Self = Box::leak(Box::default());
+    fn fresh(length: usize) -> &'static Self {
+        let chunk = match length / FIRST {
+            1 => leaked::<FIRST>(),
+            2 => leaked::<{ 2 * FIRST }>(),
+            4 => leaked::<{ 4 * FIRST }>(),
+            8 => leaked::<{ 8 * FIRST }>(),
+            16 => leaked::<{ 16 * FIRST }>(),
+            32 => leaked::<{ 32 * FIRST }>(),
+            _ => leaked::<CHUNK>(),
+        };
         // The kernel provides a page when it is first written: now, in a span of the recorder's own, and not in those of
         // the program.
         chunk.slots.0.iter().step_by(PAGE / size_of::<Slot>()).for_each(|slot| slot.end(0));
@@ -51,7 +64,7 @@ const PAGE: usize = 4096;
 /// A slot about to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FreeSlot {
-    chunk: &'static Chunk,
+    used: &'static AtomicU32,
     pub(crate) slot: &'static Slot,
     pub(crate) at: u32,
 }
@@ -63,23 +76,28 @@ impl FreeSlot {
         self.slot.prepare(site, parent);
         // The clock is read last: the time until here belongs to the parent.
         self.slot.begin(ticks());
-        self.chunk.used.store(self.at + 1, Release);
+        self.used.store(self.at + 1, Release);
     }
 }
 
 impl Chunk {
     /// Makes the chunk new again, with room for `room` spans.
     pub(crate) fn clear(&self, room: usize) {
-        let first = CHUNK.saturating_sub(room) as u32;
+        let first = self.length().saturating_sub(room) as u32;
         self.used.store(first, Relaxed);
         self.first.store(first, Relaxed);
+    }
+
+    /// The number of slots in its memory.
+    pub(crate) fn length(&self) -> usize {
+        self.slots.0.len()
     }
 
     /// The next slot; `None` if all are used. Only the owner calls this.
     #[inline]
     pub(crate) fn next(&'static self) -> Option<FreeSlot> {
         let at = self.used.load(Relaxed);
-        Some(FreeSlot { chunk: self, slot: self.slots.0.get(at as usize)?, at })
+        Some(FreeSlot { used: &self.used, slot: self.slots.0.get(at as usize)?, at })
     }
 
     #[inline]
@@ -112,7 +130,7 @@ mod tests {
     #[test]
     fn loom_a_reader_sees_spans_of_this_recording() {
         loom::model(|| {
-            let chunk: &Chunk = Box::leak(Box::default());
+            let chunk = Chunk::fresh(CHUNK);
             let write = |site: u32, ticks: u64| {
                 let free = chunk.next().expect("the chunk has room");
                 free.begin(site, NONE, || ticks);
@@ -141,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_short_chunk_ends_where_its_room_ends_and_is_reused_without_old_spans() {
-        let chunk = Chunk::fresh();
+        let chunk = Chunk::fresh(CHUNK);
         for room in [CHUNK, 3] {
             chunk.clear(room);
             assert_eq!(chunk.read().count(), 0);

@@ -9,7 +9,7 @@ use crate::detail::{Detail, MemoryUse, Total, Value};
 use crate::node::{self, BLOCK, Node};
 use crate::options::Mode;
 use crate::order::Indices;
-use crate::pool::{Budget, CHUNK, Pool};
+use crate::pool::{Budget, Pool, length, place};
 use crate::position::Position;
 use crate::ring;
 use crate::slot::{Row, Slot};
@@ -91,7 +91,7 @@ impl Facts {
         match self.chunks.last_mut().filter(|chunk| chunk.len() < chunk.capacity()) {
             Some(chunk) => chunk.push((row, fact)),
             None => {
-                let mut chunk = Vec::with_capacity(CHUNK);
+                let mut chunk = Vec::with_capacity(length(self.chunks.len()));
                 chunk.push((row, fact));
                 self.chunks.push(chunk);
             }
@@ -103,7 +103,7 @@ impl Facts {
         let wanted = std::mem::take(&mut self.added);
         let room = self.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
         if wanted > room {
-            let mut chunk = Vec::with_capacity(wanted.max(CHUNK));
+            let mut chunk = Vec::with_capacity(wanted.max(length(self.chunks.len())));
             // The kernel provides a page when it is first written.
             chunk.resize(chunk.capacity(), (0, Fact::Cpu(0)));
             chunk.clear();
@@ -159,28 +159,32 @@ impl Lane {
 
     /// Buffers for more spans; `None` if the budget is used up.
     pub(crate) fn more_slots(&self) -> Option<&'static Chunk> {
-        let room = self.budget.claim(CHUNK, size_of::<Slot>());
+        let mut slots = locked(&self.slots);
+        let room = self.budget.claim(length(slots.len()), size_of::<Slot>());
         if room == 0 {
             return None;
         }
-        let chunk = SLOTS.take(|chunk| chunk.clear(room));
-        locked(&self.slots).push(chunk);
+        let chunk = SLOTS.take(slots.len(), |chunk| chunk.clear(room));
+        slots.push(chunk);
         Some(chunk)
     }
 
-    pub(crate) fn more_rows(&self) -> Option<&'static [Row]> {
-        let room = self.budget.claim(CHUNK, size_of::<Row>());
-        if room == 0 {
+    /// Buffers for the details of more spans; `None` if the budget has no room for them and they need not be, `beyond` it.
+    pub(crate) fn more_rows(&self, beyond: bool) -> Option<&'static [Row]> {
+        let mut rows = locked(&self.rows);
+        let fits = self.budget.claim(1, length(rows.len()) * size_of::<Row>()) == 1;
+        if !fits && !beyond {
             return None;
         }
-        let chunk = ROWS.take(|chunk| chunk.iter().for_each(Row::clear));
-        locked(&self.rows).push(chunk);
-        chunk.get(..room)
+        let chunk = ROWS.take(rows.len(), |chunk| chunk.iter().for_each(Row::clear));
+        rows.push(chunk);
+        Some(chunk)
     }
 
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
-        let chunk: &'static Chunk = locked(&self.slots).get(index as usize / CHUNK)?;
-        chunk.slot(index as usize % CHUNK)
+        let (number, at) = place(index as usize);
+        let chunk: &'static Chunk = locked(&self.slots).get(number)?;
+        chunk.slot(at)
     }
 
     /// Numbers of a new block of nodes: the first and the one after the last.
@@ -196,17 +200,17 @@ impl Lane {
         Some((first.max(1), first + BLOCK as u32))
     }
 
-    /// Adds a fact about the span with this row; false without room.
-    pub(crate) fn add_fact(&self, row: u32, fact: Fact) -> bool {
+    /// Adds a fact about the span with this row if the budget has room for it, or `beyond` the budget; false without room.
+    pub(crate) fn add_fact(&self, row: u32, fact: Fact, beyond: bool) -> bool {
         let text = match &fact {
             Fact::Arg(_, Value::Text(text)) => text.len(),
             _ => 0,
         };
-        if self.budget.claim(1, FACT_BYTES + text) == 0 {
-            return false;
+        let fits = self.budget.claim(1, FACT_BYTES + text) == 1;
+        if fits || beyond {
+            locked(&self.facts).add(row, fact);
         }
-        locked(&self.facts).add(row, fact);
-        true
+        fits
     }
 
     /// Makes room for as many facts as were added since the last call.
@@ -261,7 +265,7 @@ impl Lane {
 
     fn spans(&self) -> Vec<Span> {
         let chunks = locked(&self.slots).clone();
-        let mut spans = Vec::with_capacity(chunks.len() * CHUNK);
+        let mut spans = Vec::with_capacity(chunks.iter().map(|chunk| chunk.length()).sum());
         chunks.iter().for_each(|chunk| spans.extend(chunk.read()));
         spans
     }
@@ -331,6 +335,7 @@ impl Lane {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::pool::CHUNK;
 
     /// Otherwise the allocation and the page faults of each chunk are in a span of the program.
     #[test]

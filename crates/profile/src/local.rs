@@ -245,16 +245,16 @@ pub(crate) fn on_lane<R>(epoch: u32, body: impl FnOnce(&mut Owned, &Hot) -> R) -
 
 #[inline(never)]
 pub(crate) fn count(guard: &Guard, counters: Counters) {
-    on_lane(guard.epoch(), |owned, _| owned.count(guard, counters));
+    on_lane(guard.epoch(), |owned, hot| owned.count(hot, guard, counters));
 }
 
 pub(crate) fn add_argument(guard: &Guard, name: &'static str, value: Value) {
-    on_lane(guard.epoch(), |owned, _| owned.argue(guard, name, value));
+    on_lane(guard.epoch(), |owned, hot| owned.argue(hot, guard, name, value));
 }
 
 /// Records which span caused this one, if it is the outermost of its thread.
 pub(crate) fn set_cause(guard: &Guard, link: u32) {
-    on_lane(guard.epoch(), |owned, _| owned.set_cause(guard, link));
+    on_lane(guard.epoch(), |owned, hot| owned.set_cause(hot, guard, link));
 }
 
 /// The link of a span; 0 if the span is not kept.

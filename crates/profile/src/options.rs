@@ -13,10 +13,13 @@ pub enum Mode {
         /// Number of spans for each thread; 0 counts as 1.
         spans: u32,
     },
-    /// Every span, within a budget for all threads: 32 bytes for a span, 32 more if it has counters, 64 more for each
-    /// argument or measurement. What does not fit is aggregated and counted as dropped.
+    /// Every span, within a budget for all threads: 32 bytes for a span, 32 more if it has details, 64 more for each
+    /// argument or measurement. Once a span or its details do not fit, the further spans of its thread are aggregated and
+    /// counted as dropped: no call, time, work or measurement is lost. Spans that are open then get their work and
+    /// measurements beyond the budget, but no more arguments.
     Full {
-        /// The budget in bytes. Buffers are allocated in chunks of 32 KiB and reused by later recordings.
+        /// The budget in bytes. A thread takes room for 16 spans and then for as many as it has, up to 1024, likewise for
+        /// details; what it does not use is no room for other threads. Later recordings reuse the buffers.
         bytes: u64,
     },
 }

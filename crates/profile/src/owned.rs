@@ -157,20 +157,29 @@ impl Owned {
         Some(Target::Slot { slot: free.slot, index: span as u32, parent })
     }
 
+    /// Aggregates further spans, since the budget is used up.
+    fn overflow(&mut self, hot: &Hot) {
+        if !self.position.is_overflowed {
+            self.position.is_overflowed = true;
+            hot.node.set(self.node_of(hot, hot.current()));
+            hot.overflow();
+            hot.look(hot.seen(), self.path());
+        }
+    }
+
     /// Takes the next chunk of slots, or turns to aggregation if the budget is used up.
     #[cold]
     pub(crate) fn more_room(&mut self, hot: &Hot) {
         let start = ticks();
         let Some(chunk) = hot.is_chunk_whole().then(|| self.lane.more_slots()).flatten() else {
-            self.position.is_overflowed = true;
-            hot.node.set(self.node_of(hot, hot.current()));
-            hot.overflow();
-            hot.look(hot.seen(), self.path());
-            return;
+            return self.overflow(hot);
         };
         hot.use_chunk(chunk, hot.used());
         self.more_detail_room();
-        if let Some(free) = chunk.next() {
+        // The first ones take less time than a span would explain.
+        if chunk.length() == CHUNK
+            && let Some(free) = chunk.next()
+        {
             free.begin(ROOM.id(), hot.current(), || start);
             free.slot.end(ticks());
         }
@@ -182,15 +191,14 @@ impl Owned {
         let position = &mut self.position;
         let used = position.next_row - std::mem::replace(&mut position.rows_before, position.next_row);
         if used > 0 && position.row_room - position.next_row < used {
-            self.take_rows();
+            self.take_rows(false);
         }
         self.lane.reserve_facts();
     }
 
-    /// True if the budget has room for more rows. A chunk shortened by it is the last one.
-    fn take_rows(&mut self) -> bool {
-        let is_whole = self.position.row_room.is_multiple_of(CHUNK as u32);
-        let Some(chunk) = is_whole.then(|| self.lane.more_rows()).flatten() else { return false };
+    /// True if there is room for more rows, within the budget or `beyond` it.
+    fn take_rows(&mut self, beyond: bool) -> bool {
+        let Some(chunk) = self.lane.more_rows(beyond) else { return false };
         self.position.row_room += chunk.len() as u32;
         self.position.rows.push(chunk);
         true
@@ -243,7 +251,7 @@ impl Owned {
         let Some(at) = self.open.iter().rposition(|open| open.number == number) else { return };
         let open = self.open.remove(at);
         if let Some(baseline) = open.baseline {
-            self.finish_measuring(open.target, baseline);
+            self.finish_measuring(hot, open.target, baseline);
         }
         self.end(hot, open.target, now);
     }
@@ -307,7 +315,7 @@ impl Owned {
         }
     }
 
-    fn finish_measuring(&mut self, target: Target, baseline: Baseline) {
+    fn finish_measuring(&mut self, hot: &Hot, target: Target, baseline: Baseline) {
         let mut measured = Detail::default();
         baseline.finish(&mut measured);
         match target {
@@ -323,10 +331,10 @@ impl Owned {
                     measured.memory.map(Fact::Memory),
                     measured.rss_bytes.map(Fact::Resident),
                 ];
-                self.fill_row(slot, |lane, row, _| {
+                self.fill_row(hot, slot, |lane, row, _| {
                     let mut fit = true;
                     for fact in facts.into_iter().flatten() {
-                        fit &= lane.add_fact(row, fact);
+                        fit &= lane.add_fact(row, fact, true);
                     }
                     fit
                 });
@@ -336,34 +344,29 @@ impl Owned {
     }
 
     /// Lets `fill` write to the row of a span, whose number it gets; created if necessary. A new row is filled before the
-    /// slot names it: another thread may be reading. `fill` returns false if something did not fit.
-    fn fill_row(&mut self, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row) -> bool) {
-        if slot.has_lost_row() {
-            return;
-        }
+    /// slot names it: another thread may be reading. `fill` returns false if something did not fit. A span that is kept has its
+    /// work and measurements beyond the budget, too, and later ones are aggregated: otherwise both would lack something.
+    fn fill_row(&mut self, hot: &Hot, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row) -> bool) {
         let known = slot.row();
         let number = if known != 0 { known - 1 } else { self.position.next_row };
-        if number >= self.position.row_room && !self.take_rows() {
-            if slot.lose_row() {
-                self.lane.lose_detail();
-            }
-            return;
+        if number >= self.position.row_room && !self.take_rows(false) {
+            self.overflow(hot);
+            self.take_rows(true);
         }
-        let position = &mut self.position;
-        let chunk = position.rows.get(number as usize / CHUNK);
-        let Some(row) = chunk.and_then(|chunk| chunk.get(number as usize % CHUNK)) else { return };
-        if !fill(&self.lane, number, row) && row.lose_fact() {
-            self.lane.lose_detail();
-        }
+        let Some(row) = self.position.row(number) else { return };
+        let fit = fill(&self.lane, number, row);
         if known == 0 {
-            position.next_row += 1;
+            self.position.next_row += 1;
             slot.set_row(number + 1);
+        }
+        if !fit {
+            self.overflow(hot);
         }
     }
 
-    pub(crate) fn count(&mut self, guard: &Guard, counters: Counters) {
+    pub(crate) fn count(&mut self, hot: &Hot, guard: &Guard, counters: Counters) {
         match self.target(guard) {
-            Some(Target::Slot { slot, .. }) => self.fill_row(slot, |_, _, row| {
+            Some(Target::Slot { slot, .. }) => self.fill_row(hot, slot, |_, _, row| {
                 row.add(counters);
                 true
             }),
@@ -374,19 +377,25 @@ impl Owned {
     }
 
     /// Adds an argument to a span that is kept; aggregates have none.
-    pub(crate) fn argue(&mut self, guard: &Guard, name: &'static str, value: Value) {
+    pub(crate) fn argue(&mut self, hot: &Hot, guard: &Guard, name: &'static str, value: Value) {
         match self.target(guard) {
             Some(Target::Slot { slot, .. }) => {
-                self.fill_row(slot, |lane, row, _| lane.add_fact(row, Fact::Arg(name, value)));
+                self.fill_row(hot, slot, |lane, number, row| {
+                    let fits = lane.add_fact(number, Fact::Arg(name, value), false);
+                    if !fits && row.lose_fact() {
+                        lane.lose_detail();
+                    }
+                    fits
+                });
             }
             Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.args.push((name.to_string(), value))),
             _ => {}
         }
     }
 
-    pub(crate) fn set_cause(&mut self, guard: &Guard, link: u32) {
+    pub(crate) fn set_cause(&mut self, hot: &Hot, guard: &Guard, link: u32) {
         match self.target(guard) {
-            Some(Target::Slot { slot, parent: NONE, .. }) => self.fill_row(slot, |_, _, row| {
+            Some(Target::Slot { slot, parent: NONE, .. }) => self.fill_row(hot, slot, |_, _, row| {
                 row.set_cause(link);
                 true
             }),
@@ -450,7 +459,7 @@ mod order {
         let mut owned = Owned::new(lane, position, recording.clone());
         let slot = Slot::default();
         for known in [0, 1] {
-            owned.fill_row(&slot, |_, _, row| {
+            owned.fill_row(&Hot::new(), &slot, |_, _, row| {
                 assert_eq!(slot.row(), known);
                 row.add(Counters::default().bytes(8_u64));
                 true

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::clock::processor;
 use crate::sync::locked;
 
-/// Entries of a chunk; few for loom and Miri, which follow every access to each.
+/// Most entries of a chunk; few for loom and Miri, which follow every access to each.
 pub(crate) const CHUNK: usize = if cfg!(loom) {
     4
 } else if cfg!(miri) {
@@ -16,52 +16,72 @@ pub(crate) const CHUNK: usize = if cfg!(loom) {
     1024
 };
 
+/// Entries of the first chunk of a thread. Each next one has twice as many, up to [`CHUNK`]: a thread with few spans takes
+/// little of the budget.
+pub(crate) const FIRST: usize = if cfg!(any(loom, miri)) { 4 } else { 16 };
+/// Chunks smaller than [`CHUNK`].
+const GROWING: usize = (CHUNK / FIRST).ilog2() as usize;
+
+/// Entries of the chunk `number` of a thread.
+pub(crate) fn length(number: usize) -> usize {
+    FIRST << number.min(GROWING)
+}
+
+/// The number of the chunk of an entry, and its place in that one.
+pub(crate) fn place(index: usize) -> (usize, usize) {
+    let number = ((index / FIRST + 1).ilog2() as usize).min(GROWING);
+    let rest = index - FIRST * ((1 << number) - 1);
+    (number + rest / length(number), rest % length(number))
+}
+
 pub(crate) trait Chunked: Sync + 'static {
-    fn fresh() -> &'static Self;
+    fn fresh(length: usize) -> &'static Self;
 }
 
 impl<T: Default + Sync + 'static> Chunked for [T] {
-    fn fresh() -> &'static Self {
-        let mut list = Vec::with_capacity(CHUNK);
-        (0..CHUNK).for_each(|_| list.push(T::default()));
+    fn fresh(length: usize) -> &'static Self {
+        let mut list = Vec::with_capacity(length);
+        (0..length).for_each(|_| list.push(T::default()));
         list.leak()
     }
 }
 
-/// Chunks that no recording uses, by the processor that gave them back: its caches have their lines, and taking over lines
+/// Chunks that no recording uses, by length and by the processor that gave them back: its caches have their lines, and taking over lines
 /// that another processor has changed costs up to 5 ns a span.
-pub(crate) struct Pool<C: ?Sized + 'static>(Mutex<Vec<Vec<&'static C>>>);
+pub(crate) struct Pool<C: ?Sized + 'static>([Mutex<Vec<Vec<&'static C>>>; GROWING + 1]);
 
 impl<C: Chunked + ?Sized> Pool<C> {
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self([const { Mutex::new(Vec::new()) }; GROWING + 1])
     }
 
-    /// A chunk, prepared by `clear`.
-    pub(crate) fn take(&self, clear: impl Fn(&C)) -> &'static C {
-        let chunk = self.take_free(processor()).unwrap_or_else(C::fresh);
+    /// The chunk `number` of a thread, prepared by `clear`.
+    pub(crate) fn take(&self, number: usize, clear: impl Fn(&C)) -> &'static C {
+        let chunk = self.take_free(number, processor()).unwrap_or_else(|| C::fresh(length(number)));
         clear(chunk);
         chunk
     }
 
     /// The free chunk that this processor gave back last, or else one of another.
-    fn take_free(&self, here: usize) -> Option<&'static C> {
-        let mut free = locked(&self.0);
+    fn take_free(&self, number: usize, here: usize) -> Option<&'static C> {
+        let mut free = locked(&self.0[number.min(GROWING)]);
         let own = free.get_mut(here).and_then(Vec::pop);
         own.or_else(|| free.iter_mut().find_map(Vec::pop))
     }
 
-    /// Takes back chunks. The caller ensures that no thread writes to them any more.
+    /// Takes back the chunks of a thread, in their order. The caller ensures that no thread writes to them any more.
     pub(crate) fn give(&self, chunks: &mut Vec<&'static C>) {
         self.give_from(processor(), chunks);
     }
 
     fn give_from(&self, here: usize, chunks: &mut Vec<&'static C>) {
-        let mut free = locked(&self.0);
-        while free.len() <= here {
-            free.push(Vec::new());
+        for (number, chunk) in chunks.drain(..).enumerate() {
+            let mut free = locked(&self.0[number.min(GROWING)]);
+            while free.len() <= here {
+                free.push(Vec::new());
+            }
+            free[here].push(chunk);
         }
-        free[here].append(chunks);
     }
 }
 
@@ -104,25 +124,41 @@ mod tests {
 
     #[test]
     fn a_processor_gets_its_own_chunks_back_as_long_as_it_has_any() {
-        let chunk = || -> &'static [AtomicU64] { Chunked::fresh() };
+        let chunk = || -> &'static [AtomicU64] { Chunked::fresh(FIRST) };
         let (mine, other, last) = (chunk(), chunk(), chunk());
         let pool: Pool<[AtomicU64]> = Pool::new();
-        pool.give_from(1, &mut vec![mine]);
-        pool.give_from(2, &mut vec![other, last]);
+        [(1, mine), (2, other), (2, last)].into_iter().for_each(|(here, chunk)| pool.give_from(here, &mut vec![chunk]));
         let is = |taken: Option<&'static [AtomicU64]>, chunk| taken.is_some_and(|taken| std::ptr::eq(taken, chunk));
-        assert!(is(pool.take_free(1), mine));
-        assert!(is(pool.take_free(1), last) && is(pool.take_free(7), other));
-        assert!(pool.take_free(2).is_none());
+        assert!(is(pool.take_free(0, 1), mine));
+        assert!(is(pool.take_free(0, 1), last) && is(pool.take_free(0, 7), other));
+        assert!(pool.take_free(0, 2).is_none());
     }
 
     #[test]
     fn chunks_return_cleared() {
         static POOL: Pool<[AtomicU64]> = Pool::new();
         let clear = |chunk: &[AtomicU64]| chunk.iter().for_each(|entry| entry.store(0, Relaxed));
-        let chunk = POOL.take(clear);
-        chunk[7].store(7, Relaxed);
+        let chunk = POOL.take(0, clear);
+        chunk[3].store(7, Relaxed);
         POOL.give(&mut vec![chunk]);
-        let again = POOL.take(clear);
+        let again = POOL.take(0, clear);
         assert!(std::ptr::eq(chunk, again) && again.iter().all(|entry| entry.load(Relaxed) == 0));
+    }
+
+    #[test]
+    fn chunks_grow_and_return_to_their_length() {
+        let lengths: Vec<usize> = (0..=GROWING + 2).map(length).collect();
+        assert_eq!((lengths[0], &lengths[GROWING..]), (FIRST, &[CHUNK; 3][..]));
+        let places = lengths.iter().enumerate().flat_map(|(number, length)| (0..*length).map(move |at| (number, at)));
+        for (index, expected) in places.enumerate() {
+            assert_eq!(place(index), expected);
+        }
+        static POOL: Pool<[AtomicU64]> = Pool::new();
+        let take = || (0..lengths.len()).map(|number| POOL.take(number, |_| {})).collect::<Vec<_>>();
+        for _ in 0..2 {
+            let mut chunks = take();
+            assert!(chunks.iter().map(|chunk| chunk.len()).eq(lengths.iter().copied()));
+            POOL.give(&mut chunks);
+        }
     }
 }

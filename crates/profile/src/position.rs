@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::chunk::{Chunk, FreeSlot};
 use crate::node::Node;
-use crate::pool::CHUNK;
+use crate::pool::place;
 use crate::ring::Ring;
 use crate::slot::{Row, Slot};
 use crate::trace::NONE;
@@ -119,7 +119,7 @@ impl Hot {
 
     /// Number of spans in the chunks so far; the last one is used up.
     pub(crate) fn used(&self) -> u32 {
-        self.chunk.get().map_or(0, |_| self.base.get().wrapping_add(CHUNK as u32))
+        self.chunk.get().map_or(0, |chunk| self.base.get().wrapping_add(chunk.length() as u32))
     }
 
     /// False if the budget granted less than a whole chunk, so that it is the last one.
@@ -253,6 +253,17 @@ impl Position {
         hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
         hash ^= hash >> 16;
         u64::from(place) == (u64::from(hash) * u64::from(one_in)) >> 32
+    }
+
+    /// The row with a number, in most cases one of the last chunk.
+    pub(crate) fn row(&self, number: u32) -> Option<&'static Row> {
+        let last: &'static [Row] = self.rows.last()?;
+        let before = self.row_room - last.len() as u32;
+        if number >= before {
+            return last.get((number - before) as usize);
+        }
+        let (chunk, at) = place(number as usize);
+        self.rows.get(chunk)?.get(at)
     }
 
     /// The position as the thread ends: spans that are still open get no more children.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
 use crate::order::{Indices, sort_by_number};
-use crate::pool::{CHUNK, Pool};
+use crate::pool::Pool;
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, fence, locked};
 use crate::trace::{NONE, Span};
@@ -121,9 +121,9 @@ impl Ring {
             return None;
         }
         if self.free.is_empty() {
-            let chunk = POOL.take(|chunk| chunk.iter().for_each(RingSlot::clear));
-            locked(&chunks.0).push(chunk);
-            self.free.reserve(CHUNK);
+            let mut chunks = locked(&chunks.0);
+            let chunk = POOL.take(chunks.len(), |chunk| chunk.iter().for_each(RingSlot::clear));
+            chunks.push(chunk);
             self.free.extend(chunk);
         }
         let slot = self.free.pop()?;

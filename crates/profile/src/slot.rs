@@ -20,9 +20,6 @@ pub(crate) struct Slot {
     links: AtomicU64,
 }
 
-/// Instead of the number of a row: the span found no room for one.
-const NO_ROW: u32 = u32::MAX;
-
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
@@ -81,24 +78,12 @@ impl Slot {
         self.links.store(pair(self.link(), row), Release);
     }
 
-    /// Notes that the span found no room for its row; false if that is known.
-    pub(crate) fn lose_row(&self) -> bool {
-        let is_new = self.row() != NO_ROW;
-        self.set_row(NO_ROW);
-        is_new
-    }
-
-    pub(crate) fn has_lost_row(&self) -> bool {
-        self.row() == NO_ROW
-    }
-
     /// The span; `None` if the slot is unused. Any thread may call this while the owner writes.
     pub(crate) fn read(&self) -> Option<Span> {
         let start = self.start.load(Acquire);
         let end = self.end.load(Acquire);
         let (site, parent) = unpair(self.place.load(Relaxed));
         let (corr, ext) = unpair(self.links.load(Acquire));
-        let ext = if ext == NO_ROW { 0 } else { ext };
         (start != 0).then_some(Span { start, end, site, parent, corr, ext })
     }
 }

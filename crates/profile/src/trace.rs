@@ -80,7 +80,7 @@ pub struct TraceLane {
     pub dropped: u64,
     /// Those of `dropped` that `totals` hold; the others are lost.
     pub aggregated: u64,
-    /// Spans whose details were lost because the buffer was full.
+    /// Spans that lost arguments because the buffer was full; in profiles of earlier versions also work and measurements.
     pub dropped_details: u64,
 }
 

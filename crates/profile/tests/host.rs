@@ -113,7 +113,7 @@ fn tasks_that_take_turns_keep_their_parents() {
 
 #[test]
 fn tasks_keep_their_parents_when_the_budget_is_used_up() {
-    // Room for main, a and b, and none for their link; what is inside them is aggregated.
+    // Room for main, a and b. The link of a has none, so that everything after it is aggregated.
     let small = profiler(3);
     take_turns(&small);
     let trace = small.finish();
@@ -122,7 +122,7 @@ fn tasks_keep_their_parents_when_the_budget_is_used_up() {
     let inside = |name: &str| rows.iter().find(|(path, _)| path.ends_with(name)).unwrap().0.clone();
     assert_eq!((inside("inside a"), inside("inside b")), ("a/inside a".to_string(), "b/inside b".to_string()));
     assert_eq!(inside("inside main"), "main/inside main");
-    assert_eq!(trace.lanes.iter().map(|lane| lane.dropped).sum::<u64>(), 3);
+    assert_eq!(trace.lanes.iter().map(|lane| lane.dropped).sum::<u64>(), 4);
 }
 
 #[test]

@@ -104,6 +104,27 @@ fn full_mode_takes_32_bytes_a_span_and_keeps_its_budget() {
 }
 
 #[test]
+fn measurements_without_room_are_in_the_totals() {
+    let _turn = turn();
+    let measures = Measures::MEMORY.and(Measures::CPU);
+    for spans_of_room in [0, 1, 40, 300, 1000] {
+        let profiler = Profiler::new(Options { measures, ..Options::new(Mode::Full { bytes: 32 * spans_of_room }) });
+        let entered = profiler.enter();
+        (0..400).for_each(|_| {
+            let _span = span!("span");
+            drop(black_box(vec![1_u8; 1000]));
+        });
+        drop(entered);
+        let trace = profiler.finish();
+        let row = &trace.summary().rows[0];
+        assert_eq!((row.count, row.memory.unwrap().allocated_bytes), (400, 400_000), "room for {spans_of_room}");
+        let (cpu, waiting) = (row.cpu_ns.unwrap(), row.waiting_ns.unwrap());
+        assert!(cpu > 0.0 && cpu + waiting >= row.total_ns * 0.99, "{row:?}");
+        assert_eq!(trace.dropped_details(), 0);
+    }
+}
+
+#[test]
 fn spans_know_their_allocations_and_the_heap_has_a_track() {
     let _turn = turn();
     let options = Options { measures: Measures::MEMORY, ..Options::default() };

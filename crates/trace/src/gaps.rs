@@ -77,7 +77,11 @@ impl Gaps {
             ["span is", "spans are"],
             "only in the totals of their operations, because the memory for spans was full: calls and times contain them",
         );
-        add(self.details, ["span", "spans"], "lost their details: declared work, CPU time and allocations lack them");
+        add(
+            self.details,
+            ["span", "spans"],
+            "lost arguments (in profiles of earlier versions also declared work, CPU time and allocations)",
+        );
         let rate = if self.outermost > 0 {
             let all = self.outermost.saturating_add(self.sampled_out);
             format!(" (1 in {:.0} recorded)", all as f64 / self.outermost as f64)
