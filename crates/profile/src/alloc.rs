@@ -40,9 +40,9 @@ struct Shard {
     /// Bytes allocated minus bytes freed. A thread may free what others allocated, so this is signed (two's complement),
     /// as are the limits below.
     live: AtomicU64,
-    /// [`live`](Shard::live) above this sets a new peak, or differs by [`STEP`] from the last sample of the heap.
+    /// [`live`](Shard::live) above this sets a new peak, or differs by [`STEP`] from the last report.
     high: AtomicU64,
-    /// [`live`](Shard::live) below this differs by [`STEP`] from the last sample.
+    /// [`live`](Shard::live) below this differs by [`STEP`] from the last report.
     low: AtomicU64,
     /// Largest value of [`live`](Shard::live) since a [`Mark`] was set.
     peak: AtomicU64,
@@ -85,8 +85,8 @@ impl Drop for Release {
     }
 }
 
-/// A change of the thread's balance by this many bytes is a sample of the heap.
-const STEP: u64 = 256 << 10;
+/// A thread reports a change of its balance by this many bytes to [`heap`]: samples lack at most that of each thread.
+const STEP: u64 = 32 << 10;
 
 /// The totals so far; `None` if [`Counting`] is not this program's allocator.
 pub fn counts() -> Option<Counts> {
@@ -216,26 +216,26 @@ impl Shard {
         }
     }
 
-    /// Keeps the peak, and takes a sample of the heap if the balance has changed by a step.
+    /// Keeps the peak, and reports the balance if it has changed by a step.
     #[inline(never)]
     fn pass(&self, live: u64) {
         if live.cast_signed() > self.peak.load(Relaxed).cast_signed() {
             self.peak.store(live, Relaxed);
         }
-        // The last sample lies a step above the lower limit.
-        if live.wrapping_sub(self.low.load(Relaxed)) > 2 * STEP {
-            self.low.store(live.wrapping_sub(STEP), Relaxed);
-            if heap::is_watched() {
-                heap::sample(counts().map_or(0, |counts| counts.live_bytes));
-            }
+        // The last report lies a step above the lower limit.
+        let low = live.wrapping_sub(STEP);
+        let change = low.wrapping_sub(self.low.load(Relaxed));
+        if change.wrapping_add(STEP) > 2 * STEP {
+            self.low.store(low, Relaxed);
+            heap::change(change);
         }
         self.set_high();
     }
 
-    /// The upper limit by the peak and the last sample.
+    /// The upper limit by the peak and the last report.
     fn set_high(&self) {
-        let sampled_high = self.low.load(Relaxed).wrapping_add(2 * STEP).cast_signed();
-        self.high.store(sampled_high.min(self.peak.load(Relaxed).cast_signed()).cast_unsigned(), Relaxed);
+        let reported_high = self.low.load(Relaxed).wrapping_add(2 * STEP).cast_signed();
+        self.high.store(reported_high.min(self.peak.load(Relaxed).cast_signed()).cast_unsigned(), Relaxed);
     }
 
     fn set_peak(&self, peak: u64) {

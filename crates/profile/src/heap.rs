@@ -1,7 +1,7 @@
 //! The heap of the process over time, sampled by the allocator while a recording measures memory.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::alloc;
 use crate::clock::ticks;
@@ -14,6 +14,10 @@ const ROOM: usize = if cfg!(miri) { 64 } else { 8192 };
 
 /// Recordings that measure memory.
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
+/// Bytes by which the heap has changed since the last sample, as far as threads reported it. Signed (two's complement).
+static CHANGED: AtomicU64 = AtomicU64::new(0);
+/// A change by this many bytes is a sample.
+const STEP: u64 = 256 << 10;
 static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacing: 0 });
 
 struct Samples {
@@ -60,9 +64,10 @@ pub(crate) fn watch() {
         samples.points.clear();
         samples.points.reserve_exact(ROOM);
     }
+    if let Some(counts) = alloc::counts() {
+        samples.push(ticks(), counts.live_bytes);
+    }
     WATCHERS.fetch_add(1, Relaxed);
-    drop(samples);
-    sample(alloc::counts().map_or(0, |counts| counts.live_bytes));
 }
 
 pub(crate) fn unwatch() {
@@ -71,12 +76,18 @@ pub(crate) fn unwatch() {
     drop(samples);
 }
 
-pub(crate) fn is_watched() -> bool {
-    WATCHERS.load(Relaxed) > 0
-}
-
-/// Adds a sample unless another thread does so, or forks, at this moment.
-pub(crate) fn sample(live: u64) {
+/// Counts a change of the balance of a thread. Adds a sample if the heap has changed by a step, unless another thread adds
+/// one, or forks, at this moment.
+pub(crate) fn change(bytes: u64) {
+    if WATCHERS.load(Relaxed) == 0 {
+        return;
+    }
+    let sum = CHANGED.fetch_add(bytes, Relaxed).wrapping_add(bytes);
+    if sum.cast_signed().unsigned_abs() < STEP {
+        return;
+    }
+    CHANGED.store(0, Relaxed);
+    let live = alloc::counts().map_or(0, |counts| counts.live_bytes);
     // Neither waits, since this runs inside the allocator.
     if let Some(_inside) = Inside::try_enter()
         && let Ok(mut samples) = SAMPLES.try_lock()
@@ -85,16 +96,20 @@ pub(crate) fn sample(live: u64) {
     }
 }
 
-/// The heap between two moments; `None` if the program does not count its allocations.
+/// The heap between two moments, which both have a point; `None` if the program does not count its allocations.
 pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
     let live = alloc::counts()?.live_bytes;
-    sample(live);
     // An allocation may sample: not while this thread holds the lock.
-    let mut points = Vec::with_capacity(ROOM);
-    for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| (start..=end).contains(at)) {
-        points.push((*at, *live as f64));
+    let mut points = Vec::with_capacity(ROOM + 1);
+    for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| *at <= end) {
+        // The last sample before the start is the value there.
+        if *at <= start {
+            points.clear();
+        }
+        points.push(((*at).max(start), *live as f64));
     }
-    (!points.is_empty()).then(|| Track { name: "heap".into(), unit: "B".into(), points })
+    points.push((end, live as f64));
+    Some(Track { name: "heap".into(), unit: "B".into(), points })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 use ellwand_profile::alloc::{Counting, counts};
 use ellwand_profile::{Measures, MemoryUse, Mode, Options, Profiler, span};
@@ -122,6 +122,35 @@ fn measurements_without_room_are_in_the_totals() {
         assert!(cpu > 0.0 && cpu + waiting >= row.total_ns * 0.99, "{row:?}");
         assert_eq!(trace.dropped_details(), 0);
     }
+}
+
+#[test]
+fn the_heap_of_many_threads_that_hold_little_each_has_a_peak() {
+    let _turn = turn();
+    let profiler = Profiler::new(Options { measures: Measures::MEMORY, ..Options::default() });
+    let live = || counts().unwrap().live_bytes as f64;
+    let (threads, before) = (if cfg!(miri) { 12 } else { 40 }, live());
+    let all = Barrier::new(threads + 1);
+    let most = std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let kept = black_box(vec![1_u8; 100_000]);
+                all.wait();
+                all.wait();
+                drop(kept);
+            });
+        }
+        all.wait();
+        let most = live();
+        all.wait();
+        most
+    });
+    let trace = profiler.finish();
+    let (track, _, peak) = trace.memory_peak().unwrap();
+    let missing = f64::from(256 << 10) + threads as f64 * f64::from(32 << 10);
+    assert!(most - before > threads as f64 * 1e5 && (peak - most).abs() <= missing, "{before} {most} {peak}");
+    let ends = [track.points.first().unwrap().0, track.points.last().unwrap().0];
+    assert_eq!(ends, [trace.start, trace.end]);
 }
 
 #[test]
