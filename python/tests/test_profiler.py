@@ -423,6 +423,17 @@ def test_what_does_not_fit_is_counted():
     assert profiler.get_summary()["op"].call_count == 5, "further spans are aggregated"
 
 
+def test_totals_are_exact_whatever_has_no_room():
+    for room in (0, 1, 100, 1000):
+        profiler = GPUProfiler(max_entries=room, measure=["cpu"])
+        for _ in range(1000):
+            with profiler.profile("read", bytes=4096):
+                pass
+        summary, losses = profiler.get_summary()["read"], profiler.document()["losses"]
+        assert (summary.call_count, summary.total_bytes, losses["details"]) == (1000, 4_096_000, 0)
+        assert summary.total_cpu_time_ms > 0 and len(profiler.entries) >= 0.8 * room
+
+
 def test_the_global_profiler_is_one():
     assert get_profiler() is get_profiler(enabled=True)
     from ellwand.profiler import span

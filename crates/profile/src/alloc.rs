@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A thread counts in memory that only it writes, without atomic read-modify-write instructions. If more than 511
-//! threads live at the same time, the others share counters, which costs about 10 ns more for each call.
+//! threads live at the same time, the others share counters, which costs about 10 ns more for each call; the track of the
+//! heap shows what they hold when another thread reports a change.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

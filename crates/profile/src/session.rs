@@ -42,7 +42,7 @@ impl Session {
     }
 
     /// Starts recording, with room for `capacity` spans over all threads (32 bytes each; a span with counters counts
-    /// twice). Further spans are aggregated, and counted as dropped. Memory is allocated in chunks as needed.
+    /// twice). Further spans are aggregated, and counted as dropped. Memory is allocated in chunks as needed: [`Mode::Full`].
     ///
     /// # Errors
     /// If a session or the global profiler is recording.

@@ -20,8 +20,12 @@ use super::region::{Extra, Region};
 use super::tasks::Cause;
 use crate::errors;
 
-/// Bytes of the budget for each span.
+/// Bytes of the budget for a span.
 const SPAN: u64 = 32;
+/// Bytes of the budget for the details of a span.
+const DETAILS: u64 = 32;
+/// Bytes of the budget for a measurement.
+const MEASUREMENT: u64 = 64;
 /// Names for which the object that begins their spans is kept.
 const KEPT: usize = 1 << 14;
 
@@ -196,7 +200,11 @@ impl Recorder {
                 }
             });
         }
-        let mode = Mode::Full { bytes: max_entries.saturating_mul(SPAN) };
+        let each = match [Measures::CPU, Measures::RSS].into_iter().filter(|one| measures.has(*one)).count() {
+            0 => SPAN,
+            n => SPAN + DETAILS + MEASUREMENT * n as u64,
+        };
+        let mode = Mode::Full { bytes: max_entries.saturating_mul(each) };
         let name = program(py).unwrap_or_default();
         let options = Options { measures, name, ..Options::new(mode) };
         let shared = Arc::new(Shared {
