@@ -244,7 +244,9 @@ class GPUProfiler(Recorder):
             first, most, last = (value / 1e6 for value in profile.resident_bytes)
             print(f"resident memory at span ends: up to {most:.1f} MB, change {last - first:+.1f} MB (from {first:.1f} to {last:.1f} MB)")
         if profile.lost:
-            print(f"aggregated: {profile.lost} spans beyond max_entries={self.max_entries}; their percentiles are estimates")
+            print(f"lost: {profile.lost} spans, for whose operations there was no room")
+        if profile.aggregated:
+            print(f"aggregated: {profile.aggregated} spans beyond max_entries={self.max_entries}; their percentiles are estimates")
 
     def print_bottlenecks(self, top_n: int = 5) -> None:
         """Prints the operations that took longest."""

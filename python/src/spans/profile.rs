@@ -40,10 +40,16 @@ impl Profile {
 
 #[pymethods]
 impl Profile {
-    /// Spans that were aggregated or lost because the buffer was full.
+    /// Spans that were aggregated because the buffer was full.
+    #[getter]
+    fn aggregated(&self) -> u64 {
+        self.trace.lanes.iter().map(TraceLane::overflowed).sum()
+    }
+
+    /// Spans that are in no row: there was no room for their operation either.
     #[getter]
     fn lost(&self) -> u64 {
-        self.trace.dropped()
+        self.trace.dropped().saturating_sub(self.aggregated())
     }
 
     /// What a span costs its caller, in ns.
