@@ -81,7 +81,7 @@ impl Workload for Kde {
         let marks = if spec::shape(case).features < FEATURES_AT_THE_FLOOR {
             "under a kernel of 24 all look alike, so that floor, outliers and mark distances are never exercised"
         } else {
-            "with so many features have a density below the floor, so that most likelihoods are the floor"
+            "in this many dimensions have a density below the floor, so that most likelihoods are the floor"
         };
         remarks.push(format!("data=script: marks N(0, 1) {marks}; data=structured has marks as recordings have"));
         remarks
