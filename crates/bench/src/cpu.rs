@@ -84,42 +84,46 @@ pub(crate) fn own_cpu_ns() -> Option<u64> {
 
 /// Counters of a scope, read before and after a slot.
 struct Counters {
-    /// CPU time of the calling thread.
-    own_ns: Option<u64>,
+    /// CPU time of the scope, read next to the slot, so that it does not include the other system calls.
+    cpu_ns: Option<u64>,
     process_ns: Option<u64>,
+    /// CPU time of the calling thread, read outside that of the process. The calls between the two then count as the
+    /// caller's, never as another thread's.
+    caller_ns: Option<u64>,
     usage: Option<Usage>,
 }
 
 impl Counters {
-    /// Reads the CPU clock of the scope last, so that it does not include the other system calls.
     fn before(scope: CpuScope, threads: &Threads) -> Self {
         let usage = usage(scope);
-        let early_ns = cpu_time_ns(CpuScope::Thread);
+        let caller_ns = cpu_time_ns(CpuScope::Thread);
         threads.settle();
         let process_ns = cpu_time_ns(CpuScope::Process);
-        let own_ns = if scope == CpuScope::Process { early_ns } else { cpu_time_ns(CpuScope::Thread) };
-        Self { own_ns, process_ns, usage }
+        let cpu_ns = if scope == CpuScope::Process { process_ns } else { cpu_time_ns(CpuScope::Thread) };
+        Self { cpu_ns, process_ns, caller_ns, usage }
     }
 
     /// For threads started in between, the time is only as recent as the scheduler's record.
     fn after(scope: CpuScope, threads: &Threads) -> Self {
-        let early_ns = if scope == CpuScope::Thread { cpu_time_ns(CpuScope::Thread) } else { None };
+        let own_ns = if scope == CpuScope::Thread { cpu_time_ns(CpuScope::Thread) } else { None };
         threads.settle();
         let process_ns = cpu_time_ns(CpuScope::Process);
-        Self { own_ns: early_ns.or_else(|| cpu_time_ns(CpuScope::Thread)), process_ns, usage: usage(scope) }
+        let caller_ns = cpu_time_ns(CpuScope::Thread);
+        let cpu_ns = if scope == CpuScope::Process { process_ns } else { own_ns };
+        Self { cpu_ns, process_ns, caller_ns, usage: usage(scope) }
     }
 
-    fn since(&self, before: &Self, scope: CpuScope, wall: Duration) -> Timing {
+    fn since(&self, before: &Self, wall: Duration) -> Timing {
         let counted = |of: fn(&Usage) -> i64| {
             let (before, after) = (before.usage.as_ref()?, self.usage.as_ref()?);
             Some(of(after).saturating_sub(of(before)).max(0) as u64)
         };
         let spent = |of: fn(&Self) -> Option<u64>| Some(of(self)?.saturating_sub(of(before)?));
-        let (own_ns, process_ns) = (spent(|counters| counters.own_ns), spent(|counters| counters.process_ns));
+        let (process_ns, caller_ns) = (spent(|counters| counters.process_ns), spent(|counters| counters.caller_ns));
         Timing {
             wall_ns: nanoseconds(wall),
-            cpu_ns: if scope == CpuScope::Process { process_ns } else { own_ns },
-            others_ns: process_ns.zip(own_ns).map(|(all, own)| all.saturating_sub(own)),
+            cpu_ns: spent(|counters| counters.cpu_ns),
+            others_ns: process_ns.zip(caller_ns).map(|(all, own)| all.saturating_sub(own)),
             device_ns: None,
             switches: counted(Usage::involuntary_context_switches),
             faults: counted(Usage::minor_page_faults),
@@ -170,7 +174,7 @@ impl Device for Cpu {
         let last = ends.last().copied().unwrap_or(start);
         let starts = std::iter::once(&start).chain(&ends);
         let took = ends.iter().zip(starts).map(|(end, start)| nanoseconds(*end - *start)).collect();
-        (after.since(&before, scope, last - start), took)
+        (after.since(&before, last - start), took)
     }
 
     /// A pair of readings costs about 50 ns: at most 0.5 % of such a part.
@@ -308,6 +312,14 @@ mod tests {
         let asleep = cpu.time(CpuScope::Thread, &mut || std::thread::sleep(Duration::from_millis(20)));
         assert!(asleep.cpu_ns.unwrap() < asleep.wall_ns / 2, "{asleep:?}");
         assert_ne!(asleep.waits, Some(0));
+    }
+
+    #[test]
+    fn reading_the_clocks_is_no_work_of_other_threads() {
+        for scope in [CpuScope::Thread, CpuScope::Process] {
+            let least = (0..1000).map(|_| Cpu::default().time(scope, &mut || ()).others_ns.unwrap()).min();
+            assert_eq!(least, Some(0), "{scope:?}");
+        }
     }
 
     #[test]

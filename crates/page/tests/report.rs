@@ -28,7 +28,8 @@ fn report() -> Value {
     ]);
     report["views"] = json!([{"kind": "of a later version"}]);
     let component = |case: &str, time_s: f64| {
-        let parts = json!([{"workload": "attention-core", "title": "attention", "time_s": time_s, "share": 1.0, "limit": "memory", "recommendation": null}]);
+        let parts = json!([{"workload": "attention-core", "title": "attention", "time_s": time_s, "share": 1.0, "limit": "memory",
+            "of_compute": 0.125, "of_bandwidth": 0.625, "recommendation": "look at `run --once`"}]);
         json!({"title": "parts of a layer", "run": 0, "case": case, "implementation": "fused", "device": "cpu", "total_s": time_s, "summary": "bottleneck: attention (100 %)", "parts": parts})
     };
     report["components"] = json!([component("batch 1, sequence 64", 1e-3), component("batch 1, sequence 128", 4e-3)]);
@@ -85,6 +86,9 @@ fn every_view_of_a_report_is_drawn() {
         "<script>alert(1)</script>",
         "sequence 128, fused",
         "bottleneck: attention (100 %).",
+        "12.5\u{a0}%",
+        "62.5\u{a0}%",
+        "look at run --once",
         "speed-up of at least 2",
         "22.6 dB",
         "Equal in all cases: lost 0 %",
@@ -276,6 +280,36 @@ fn axes_that_vary_together_share_a_chart() {
     browser.wait(&format!("{chart}.dataset.drawn"));
     assert_eq!(browser.eval(&format!("{chart}.data.map(line => line.x.length)")), json!([2, 2, 2, 2]));
     assert_eq!(browser.text(&format!("{chart}.layout.xaxis.title.text")), "sequence (positions), with width, depth");
+    browser.eval(&format!("{HEAT_MAP}.scrollIntoView()"));
+    browser.wait(&format!("{HEAT_MAP}.dataset.drawn"));
+    let labels = browser.eval(&format!("{HEAT_MAP}.layout.yaxis.ticktext"));
+    assert_eq!(labels, json!(["sequence 256", "sequence 1024"]));
+    let hovered = browser.text(&format!("{HEAT_MAP}.data[0].hovertext[1][0]"));
+    assert!(hovered.starts_with("sequence 1024, width 512, depth 4<br>"), "{hovered}");
+    let cases = browser.text("document.querySelector('#workload-attention-core table.results').textContent");
+    assert!(cases.contains("sequence 256, width 64, depth 1"), "{cases}");
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
+const HEAT_MAP: &str =
+    "[...document.querySelectorAll('#workload-attention-core .chart')].find(c => c.ariaLabel === 'Speed-ups')";
+
+#[test]
+fn long_names_of_cases_leave_room_for_the_heat_map() {
+    let mut report = report();
+    let section = &mut report["workloads"][0];
+    let name =
+        |long: bool| format!("{} words, each of which takes some of the width that cells need", 3 + u8::from(long));
+    for row in section["rows"].as_array_mut().unwrap() {
+        row["params"]["mask"] = name(row["params"]["sequence"] != 256).into();
+    }
+    let info = json!({"name": "mask", "unit": "", "values": [name(false), name(true)], "numeric": false});
+    section["swept"].as_array_mut().unwrap().insert(0, info);
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    browser.eval(&format!("{HEAT_MAP}.scrollIntoView()"));
+    browser.wait(&format!("{HEAT_MAP}.dataset.drawn"));
+    let share = browser.eval(&format!("{HEAT_MAP}._fullLayout.xaxis._length / {HEAT_MAP}.clientWidth"));
+    assert!(share.as_f64() > Some(0.5), "{share}");
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 

@@ -154,6 +154,19 @@ fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
         assert_ne!(placed(Caches::Warm, per_cycle).limit, Limit::Unexplained, "{per_cycle:?}");
     }
     assert_eq!(placed(Caches::Cold, Some(3.0)).limit, Limit::Issue);
+    // The four lines of the smallest case explain nothing, and nobody counted code, page tables and scratch memory.
+    let mut few = record(Caches::Cold, 7.2e-6);
+    let like = few.run.environment.ceilings[0].clone();
+    few.run.environment.ceilings.push(Ceiling { kind: CeilingKind::Latency, value: 150e-9, ..like });
+    few.measurements[0].work = Work::items("vectors", 10).flops(80.0).bytes(160, 40).in_order();
+    let cold = ellwand_report::place(&few.measurements[0], &few.run.environment).unwrap();
+    assert_eq!(cold.limit, Limit::Unexplained, "{cold:#?}");
+    assert!(cold.description().contains("code, page tables"), "{}", cold.description());
+    assert!(cold.changes[0].experiment.contains("warm caches"), "{cold:#?}");
+    few.measurements[0].caches = Caches::Warm;
+    let warm = ellwand_report::place(&few.measurements[0], &few.run.environment).unwrap();
+    assert_eq!(warm.limit, Limit::Instructions, "{warm:#?}");
+    assert!(!warm.description().contains("cold"), "{}", warm.description());
     // The advice on the distance to the ceiling, too, is about memory.
     let report = Report::from_records(&[record(Caches::Cold, 40e-6)], &Options::default()).unwrap();
     let far = report.findings.iter().find(|finding| finding.rule == "far-from-ceiling").unwrap();

@@ -6,7 +6,7 @@ mod common;
 mod findings;
 
 use ellwand_core::{Measurement, Work};
-use ellwand_report::{Class, Finding, Options, RULES, Report};
+use ellwand_report::{Class, Confidence, Finding, Options, RULES, Report};
 use findings::{MIB, findings, of, silent, sized, speaks, stream};
 
 #[test]
@@ -231,6 +231,14 @@ fn intermediate_results_in_memory() {
     let finding = speaks("working-memory", &both(4e-3, MIB));
     assert_eq!(finding.implementation.as_deref(), Some("blocked"));
     assert!(finding.title.contains("fused") && finding.next_experiment.contains("fused"), "{finding:?}");
+    assert_eq!(finding.saving_upper_bound.map(|saving| (saving * 100.0).round()), Some(20.0), "of the two times");
+    // Writing and reading 64 MiB takes 5.6 ms.
+    let confidence = |own: f64, other: f64| {
+        speaks("working-memory", &[holding("blocked", own, 64 * MIB), holding("fused", other, MIB)]).confidence
+    };
+    assert_eq!((confidence(7e-3, 4e-3), confidence(40e-3, 4e-3)), (Confidence::High, Confidence::Medium));
+    silent("working-memory", &[holding("blocked", 70e-3, 64 * MIB), holding("fused", 4e-3, MIB)]);
+    silent("working-memory", &both(4.9e-3, MIB));
     silent("working-memory", &both(6e-3, MIB));
     silent("working-memory", &both(4e-3, 32 * MIB));
     let mut little = both(4e-3, 64);

@@ -63,6 +63,22 @@ fn bars_show_the_share_of_each_part() {
 }
 
 #[test]
+fn json_holds_the_utilisation_that_tables_print() {
+    let json: serde_json::Value = serde_json::from_str(&written(record(&PARTS), "json")).unwrap();
+    let parts = json["components"][0]["parts"].as_array().unwrap();
+    let text = written(record(&PARTS), "markdown");
+    let table = section(&text, "## Attention by component", "\n## ");
+    for part in parts {
+        let line = table.lines().find(|line| line.contains(part["title"].as_str().unwrap())).unwrap();
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        for (cell, id) in [(cells[5], "of_compute"), (cells[6], "of_bandwidth")] {
+            let printed: f64 = cell.trim_end_matches(" %").parse().unwrap();
+            assert!((part[id].as_f64().unwrap() * 100.0 - printed).abs() < 0.01 * printed, "{id}: {line} {part}");
+        }
+    }
+}
+
+#[test]
 fn the_table_on_a_terminal_says_the_same() {
     let text = written(record(&PARTS), "table");
     let part = section(&text, "attention by component", "\n\n");

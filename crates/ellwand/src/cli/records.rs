@@ -17,6 +17,9 @@ use super::exit::{Exit, Failure, Outcome};
 use super::verdict::{against, digits};
 use super::{ci, output};
 
+const ONLY_CANDIDATE: &str = "only the candidate's record has it";
+const ONLY_BASELINE: &str = "only the baseline's record has it";
+
 /// The record that a side names: a file, or a directory as `run` writes it.
 pub(super) fn record_at(side: &str) -> Option<PathBuf> {
     let path = Path::new(side);
@@ -130,11 +133,11 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
         .iter()
         .map(|side| match known.get(&side.cell) {
             Some(at) => pair(&before[*at], side),
-            None => alone(&side.cell, "only the candidate's record has it"),
+            None => alone(&side.cell, ONLY_CANDIDATE),
         })
         .collect();
     let gone = before.iter().filter(|side| !measured.contains_key(&side.cell));
-    pairs.extend(gone.map(|side| alone(&side.cell, "only the baseline's record has it")));
+    pairs.extend(gone.map(|side| alone(&side.cell, ONLY_BASELINE)));
     pairs
 }
 
@@ -212,8 +215,17 @@ fn cases(pairs: &[Pair], rope: f64) -> Vec<ci::Case> {
 }
 
 fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> {
-    for pair in pairs {
+    for pair in pairs.iter().filter(|pair| pair.common) {
         writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
+    }
+    // Two records of different sweeps may share few rows or none. JSON names each.
+    for why_not in [ONLY_CANDIDATE, ONLY_BASELINE] {
+        let alone: Vec<&Pair> = pairs.iter().filter(|pair| !pair.common && pair.why_not == why_not).collect();
+        match alone.as_slice() {
+            [] => {}
+            [only] => writeln!(out, "{}: {}", only.cell, only.sentence(rope))?,
+            [first, ..] => writeln!(out, "{} rows, the first {}: {}", alone.len(), first.cell, first.sentence(rope))?,
+        }
     }
     let end = if pairs.iter().any(|pair| pair.common) {
         "no verdict: the two were not measured in turns; for one use `compare WORKLOAD:A WORKLOAD:B` or --baseline"
@@ -245,7 +257,7 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Side, pair, suggestion};
+    use super::{ONLY_BASELINE, ONLY_CANDIDATE, Pair, Side, pair, suggestion, write_lines};
     use ellwand_core::record::{Basis, Sample};
 
     #[test]
@@ -258,6 +270,38 @@ mod tests {
         let found = pair(&side(Some(&before)), &side(Some(&after)));
         assert_eq!(found.ratio.map(|[_, middle, _]| middle), Some(2.0));
         assert_eq!(found.seconds.map(|both| both.map(|seconds| (seconds * 1e9).round())), Some([500.0, 1000.0]));
+    }
+
+    #[test]
+    fn rows_of_one_record_alone_are_counted() {
+        let alone = |cell: &str, why_not| Pair {
+            cell: cell.into(),
+            ratio: None,
+            seconds: None,
+            basis: Basis::Wall,
+            compared: None,
+            why_not,
+            common: false,
+        };
+        let pairs = [
+            alone("a simd cpu", ONLY_CANDIDATE),
+            Pair { common: true, ..alone("b simd cpu", "a time is zero") },
+            alone("c simd cpu", ONLY_CANDIDATE),
+            alone("d simd cpu", ONLY_BASELINE),
+        ];
+        let mut text = Vec::new();
+        write_lines(&pairs, 0.01, &mut text).expect("a vector takes all");
+        let text = String::from_utf8(text).expect("it is text");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "b simd cpu: suggests nothing: a time is zero",
+                "2 rows, the first a simd cpu: suggests nothing: only the candidate's record has it",
+                "d simd cpu: suggests nothing: only the baseline's record has it",
+            ]
+        );
+        assert!(lines.len() == 4 && lines[3].starts_with("no verdict"), "{text}");
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         let on_device = row.device != "cpu";
         let explanation = if on_device {
             "look at what warps wait for, at scattered accesses, at integer work that the count of operations leaves out, and whether blocks fill the device"
-        } else if memory && !row.caches.is_warm() {
-            "lines that the processor does not fetch ahead wait for the latency of memory: compare with warm caches, and look at the order of accesses"
+        } else if !row.caches.is_warm() {
+            "lines that the processor does not fetch ahead, code and page tables wait for the latency of memory: compare with warm caches, and look at the order of accesses"
         } else if memory {
             "neither memory nor the counted operations explain the time: look for dependent instructions, branches, table look-ups or integer work that the count of operations leaves out"
         } else {

@@ -2,15 +2,34 @@
 
 use ellwand_core::{Reading, Work, ceiling};
 
-use super::{Class, DiagnosisRule, Finding, Group, each, evidence};
+use super::{CLOSE, Class, Confidence, DiagnosisRule, Finding, Group, each, evidence};
 use crate::model::{Report, Row};
 
 /// Another implementation is named if it holds at most this share.
 const FEWER: f64 = 0.1;
+/// Share of the time from which writing and reading the intermediate results matters.
+const MATTERS: f64 = 0.1;
+/// Another implementation is named if it takes at most this share of the time.
+const FASTER: f64 = 0.95;
 
 /// Bytes that an implementation reports holding besides inputs and outputs.
 fn held(row: &Row) -> Option<f64> {
     row.reading(Reading::EXTRA_MEMORY)
+}
+
+/// Seconds to write and read the intermediate results once at the measured bandwidth; `None` if none was measured.
+fn traffic_s(report: &Report, row: &Row) -> Option<f64> {
+    let bytes = held(row)? as u64;
+    let machine = &report.runs.get(row.run)?.environment;
+    let traffic = Work::items("bytes", 1).bytes(bytes, bytes).working_set(bytes);
+    let ceilings = ceiling::of_device(&machine.ceilings, &row.device);
+    let bandwidth = ceiling::bandwidth(machine, &ceilings, &traffic, row.parallelism)?;
+    Some(traffic.bytes_total() as f64 / bandwidth.value)
+}
+
+/// True unless the intermediate results are known to take too little of the time to matter.
+fn matters(report: &Report, row: &Row) -> bool {
+    traffic_s(report, row).zip(row.median("time")).is_none_or(|(traffic, time)| traffic >= MATTERS * time)
 }
 
 /// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
@@ -29,9 +48,11 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
                 .filter(|other| other.run == row.run && other.case == row.case && other.device == row.device)
                 .filter(|other| other.measured() && other.parallelism == row.parallelism)
                 .filter(|other| held(other).is_some_and(|other| other <= FEWER * bytes))
-                .filter(|other| other.median("time").zip(row.median("time")).is_some_and(|(other, own)| other <= own))
+                .filter(|other| {
+                    other.median("time").zip(row.median("time")).is_some_and(|(other, own)| other <= FASTER * own)
+                })
                 .min_by(|a, b| a.median("time").unwrap_or(f64::NAN).total_cmp(&b.median("time").unwrap_or(f64::NAN)));
-            if let Some(other) = without.filter(|_| bytes >= row.work.bytes_total() as f64) {
+            if let Some(other) = without.filter(|_| bytes >= row.work.bytes_total() as f64 && matters(report, row)) {
                 hits.push((row, other));
             }
         }
@@ -58,17 +79,22 @@ fn finding(
         evidence("time", own, "s"),
         evidence(format!("{} takes", other.implementation), faster, "s"),
     ];
-    let machine = &report.runs.get(group.run)?.environment;
-    let traffic = Work::items("bytes", 1).bytes(bytes as u64, bytes as u64).working_set(bytes as u64);
-    if let Some(bandwidth) = ceiling::bandwidth(machine, &machine.ceilings, &traffic, row.parallelism) {
-        let seconds = traffic.bytes_total() as f64 / bandwidth.value;
-        numbers.push(evidence("to write and read them once at the measured bandwidth", seconds, "s"));
-    }
+    let traffic = traffic_s(report, row);
+    numbers.extend(traffic.map(|s| evidence("to write and read them once at the measured bandwidth", s, "s")));
     Some(Finding {
-        title: format!("intermediate results go through memory; {} does without", other.implementation),
+        title: format!(
+            "intermediate results are written and read again; {} keeps at most a tenth as many",
+            other.implementation
+        ),
         evidence: numbers,
-        // No implementation can beat the limit of the required computation and traffic.
-        saving_upper_bound: row.median("roofline-fraction").map(|share| (1.0 - share).clamp(0.0, 1.0)),
+        // The advice is to use the other one, and its time is known.
+        saving_upper_bound: Some(1.0 - faster / own),
+        // The two may differ in more than this.
+        confidence: match traffic {
+            Some(seconds) if seconds >= CLOSE * (own - faster) => Confidence::High,
+            Some(_) => Confidence::Medium,
+            None => Confidence::Low,
+        },
         next_experiment: format!("use the implementation {}", other.implementation),
         ..group.finding(rule, Class::Advice, row, cases)
     })

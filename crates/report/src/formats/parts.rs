@@ -174,6 +174,9 @@ pub(crate) struct Component {
     pub(crate) time_s: f64,
     pub(crate) share: f64,
     limit: Option<Limit>,
+    /// Utilisation of the peaks; `None` if the part does no such work or no ceiling is known.
+    of_compute: Option<f64>,
+    of_bandwidth: Option<f64>,
     recommendation: Option<String>,
 }
 
@@ -188,6 +191,8 @@ pub(crate) fn components(report: &Report) -> Vec<Components> {
             time_s: part.seconds,
             share: part.seconds / total_s,
             limit: part.row.diagnosis.as_ref().map(|diagnosis| diagnosis.limit),
+            of_compute: part.row.utilisation(Limit::Compute),
+            of_bandwidth: part.row.utilisation(Limit::Memory),
             recommendation: group.advice(part),
         };
         Components {

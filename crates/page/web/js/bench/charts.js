@@ -2,7 +2,7 @@
 import { tokens } from "../base/color.js";
 import { percent, plain, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { bound, caseName, human, interval, measured, metric, speedup } from "./model.js";
+import { bound, caseName, human, interval, leading, measured, metric, speedup } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
@@ -72,9 +72,10 @@ export function scaling(chart, axis, following, rows, look) {
 // Ratio to the baseline for each case and implementation; blue is faster, orange slower, white equal.
 export function speedups(chart, section, look) {
   const rows = section.rows.filter((row) => row.speedup?.ratio > 0);
-  const cases = [...new Set(rows.map((row) => caseName(section, row)))];
+  const axes = leading(section);
+  const cases = [...new Set(rows.map((row) => caseName(section, row, axes)))];
   const names = section.implementations.filter((one) => rows.some((row) => row.implementation === one));
-  const find = (y, x) => rows.find((row) => caseName(section, row) === cases[y] && row.implementation === names[x]);
+  const find = (y, x) => rows.find((row) => caseName(section, row, axes) === cases[y] && row.implementation === names[x]);
   const z = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? Math.log2(row.speedup.ratio) : null; }));
   const most = Math.max(0.5, ...z.flat().map((value) => Math.abs(value ?? 0)));
   const t = tokens();
@@ -82,7 +83,7 @@ export function speedups(chart, section, look) {
   chart.set([{
     type: "heatmap", x: names.map((_, i) => i), y: cases.map((_, i) => i), z, zmin: -most, zmax: most, xgap: 2, ygap: 2, showscale: false,
     colorscale: [[0, "#d97a3c"], [0.5, t.line], [1, "#4f94c4"]], text, texttemplate: "%{text}", textfont: { color: t.text, size: 12 },
-    hovertext: cases.map((_, y) => names.map((_, x) => hover(find(y, x)))), hoverinfo: "text",
+    hovertext: cases.map((_, y) => names.map((_, x) => hover(section, find(y, x)))), hoverinfo: "text",
   }], {
     xaxis: { tickmode: "array", tickvals: names.map((_, i) => i), ticktext: names.map(plain), side: "top", showgrid: false, zeroline: false, fixedrange: true },
     yaxis: { tickmode: "array", tickvals: cases.map((_, i) => i), ticktext: cases.map(plain), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true },
@@ -90,9 +91,9 @@ export function speedups(chart, section, look) {
   return cases.length;
 }
 
-function hover(row) {
+function hover(section, row) {
   if (!row) return "";
-  return `${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, "x") ?? "no interval"})`;
+  return `${plain(caseName(section, row))}<br>${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, "x") ?? "no interval"})`;
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };

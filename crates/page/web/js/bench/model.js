@@ -35,9 +35,9 @@ export function leading(section) {
   return section.swept.filter((one, i) => !section.swept.slice(0, i).some((known) => together(known, one)));
 }
 
-// A case in the words of the axes that vary in its section.
-export function caseName(section, row) {
-  const parts = section.swept.map(({ name }) => `${name} ${plainValue(row.params[name])}`);
+// A case in the words of the axes that vary in its section; those that `leading` leaves out follow from the others.
+export function caseName(section, row, axes = section.swept) {
+  const parts = axes.map(({ name }) => `${name} ${plainValue(row.params[name])}`);
   return parts.length > 0 ? parts.join(", ") : "the only case";
 }
 

@@ -82,7 +82,7 @@ function figures(report, section, look, redraws) {
     if (!section.cases[at] || !rowsOf(at).some(enough)) return;
     const one = chart(title, rowsOf(at).length);
     const again = () => draw(one, rowsOf(at));
-    const chooser = section.cases.length > 1 && select("Case", section.cases.map((_, i) => [i, label(caseName(section, rowsOf(i)[0]), 40)]), at, (value) => {
+    const chooser = section.cases.length > 1 && select("Case", section.cases.map((_, i) => [i, label(caseName(section, rowsOf(i)[0], leading(section)), 40)]), at, (value) => {
       at = Number(value);
       again();
     });

@@ -1,5 +1,5 @@
 // What the views in the record show: targets, curves of two readings, components of one whole, tables of readings.
-import { append, h, section } from "../base/dom.js";
+import { append, h, prose, section } from "../base/dom.js";
 import { percent, plain, sentence } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
 import { human } from "./model.js";
@@ -43,13 +43,13 @@ function components(title, groups, id, redraws) {
     colorway: ["#4f94c4", "#e69f00", "#2fa884", "#cc79a7", "#7cc4ee", "#dd7a3c", "#e3d64a", "#8b95a1"] });
   redraws.push(draw);
   draw();
-  const heads = ["Component", "Time", "Share", "Bound by", "Recommendation"];
-  const line = (first, cells) => h("tr", {}, h("th", { scope: "row" }, first), cells.map((cell, i) => h("td", { class: i >= 2 ? "text" : null }, cell)));
+  const heads = ["Component", "Time", "Share", "Bound by", "Of compute", "Of bandwidth", "Recommendation"];
+  const line = (first, cells) => h("tr", {}, h("th", { scope: "row" }, first), cells.map((cell, i) => h("td", { class: [2, 5].includes(i) ? "text" : null }, cell)));
   const rows = groups.flatMap((one, i) => [
     h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: heads.length }, name(i))),
-    ...one.parts.map((part) => line(part.title, [human(part.time_s, "s"), percent(part.share), part.limit ?? "–", part.recommendation ?? ""])),
-    line("total", [human(one.total_s, "s"), percent(1), "", ""]), h("tr", {}, h("td", { class: "text", colspan: heads.length }, `${one.summary}.`))]);
-  append(body, common.length > 0 && h("p", { class: "tags" }, common.map((word) => h("span", { class: "tag" }, word))), chart.box, table(title, heads, [0, 3, 4], rows));
+    ...one.parts.map((part) => line(part.title, [human(part.time_s, "s"), percent(part.share), part.limit ?? "–", percent(part.of_compute), percent(part.of_bandwidth), prose(part.recommendation ?? "")])),
+    line("total", [human(one.total_s, "s"), percent(1), "", "", "", ""]), h("tr", {}, h("td", { class: "text", colspan: heads.length }, prose(`${one.summary}.`)))]);
+  append(body, common.length > 0 && h("p", { class: "tags" }, common.map((word) => h("span", { class: "tag" }, word))), chart.box, table(title, heads, [0, 3, 6], rows));
   return element;
 }
 

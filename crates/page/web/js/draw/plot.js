@@ -39,13 +39,14 @@ function layoutOf(layout) {
   return merged;
 }
 
-// A layout whose horizontal axis suits the width: Plotly cuts off long titles, and given labels may overlap.
+// A layout that suits the width: Plotly cuts off long titles, given labels may overlap, and those of rows leave no room to the plot.
 function fitted(layout, width) {
   if (!(width > 0)) return layout;
-  const { xaxis, yaxis } = layout;
+  const { xaxis } = layout;
+  const yaxis = layout.yaxis.ticktext ? { ...layout.yaxis, ticktext: layout.yaxis.ticktext.map((text) => broken(text, width / 3)) } : layout.yaxis;
   const lines = (yaxis.ticktext ?? []).flatMap((text) => text.split("<br>"));
   const plot = width - 7 * Math.max(6, ...lines.map((line) => line.length)) - 40;
-  return { ...layout, xaxis: { ...xaxis, ...thinned(xaxis, plot), title: { ...xaxis.title, text: broken(xaxis.title.text ?? "", plot) } } };
+  return { ...layout, yaxis, xaxis: { ...xaxis, ...thinned(xaxis, plot), title: { ...xaxis.title, text: broken(xaxis.title.text ?? "", plot) } } };
 }
 
 function broken(text, width) {

@@ -1,5 +1,5 @@
 // Findings of the rules, each with its evidence and a link that selects it.
-import { button, empty, h, replace, section } from "../base/dom.js";
+import { button, empty, h, prose, replace, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, quantity, rate, ratio, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
 import { withoutEntry } from "../calc/losses.js";
@@ -37,7 +37,7 @@ function finding(one) {
         saving !== null && saving !== undefined && h("span", { class: "tag strong" }, `saves at most ${percent(saving)}`)),
       h("dl", {}, one.evidence.flatMap(({ name, value, unit }) => [h("dt", {}, label(name, 90)), h("dd", {}, amount(value, unit))]),
         one.threshold && [h("dt", {}, "threshold"), h("dd", {}, one.threshold)]),
-      one.next_experiment && h("p", {}, h("strong", {}, "Next: "), one.next_experiment)),
+      one.next_experiment && h("p", {}, h("strong", {}, "Next: "), prose(one.next_experiment))),
     h("div", { class: "tools" }, (one.operations.length > 0 || one.ranges.length > 0) && button("Show evidence", () => select(one, 0), { "data-evidence": one.rule }),
       one.ranges.slice(1, 6).map((_, i) => button(String(i + 2), () => select(one, i + 1), { title: "Another place of the same evidence" }))));
 }

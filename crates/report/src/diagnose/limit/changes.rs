@@ -114,6 +114,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         ),
         // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
         Limit::AboveCeiling | Limit::FewSlots | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
+        Limit::Unexplained if d.cold => levers.add(Lever::Tuning, 1.0 - d.share, AGAINST_WARM),
         Limit::Unexplained => levers.add(
             Lever::Tuning,
             1.0 - d.share,
@@ -123,6 +124,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
     levers.best_first()
 }
 
+const AGAINST_WARM: &str =
+    "compare with warm caches: the difference is the time in which data, code and page tables come from memory";
 const SEVERAL_THREADS: &str = "run the implementation with several threads at the same case";
 
 fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) {

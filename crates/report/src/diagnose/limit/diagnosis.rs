@@ -6,6 +6,10 @@ use serde::Serialize;
 use super::{ABOVE, BINDS, CALLS, CLOSE, Saving};
 use crate::units::human;
 
+/// What an unexplained time from cold caches holds besides.
+const COLD: &str =
+    "; from cold caches, code, page tables and scratch memory also come from memory, for an unknown time";
+
 ellwand_core::words! {
     /// What limits a measurement.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,6 +83,9 @@ pub struct Diagnosis {
     /// True if instructions are the limit, and one lane of a vector could do the required operations in about this time (the code names no vectors).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_lane: bool,
+    /// True for cold caches on the CPU: code, page tables and scratch memory come from memory too, and no count shows for how long.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cold: bool,
     /// The changes that would help most, best first, each with an upper bound on its saving.
     pub changes: Vec<Saving>,
     /// Origin: derived from measured times, counts and ceilings.
@@ -99,6 +106,7 @@ impl Diagnosis {
             parts,
             per_cycle: None,
             one_lane: false,
+            cold: false,
             changes: Vec::new(),
             provenance: Provenance::Derived,
         }
@@ -171,14 +179,17 @@ impl Diagnosis {
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
             Limit::FewSlots => "its time is that of one or two slots".into(),
-            Limit::Unexplained => match self.largest() {
-                Some(part) => format!(
-                    "the largest known part, {}, is {}",
-                    part.limit.word().trim_end_matches("-bound"),
-                    human(part.seconds / self.time_s, "1")
-                ),
-                None => "no limit was measured that could".into(),
-            },
+            Limit::Unexplained => {
+                let cold = if self.cold { COLD } else { "" };
+                match self.largest() {
+                    Some(part) => format!(
+                        "the largest known part, {}, is {}{cold}",
+                        part.limit.word().trim_end_matches("-bound"),
+                        human(part.seconds / self.time_s, "1")
+                    ),
+                    None => format!("no limit was measured that could{cold}"),
+                }
+            }
         }
     }
 

@@ -66,6 +66,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
         None => remaining(&diagnosis, m, environment, ceilings),
     };
     diagnosis.per_cycle = rest::per_cycle(m);
+    diagnosis.cold = !m.caches.is_warm();
     if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
         // Report the same number that identified this limit.
         part.seconds = seconds;

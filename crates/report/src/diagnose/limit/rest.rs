@@ -46,8 +46,8 @@ pub(super) fn limit(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &
     }
     match per_cycle(m) {
         Some(rate) if rate >= ISSUES => Some((Limit::Issue, rest)),
-        // From cold caches, instructions also wait for memory.
-        _ if !m.caches.is_warm() && !in_core(d, m, e, ceilings) => None,
+        // From cold caches, code, page tables and scratch memory also come from memory, and no count shows for how long.
+        _ if !m.caches.is_warm() => None,
         Some(rate) if rate < WAITS => Some((Limit::Dependency, rest)),
         Some(_) => Some((Limit::Instructions, rest)),
         None => in_core(d, m, e, ceilings).then_some((Limit::Instructions, rest)),
@@ -84,12 +84,11 @@ pub(super) fn one_lane(d: &Diagnosis, m: &Measurement, e: &Environment) -> bool 
     !m.work.bf16 && !names_vectors && (BINDS..=REFUTED).contains(&(lanes * d.seconds(Limit::Compute) / d.time_s))
 }
 
-/// True if the time passes in the core: arrays are read in order from warm caches, which the processor fetches ahead, or
-/// the time would pass there even if each required cache line waited for the one before in its thread. From cold caches,
-/// the first lines of each array and page come from memory before any fetch ahead.
+/// True if the time passes in the core with warm caches: arrays are read in order, which the processor fetches ahead, or
+/// the time would pass there even if each required cache line waited for the one before in its thread.
 fn in_core(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> bool {
     let work = m.work_done();
-    if work.in_order && m.caches.is_warm() {
+    if work.in_order {
         return true;
     }
     let Some(each) = latency(e, ceilings, work.footprint(), m.caches) else { return work.bytes_total() == 0 };
