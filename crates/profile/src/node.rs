@@ -40,8 +40,6 @@ pub(crate) struct Node {
     next: AtomicU32,
     histogram: [AtomicU64; BUCKETS],
     sums: [AtomicU64; SUMS],
-    /// Ticks of spans after the end of the span around them.
-    beyond: AtomicU64,
 }
 
 /// Sums that only spans with counters or measurements change: bytes, items, flops (bit pattern), CPU time + 1,
@@ -66,7 +64,6 @@ impl Default for Node {
             late: AtomicU32::new(NO_BUCKET),
             histogram: std::array::from_fn(|_| AtomicU64::new(0)),
             sums: std::array::from_fn(|_| AtomicU64::new(0)),
-            beyond: AtomicU64::new(0),
         }
     }
 }
@@ -79,7 +76,7 @@ pub(crate) struct NodeRead {
     pub(crate) begun: u64,
     pub(crate) count: u64,
     pub(crate) total: u64,
-    /// The part of `total` after the end of the span around.
+    /// 0: spans end with the span around them.
     pub(crate) beyond: u64,
     pub(crate) min: u64,
     pub(crate) max: u64,
@@ -148,11 +145,6 @@ impl Node {
         self.version.store(version.wrapping_add(2), Release);
     }
 
-    /// Counts what a span that ends lasted after the end of the span around it.
-    pub(crate) fn outlive(&self, ticks: u64) {
-        self.write(|| add(&self.beyond, ticks));
-    }
-
     pub(crate) fn add(&self, detail: &Detail) {
         let [bytes, items, flops, cpu, allocations, allocated, freed, peak, measured, rss] = &self.sums;
         self.write(|| {
@@ -208,7 +200,7 @@ impl Node {
             begun,
             count,
             total: self.total.load(Relaxed),
-            beyond: self.beyond.load(Relaxed),
+            beyond: 0,
             min: self.min.load(Relaxed),
             max: self.max.load(Relaxed),
             square: f64::from_bits(self.square.load(Relaxed)),
@@ -232,10 +224,8 @@ impl Node {
         for value in [&self.number, &self.site, &self.parent, &self.first_child, &self.next, &self.latest] {
             value.store(0, Relaxed);
         }
-        for value in [&self.begun, &self.total, &self.beyond, &self.max, &self.square]
-            .into_iter()
-            .chain(&self.histogram)
-            .chain(&self.sums)
+        for value in
+            [&self.begun, &self.total, &self.max, &self.square].into_iter().chain(&self.histogram).chain(&self.sums)
         {
             value.store(0, Relaxed);
         }

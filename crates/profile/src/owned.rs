@@ -60,7 +60,7 @@ pub(crate) struct Owned {
     pub(crate) position: Position,
     open: Vec<Open>,
     last_number: u32,
-    /// Nodes with a span that outlived the one around it, and when that ended.
+    /// Nodes with a span that ended with the one around it, and when; its guard still exists.
     outlived: Vec<(u32, u64)>,
 }
 
@@ -268,7 +268,7 @@ impl Owned {
             Target::Skipped => hot.skipping.set(false),
             Target::Slot { slot, index, parent } => {
                 slot.end(now);
-                self.leave_slot(hot, index, parent);
+                self.leave_slot(hot, index, parent, now);
             }
             Target::Ring { slot, number, parent } => {
                 if let Some(ring) = self.position.ring.as_mut() {
@@ -276,42 +276,49 @@ impl Owned {
                 }
             }
             Target::Node { node, start } => {
+                let now = self.leave_node(hot, node, start, now);
                 node.end(|| now.saturating_sub(start), hot.ns_per_tick.get());
-                self.leave_node(hot, node, start, now);
             }
         }
     }
 
-    /// Makes the parent of a node whose span ended the current one, with the rules of [`Owned::leave_slot`].
-    fn leave_node(&mut self, hot: &Hot, node: &Node, start: u64, now: u64) {
-        if let Some(at) = self.outlived.iter().position(|(number, _)| *number == node.number()) {
-            let (_, end) = self.outlived.swap_remove(at);
-            // A span that began later is another one of its node: the one that outlived was leaked.
-            node.outlive(if start <= end { now.saturating_sub(end) } else { 0 });
+    /// Makes the parent of a node whose span ended the current one, with the rules of [`Owned::leave_slot`]. Returns when
+    /// the span ended: its guard may have outlived that of the span around.
+    fn leave_node(&mut self, hot: &Hot, node: &Node, start: u64, now: u64) -> u64 {
+        if self.end_inside(hot, node.number(), now) {
+            hot.node.set(node.parent());
         }
-        let (mut at, mut inside) = (hot.node.get(), 0);
-        while at != 0 && at != node.number() {
-            inside = at;
-            at = node::node(at).map_or(0, Node::parent);
+        let known = self.outlived.iter().position(|(number, _)| *number == node.number());
+        let end = known.map(|at| self.outlived.swap_remove(at).1);
+        // A span that began later is another one of its node: the guard that outlived was leaked.
+        end.filter(|end| start <= *end).unwrap_or(now)
+    }
+
+    /// Ends the spans that are open inside that of a node; false if the node is not around the current one.
+    fn end_inside(&mut self, hot: &Hot, around: u32, now: u64) -> bool {
+        let current = hot.node.get();
+        let is_around = is_around(current, around, 0, |at| node::node(at).map(Node::parent));
+        let mut at = current;
+        while is_around && at != around {
+            // Of a leaked guard the first end stays, so that there is one entry for each node at most.
+            if self.outlived.iter().all(|(number, _)| *number != at) {
+                self.outlived.push((at, now));
+            }
+            at = node::node(at).map_or(around, Node::parent);
         }
-        if at == 0 {
-            return;
-        }
-        hot.node.set(node.parent());
-        // Of a leaked guard the first end stays, so that there is one entry for each node at most.
-        if inside != 0 && self.outlived.iter().all(|(number, _)| *number != inside) {
-            self.outlived.push((inside, now));
-        }
+        is_around
     }
 
     /// Makes the parent of a span that ended the current one. A guard may outlive guards created after it: spans still
     /// open inside get no more children, and have no effect here when they end.
-    fn leave_slot(&mut self, hot: &Hot, index: u32, parent: u32) {
+    fn leave_slot(&mut self, hot: &Hot, index: u32, parent: u32, now: u64) {
         if is_around(hot.current(), index, NONE, |index| Some(self.lane.slot(index)?.parent())) {
-            hot.set_current(parent);
             if self.position.is_overflowed {
+                let node = self.node_of(hot, index);
+                self.end_inside(hot, node, now);
                 hot.node.set(self.node_of(hot, parent));
             }
+            hot.set_current(parent);
         }
     }
 
@@ -319,7 +326,12 @@ impl Owned {
         let mut measured = Detail::default();
         baseline.finish(&mut measured);
         match target {
-            Target::Node { node, .. } => node.add(&measured),
+            Target::Node { node, start } => {
+                // What a guard that outlives the span around it measured includes what followed.
+                if !self.outlived.iter().any(|(number, end)| *number == node.number() && start <= *end) {
+                    node.add(&measured);
+                }
+            }
             Target::Ring { slot, .. } => slot.detail(|detail| {
                 detail.cpu_ns = measured.cpu_ns;
                 detail.memory = measured.memory;

@@ -59,7 +59,8 @@ impl<'a> Walk<'a> {
         };
         if begins {
             let span = self.lane.spans.get(self.next)?;
-            let end = if span.is_open() { self.limits.1 } else { clipped(span.end) };
+            // A leaked guard works no longer than what is around it.
+            let end = if span.is_open() { top.unwrap_or(self.limits.1) } else { clipped(span.end) };
             let part = self.parts.get((span.site as usize).wrapping_sub(1)).copied().unwrap_or(Some(Part::Cpu));
             let computing = self.computing.get(self.next).copied().unwrap_or(f32::NAN);
             let part = part.map(|part| measured(part, computing));

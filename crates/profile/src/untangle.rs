@@ -1,10 +1,50 @@
-//! Lanes on which spans nest: what tasks recorded in turns on one thread is divided into as many lanes as overlapped.
+//! Lanes on which spans nest: a span ends with the one around it at the latest, and what tasks recorded in turns on one thread
+//! is divided into as many lanes as overlapped.
 
 use crate::trace::{NONE, TraceLane};
 
+impl TraceLane {
+    /// Ends each span with the span around it at the latest, and moves what began later out of it: a guard may outlive the
+    /// guard around it, but times add up only if spans nest. CPU time and allocations that include what followed are dropped.
+    /// A span that is open stays so.
+    pub fn nest(&mut self) {
+        // When each span has ended at the latest.
+        let mut ends: Vec<u64> = Vec::with_capacity(self.spans.len());
+        let mut parents: Vec<u32> = Vec::with_capacity(self.spans.len());
+        for span in &mut self.spans {
+            let mut around = u64::MAX;
+            while let Some(end) = ends.get(span.parent as usize) {
+                if *end >= span.start {
+                    around = *end;
+                    break;
+                }
+                span.parent = parents[span.parent as usize];
+            }
+            if span.parent as usize >= ends.len() {
+                span.parent = NONE;
+            }
+            if !span.is_open() && span.end > around {
+                // A file rounds the start and the duration.
+                let is_rounding = span.end - around <= ROUNDING;
+                span.end = around;
+                let detail = span.ext.checked_sub(1).and_then(|at| self.details.get_mut(at as usize));
+                if let Some(detail) = detail.filter(|_| !is_rounding) {
+                    (detail.cpu_ns, detail.memory) = (None, None);
+                }
+            }
+            ends.push(if span.is_open() { around } else { span.end });
+            parents.push(span.parent);
+        }
+    }
+}
+
+/// Ticks by which a span may end too late although it does not.
+const ROUNDING: u64 = 2;
+
 /// The lane, followed by those for outermost spans that begin while an earlier one is open. Each takes the first lane
 /// that is free, with everything inside it.
-pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
+pub(crate) fn untangled(mut lane: TraceLane) -> Vec<TraceLane> {
+    lane.nest();
     let places = places(&lane);
     let count = places.iter().max().map_or(1, |last| last + 1);
     if count == 1 {
@@ -79,6 +119,34 @@ mod tests {
     fn spans_that_nest_stay_as_they_are() {
         let nested = lane(vec![span(1, 9, NONE, 1), span(2, 3, 0, 0), span(9, 12, NONE, 2)]);
         assert_eq!(untangled(nested.clone()), [nested]);
+    }
+
+    #[test]
+    fn a_span_ends_with_the_one_around_and_what_began_later_is_not_inside() {
+        let mut late = vec![
+            span(1, 10, NONE, 0),
+            span(2, 30, 0, 1),
+            span(3, 12, 1, 2),
+            // A leaked guard.
+            span(4, 0, 2, 0),
+            span(5, 15, 3, 0),
+            span(20, 25, 3, 0),
+            span(40, 0, NONE, 0),
+            span(50, 60, 6, 0),
+            // A damaged parent.
+            span(50, 60, 9, 0),
+        ];
+        let mut lane = TraceLane { spans: late.clone(), ..TraceLane::default() };
+        let measured = Detail { cpu_ns: Some(7), rss_bytes: Some(8), ..Detail::default() };
+        lane.details = vec![measured.clone(), measured.clone()];
+        lane.nest();
+        (late[1].end, late[2].end, late[4].end) = (10, 10, 10);
+        (late[5].parent, late[8].parent) = (NONE, NONE);
+        assert_eq!(lane.spans, late);
+        assert_eq!(lane.details, [Detail { cpu_ns: None, ..measured.clone() }, measured]);
+        let once = lane.clone();
+        lane.nest();
+        assert_eq!(lane, once);
     }
 
     #[test]

@@ -130,15 +130,15 @@ fn spans_without_guards_end_by_their_site_in_any_order() {
     let profiler = profiler(10_000);
     profiler.settle();
     let number = profiler.recording_number();
-    let [a, b, inside] = ["a", "b", "inside b"].map(|name| host::site(name, "script.py", 1));
+    let [a, b, after] = ["a", "b", "after a"].map(|name| host::site(name, "script.py", 1));
     assert_eq!(host::close(number, a), Closing::Nothing, "nothing is open yet");
     assert!(host::open(number, a) && host::open(number, b));
     host::edit(number, b, |guard| guard.arg("n", 7));
     assert_eq!(host::close(number, a), Closing::Unknown, "b is the innermost one");
     assert!(host::close_any(number, a) && !host::close_any(number, a));
-    assert!(host::open(number, inside));
-    assert_eq!(host::close(number, inside), Closing::Unknown, "a span around may have ended");
-    assert!(host::close_any(number, inside));
+    assert!(host::open(number, after));
+    assert_eq!(host::close(number, after), Closing::Unknown, "a span around may have ended");
+    assert!(host::close_any(number, after));
     assert!(host::close_any(number, b));
     assert!(host::open(number, b) && host::close(number, b) == Closing::Closed);
     host::hold(1);
@@ -151,7 +151,7 @@ fn spans_without_guards_end_by_their_site_in_any_order() {
     let trace = profiler.finish();
     let spans: Vec<_> = spans(&trace).into_iter().filter(|(_, name, _)| name != ROOM_NAME).collect();
     let lane = trace.lanes[0].name.as_str();
-    let expected = [row(lane, "a", None), row(lane, "b", Some("a")), row(lane, "inside b", Some("b"))];
+    let expected = [row(lane, "a", None), row(lane, "b", Some("a")), row(lane, "after a", None)];
     assert_eq!((&spans[..3], spans.len()), (&expected[..], 3004));
     assert_eq!((trace.open(), trace.dropped()), (0, 0));
     assert_eq!(trace.lanes[0].detail_of(&trace.lanes[0].spans[1]).unwrap().args.len(), 1);

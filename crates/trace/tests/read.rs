@@ -334,7 +334,8 @@ fn times_before_the_start_and_dates_keep_their_distance() {
 
 proptest! {
     #[test]
-    fn any_profile_survives_its_own_file(trace in any_trace()) {
+    fn any_profile_survives_its_own_file(mut trace in any_trace()) {
+        trace.lanes.iter_mut().for_each(TraceLane::nest);
         let back = read_from(&written(&trace)[..]).unwrap().trace;
         // A span that the clock made negative is an empty one.
         let mut lanes = trace.lanes.clone();

@@ -213,6 +213,7 @@ impl Ours {
         let ticks = Ticks { ns_per_tick: trace.clock.ns_per_tick, start: before.saturating_add(1) };
         trace.start = ticks.start;
         let last = self.spans(&mut trace, &ticks)?;
+        trace.lanes.iter_mut().for_each(TraceLane::nest);
         trace.end = match self.wall_ns {
             Some(wall) if wall.is_finite() && wall >= 0.0 => ticks.at(wall),
             Some(wall) => {
