@@ -13,7 +13,7 @@ use crate::measure::Baseline;
 use crate::node::{self, Node};
 use crate::options::Mode;
 use crate::pool::CHUNK;
-use crate::position::{Hot, Path, Position};
+use crate::position::{Hot, Path, Position, is_around};
 use crate::recording::Recording;
 use crate::ring::RingSlot;
 use crate::site::Site;
@@ -444,18 +444,6 @@ pub(crate) fn link_of(slot: &Slot) -> u32 {
         slot.set_link(Link::issue().0);
     }
     slot.link()
-}
-
-/// True if `wanted` is `from` or one of its parents; `none` ends the way up.
-fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
-    let mut at = Some(from);
-    while let Some(number) = at.filter(|number| *number != none) {
-        if number == wanted {
-            return true;
-        }
-        at = parent(number);
-    }
-    false
 }
 
 #[cfg(all(test, not(loom)))]

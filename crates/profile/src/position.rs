@@ -277,3 +277,15 @@ impl Position {
         self
     }
 }
+
+/// True if `wanted` is `from` or one of its parents; `none` ends the way up.
+pub(crate) fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+    let mut at = Some(from);
+    while let Some(number) = at.filter(|number| *number != none) {
+        if number == wanted {
+            return true;
+        }
+        at = parent(number);
+    }
+    false
+}
