@@ -86,6 +86,8 @@ impl Part {
 pub struct Breakdown {
     ticks: [u64; 10],
     clock: Calibration,
+    /// True if several threads computed for a share of the same time, so that the part `cpu` is a lower bound.
+    pub cpu_is_least: bool,
 }
 
 impl Breakdown {
@@ -131,7 +133,9 @@ impl Trace {
     /// Divides the elapsed time. At each moment the first of these that happens gets the time: a host thread computes,
     /// compiles, allocates, launches, records, does what was not measured; a device computes; a copy runs; a host thread
     /// waits. A span that recorded its CPU time, or is inside one that did, computes for that share of its self time and
-    /// waits for the rest. Whether others compute is not measured.
+    /// waits for the rest. Whether others compute is not measured. When in its span a thread computes is not known either: of
+    /// several that do for a share of the same time, the largest share counts. The part `cpu` is then a lower bound, and what
+    /// happens meanwhile, such as waiting, an upper one ([`Breakdown::cpu_is_least`]).
     ///
     /// Aggregated spans divide their time between computing and waiting in the same way. They have no position: they
     /// fill time that no kept span explains, in the same order, for each part as much as the lane with the most of it.
@@ -141,6 +145,6 @@ impl Trace {
     }
 
     pub(crate) fn breakdown_of(&self, sweep: &Sweep) -> Breakdown {
-        Breakdown { ticks: sweep.parts, clock: self.clock }
+        Breakdown { ticks: sweep.parts, clock: self.clock, cpu_is_least: sweep.cpu_is_least }
     }
 }

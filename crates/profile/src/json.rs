@@ -164,8 +164,12 @@ impl Trace {
             json.raw(",\"ns\":").ns(one.ns).raw(",\"share\":").number(one.share).raw("},");
         }
         json.end_list();
-        let parts = self.breakdown_of(&sweep).picoseconds();
+        let breakdown = self.breakdown_of(&sweep);
+        let parts = breakdown.picoseconds();
         json.raw(",\n\"breakdown\":{\"wall_ns\":").thousandths(parts.iter().sum());
+        if breakdown.cpu_is_least {
+            json.raw(",\"cpu_is_least\":true");
+        }
         json.raw(",\"parts\":[");
         for (part, picoseconds) in Part::ALL.iter().zip(parts).filter(|(_, picoseconds)| *picoseconds > 0) {
             json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(picoseconds).raw("},");

@@ -155,6 +155,8 @@ pub(crate) struct Sweep {
     /// Ticks by site in which its spans were what the time was spent on; the index is the number of the site. If several
     /// lanes share a moment, each gets an equal part.
     pub(crate) exposed: Vec<u64>,
+    /// See [`Breakdown`](crate::Breakdown).
+    pub(crate) cpu_is_least: bool,
     /// Lanes that are in each part now, and what they do.
     active: [Vec<(usize, Active)>; 10],
     /// Estimated ticks that spans themselves cost.
@@ -164,7 +166,13 @@ pub(crate) struct Sweep {
 impl Sweep {
     pub(crate) fn over(trace: &Trace) -> Self {
         let active = std::array::from_fn(|_| Vec::new());
-        let mut sweep = Self { parts: [0; 10], exposed: vec![0; trace.sites.len() + 1], active, own_cost: 0.0 };
+        let mut sweep = Self {
+            parts: [0; 10],
+            exposed: vec![0; trace.sites.len() + 1],
+            cpu_is_least: false,
+            active,
+            own_cost: 0.0,
+        };
         sweep.kept(trace);
         sweep.aggregated(trace);
         sweep.move_own_cost();
@@ -219,7 +227,12 @@ impl Sweep {
         if part != Part::Cpu {
             return self.give(part, part, ticks);
         }
-        let share = self.active[part as usize].iter().fold(0.0_f32, |most, (_, one)| most.max(one.computing));
+        let (mut share, mut threads) = (0.0_f32, 0);
+        for (_, one) in &self.active[part as usize] {
+            share = share.max(one.computing);
+            threads += usize::from(one.computing > 0.0);
+        }
+        self.cpu_is_least |= share < 1.0 && threads > 1 && ticks > 0;
         let computing = if share >= 1.0 { ticks } else { ((ticks as f64 * f64::from(share)) as u64).min(ticks) };
         self.give(Part::Cpu, Part::Cpu, computing);
         let next = Part::BY_PRIORITY[1..].iter().find(|part| !self.active[**part as usize].is_empty());
@@ -258,6 +271,8 @@ impl Sweep {
             let larger = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
             let most = lanes.iter().map(|lane| (sum(lane, |ns| ns), lane)).max_by(|a, b| larger(size(a.1), size(b.1)));
             let Some((ns, lane)) = most.filter(|(ns, _)| (*ns < 0.0) == negative) else { continue };
+            let others = lanes.iter().filter(|lane| sum(lane, |ns| ns) > 0.0).count();
+            self.cpu_is_least |= part == Part::Cpu && others > 1;
             // Negative: that much of the self time of kept spans belongs to aggregated ones inside them.
             let wanted = ticks_of(&trace.clock, ns.abs());
             let (from, to) = if ns > 0.0 { (Part::Unexplained, part) } else { (part, Part::Unexplained) };

@@ -313,7 +313,12 @@ impl fmt::Display for Breakdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = vec![vec!["part".to_string(), "time".to_string(), "share".to_string()]];
         for part in Part::ALL.into_iter().filter(|part| self.ticks(*part) > 0) {
-            let name = format!("{:<15} {}", part.word(), part.about());
+            let bound = match part {
+                Part::Cpu if self.cpu_is_least => ", at least",
+                Part::Wait if self.cpu_is_least => ", at most",
+                _ => "",
+            };
+            let name = format!("{:<15} {}{bound}", part.word(), part.about());
             lines.push(vec![name, time(self.ns(part)), percent(self.share(part))]);
         }
         lines.push(vec!["elapsed".to_string(), time(self.wall_ns()), String::new()]);

@@ -121,6 +121,22 @@ fn a_span_with_cpu_time_waits_for_the_rest() {
 }
 
 #[test]
+fn the_cpu_time_of_threads_in_turns_is_a_lower_bound() {
+    let mut main = lane("main", vec![Span { ext: 1, ..span(1, NONE, 0, 200) }]);
+    main.details = vec![Detail { cpu_ns: Some(100), ..Detail::default() }];
+    let lanes = vec![main.clone(), main];
+    let mut trace = Trace { end: 200, sites: vec![site("work", Kind::Cpu)], lanes, ..Trace::in_nanoseconds() };
+    assert_eq!(parts(&trace.breakdown()), [(Part::Cpu, 100), (Part::Wait, 100)]);
+    let mut json = Vec::new();
+    trace.write_json(&mut json).unwrap();
+    assert!(String::from_utf8(json).unwrap().contains(r#""cpu_is_least":true"#));
+    let table = trace.breakdown().to_string();
+    assert!(table.contains("computes, at least ") && table.contains("idle, at most "), "{table}");
+    trace.lanes.pop();
+    assert!(!trace.breakdown().cpu_is_least, "of one thread it is exact");
+}
+
+#[test]
 fn without_cpu_time_a_span_is_no_computing() {
     let sites = vec![site("sleep", Kind::Cpu), site("read", Kind::Wait), site("measured", Kind::Cpu)];
     let mut main = lane("main", vec![span(1, NONE, 0, 400), span(2, 0, 100, 200), span(3, NONE, 500, 700)]);

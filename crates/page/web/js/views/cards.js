@@ -28,7 +28,7 @@ function draw(box) {
     card("wall", state.range ? "Range" : "Wall time", time(state.range ? summary.wall : profile.elapsed), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
     card("calls", "Calls", count(calls), `${counted(summary.rows.length, "operation")}${open ? `, ${count(open)} open` : ""}`),
     card("lanes", "Threads", count(threads), streams ? `and ${count(streams)} device ${streams === 1 ? "stream" : "streams"}` : "no device stream"),
-    hostCard(parts, summary.wall),
+    hostCard(parts, summary.wall, profile.breakdown?.cpu_is_least),
     streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
     peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
@@ -43,10 +43,12 @@ function threadsOf({ lanes, lane, operation, operations, n }) {
 }
 
 // Threads without CPU time may work or wait. Some microseconds of them, as in an open span, leave the rest known.
-function hostCard(parts, wall) {
+// When in its span a thread computes is unknown, so that the CPU time of several threads may be a lower bound.
+function hostCard(parts, wall, isLeast) {
   const least = parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
   const unknown = parts["not-measured"];
   if (unknown > 0.01 * wall) return card("host", "Host works", `≤ ${percent((least + unknown) / wall)}`, `at least ${percent(least / wall)}; CPU time not measured`);
+  if (isLeast) return card("host", "Host works", `≥ ${percent(least / wall)}`, `waits at most ${percent(parts.wait / wall)}`);
   return card("host", "Host works", percent(least / wall), `waits ${percent(parts.wait / wall)}`);
 }
 
