@@ -18,6 +18,14 @@ static FORKING: AtomicBool = AtomicBool::new(false);
 /// Threads that were ever inside.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
+/// Forks between this process and the first one that recorded.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Changes in the child of a fork: the clocks of its thread begin at 0.
+pub(crate) fn generation() -> u32 {
+    FORKS.load(Relaxed)
+}
+
 /// What a thread knows of itself.
 struct Seat {
     /// Gates of this thread that are open, one inside another: only the outermost is counted.
@@ -141,6 +149,7 @@ pub(crate) fn guard() {
     }
 
     extern "C" fn in_child() {
+        FORKS.fetch_add(1, Relaxed);
         SEAT.with(|seat| {
             seat.depth.set(seat.depth.get() - 1);
             // The other threads are gone, also those that were about to see the fork.

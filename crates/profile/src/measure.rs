@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::alloc;
 use crate::clock::thread_cpu_ns;
 use crate::detail::{Detail, Track};
-use crate::fork::once;
+use crate::fork::{self, once};
 use crate::options::Measures;
 use crate::order::sort_by_number;
 use crate::trace::TraceLane;
@@ -19,6 +19,8 @@ pub const RESIDENT: &str = "resident memory";
 pub(crate) struct Baseline {
     measures: Measures,
     cpu_ns: Option<u64>,
+    /// Of [`fork::generation`].
+    forks: u32,
     memory: Option<alloc::Mark>,
 }
 
@@ -27,6 +29,7 @@ impl Baseline {
         Self {
             measures,
             memory: measures.has(Measures::MEMORY).then(alloc::Mark::set).flatten(),
+            forks: fork::generation(),
             // Last, since it is the slowest to read and the most sensitive to what follows.
             cpu_ns: measures.has(Measures::CPU).then(thread_cpu_ns).flatten(),
         }
@@ -37,7 +40,8 @@ impl Baseline {
     }
 
     pub(crate) fn finish(self, detail: &mut Detail) {
-        if let Some(start) = self.cpu_ns {
+        // In the child of a fork the clock began anew.
+        if let Some(start) = self.cpu_ns.filter(|_| self.forks == fork::generation()) {
             detail.cpu_ns = thread_cpu_ns().map(|now| now.saturating_sub(start));
         }
         detail.memory = self.memory.map(alloc::Mark::finish);

@@ -80,3 +80,33 @@ fn a_child_inherits_no_lock_of_a_thread_that_it_lacks() {
     let trace = get_profiler().finish();
     assert!(trace.lanes.iter().all(|lane| lane.spans.is_empty()), "spans of children are not in the parent");
 }
+
+/// The clock of a thread's CPU time begins at 0 in a child.
+#[test]
+#[allow(unsafe_code)]
+fn a_span_around_a_fork_has_no_cpu_time_in_the_child() {
+    let profiler = Profiler::new(Options { measures: Measures::CPU, ..Options::default() });
+    let _entered = profiler.enter();
+    let cpu_of = |name: &str| {
+        let trace = profiler.snapshot();
+        let lane = &trace.lanes[0];
+        let span = lane.spans.iter().find(|span| trace.name(span) == name).unwrap();
+        lane.detail_of(span).and_then(|detail| detail.cpu_ns)
+    };
+    let around = span!("around");
+    // SAFETY: as above.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            drop(span!("inside"));
+            drop(around);
+            let code = i32::from(cpu_of("around").is_some()) + 2 * i32::from(cpu_of("inside").is_none());
+            // SAFETY: as above.
+            unsafe { nix::libc::_exit(code) }
+        }
+        ForkResult::Parent { child } => {
+            drop(around);
+            assert_eq!(wait(child), Some(0), "the span around has CPU time (1), the one inside has none (2)");
+            assert!(cpu_of("around").is_some());
+        }
+    }
+}
