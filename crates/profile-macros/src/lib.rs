@@ -35,7 +35,8 @@ use options::Options;
 /// - `crate = path`: where `ellwand_profile` is, such as `ellwand::profile`.
 ///
 /// A span of an `async fn` follows its task: every poll is a span on the thread that polls, and the last one has the
-/// arguments `polls` and `elapsed_ns`. `const fn` in a block stay as they are.
+/// arguments `polls` and `elapsed_ns`. If the future does not end, a span of its drop has them. `const fn` in a block stay
+/// as they are.
 #[proc_macro_attribute]
 pub fn profile(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match expand(attribute, item.clone()) {

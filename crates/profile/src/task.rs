@@ -2,7 +2,8 @@
 //!
 //! Every poll is a span on the thread that polls, so that what other tasks do in the meantime is not charged, and spans
 //! inside nest as usual. The last poll of a future carries the arguments `polls` and `elapsed_ns` (from the first poll
-//! to the last, waiting included), and `cancelled` if the future was dropped before its end.
+//! to the last, waiting included). A future that is dropped before its end has another span, of its drop, with these
+//! arguments and `cancelled`, or `panicked` if its last poll panicked.
 
 use std::future::{Future, poll_fn};
 use std::panic::Location;
@@ -22,12 +23,14 @@ struct Task {
     /// Ticks of the first recorded poll, 0 before.
     first: u64,
     polls: u64,
+    /// True inside a poll, and after one that panicked.
+    is_polled: bool,
     is_done: bool,
 }
 
 impl Task {
     fn new(site: &'static Site, profiler: Option<Profiler>, parent: Link) -> Self {
-        Self { site, profiler, parent, first: 0, polls: 0, is_done: false }
+        Self { site, profiler, parent, first: 0, polls: 0, is_polled: false, is_done: false }
     }
 
     fn enter(&mut self) -> (Guard, Option<Scope>) {
@@ -57,7 +60,7 @@ impl Drop for Task {
         if !self.is_done && self.first != 0 {
             let (guard, _scope) = self.enter();
             self.finish(&guard);
-            guard.arg("cancelled", true);
+            guard.arg(if self.is_polled { "panicked" } else { "cancelled" }, true);
         }
     }
 }
@@ -73,7 +76,9 @@ async fn run<F: Future>(mut task: Task, future: F) -> F::Output {
     poll_fn(move |context| {
         let (guard, _scope) = task.enter();
         task.polls += u64::from(guard.is_on());
+        task.is_polled = true;
         let polled = future.as_mut().poll(context);
+        task.is_polled = false;
         if polled.is_ready() {
             task.finish(&guard);
         }

@@ -228,3 +228,16 @@ fn a_dropped_future_says_so() {
     assert_eq!(args.first(), Some(&("polls".to_string(), Value::Int(1))));
     assert_eq!(args.last(), Some(&("cancelled".to_string(), Value::Bool(true))));
 }
+
+#[test]
+fn a_future_that_panics_is_not_cancelled() {
+    let trace = recorded(|| {
+        let mut future = Box::pin(instrument("breaks", async { panic!("on purpose") }));
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        assert!(polled.is_err());
+    });
+    let lane = &trace.lanes[0];
+    let args: Vec<_> = lane.detail_of(&lane.spans[1]).unwrap().args.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(args, ["polls", "elapsed_ns", "panicked"]);
+}
