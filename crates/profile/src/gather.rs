@@ -23,6 +23,8 @@ pub(crate) struct Gathered {
     cpu_ns: Option<u64>,
     waiting_ns: f64,
     memory: Option<MemoryUse>,
+    /// Spans without allocations.
+    without_memory: u64,
     device: u64,
     transfer: u64,
     count: u64,
@@ -67,6 +69,8 @@ impl Gathered {
             return;
         }
         self.durations.push(span.ticks());
+        let has_memory = trace.lanes[lane].detail_of(span).is_some_and(|detail| detail.memory.is_some());
+        self.without_memory += u64::from(!has_memory);
         self.self_ns += trace.clock.ns(span.ticks().saturating_sub(inner.covered[index]));
         self.count = self.count.saturating_add(1);
         if trace.lanes[lane].kind == LaneKind::Thread {
@@ -88,6 +92,9 @@ impl Gathered {
         // Time of spans that did not end counts nowhere, so that what was aggregated inside takes nothing away.
         self.self_ns += if nodes.open[index] { total.self_ns.max(0.0) } else { total.self_ns };
         self.count = self.count.saturating_add(total.count);
+        if total.sums.memory.is_none() {
+            self.without_memory = self.without_memory.saturating_add(total.count);
+        }
         self.cost(trace, total.count, nodes.children_ns[index], outermost.then_some(nodes.nested_ns[index]));
         if outermost {
             self.total_ns += total.total_ns;
@@ -170,6 +177,7 @@ impl Gathered {
             cpu_ns: self.cpu_ns.map(|ns| ns as f64),
             waiting_ns: self.cpu_ns.map(|_| self.waiting_ns),
             memory: self.memory,
+            without_memory: if self.memory.is_some() { self.without_memory } else { 0 },
             device_ns: trace.clock.ns(self.device),
             transfer_ns: trace.clock.ns(self.transfer),
             overhead_ns: known(trace.cost.map(|_| self.overhead_ns)),

@@ -353,6 +353,9 @@ fn row(json: &mut Encoder, row: &Row, summary: &Summary) {
         json.raw(",\"allocations\":").uint(memory.allocations);
         json.raw(",\"allocated_bytes\":").uint(memory.allocated_bytes);
         json.raw(",\"peak_bytes\":").uint(memory.peak_bytes);
+        if row.without_memory > 0 {
+            json.raw(",\"without_memory\":").uint(row.without_memory);
+        }
     }
     json.raw("},");
 }

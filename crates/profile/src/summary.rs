@@ -74,6 +74,9 @@ pub struct Row {
     pub waiting_ns: Option<f64>,
     /// Allocations of the spans that recorded them; the peak is the largest of a single span.
     pub memory: Option<MemoryUse>,
+    /// Those of `count` that recorded no allocations although others did: as of threads beyond 511 at a time, which share
+    /// their counters ([`alloc`](crate::alloc)).
+    pub without_memory: u64,
     /// Nanoseconds of kernels that the spans started or are.
     pub device_ns: f64,
     /// Nanoseconds of copies to, from and within devices that the spans started or are.

@@ -300,6 +300,7 @@ impl fmt::Display for Summary {
         let missing = [
             (self.lost, "lost"),
             (self.lost_details, "without details"),
+            (self.rows.iter().map(|row| row.without_memory).sum(), "without allocations"),
             (self.sampled_out, "(outermost) left out by sampling"),
         ];
         for (number, what) in missing.into_iter().filter(|(number, _)| *number > 0) {

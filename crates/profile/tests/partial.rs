@@ -4,7 +4,8 @@ mod common;
 
 use common::{cost, lane, span};
 use ellwand_profile::{
-    Counters, Detail, Kind, Mode, NONE, Options, Part, Profiler, SiteInfo, Span, SpanCost, Total, Trace, TraceLane,
+    Counters, Detail, Kind, MemoryUse, Mode, NONE, Options, Part, Profiler, SiteInfo, Span, SpanCost, Total, Trace,
+    TraceLane,
 };
 
 fn site(name: &str, kind: Kind) -> SiteInfo {
@@ -123,6 +124,25 @@ fn rates_are_unknown_if_calls_lost_their_work_and_tables_say_what_is_missing() {
     let table = lossy.summary().to_string();
     let missing = "; 3 spans lost; 1 span without details; 5 spans (outermost) left out by sampling";
     assert!(table.ends_with(missing), "{table}");
+}
+
+/// As of threads that share their counters.
+#[test]
+fn tables_say_how_many_spans_lack_allocations() {
+    let memory = MemoryUse { allocations: 1, allocated_bytes: 8, freed_bytes: 0, peak_bytes: 8 };
+    let details = vec![Detail { memory: Some(memory), ..Detail::default() }];
+    let main = TraceLane { details, ..lane("main", vec![Span { ext: 1, ..span(1, NONE, 0, 10) }]) };
+    let other = lane("other", vec![span(1, NONE, 0, 10), span(1, NONE, 20, 0), span(2, NONE, 40, 50)]);
+    let sites = vec![site("copy", Kind::Cpu), site("not asked for", Kind::Cpu)];
+    let mut trace = Trace { end: 100, sites, lanes: vec![main, other], ..Trace::in_nanoseconds() };
+    for table in [trace.summary().to_string(), trace.summary_by_site().to_string()] {
+        assert!(table.ends_with("elapsed 100 ns; 1 span without allocations"), "{table}");
+    }
+    let mut json = Vec::new();
+    trace.write_json(&mut json).unwrap();
+    assert!(String::from_utf8(json).unwrap().contains(r#""without_memory":1"#));
+    trace.lanes.pop();
+    assert!(trace.summary().to_string().ends_with("elapsed 100 ns"));
 }
 
 #[test]
