@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::browser::Browser;
 use common::{clean, golden, names, number, opened, table, write_page};
 use ellwand_page::{Document, Extras, profile_page};
 use serde_json::{Value, json};
@@ -411,13 +412,13 @@ fn the_difference_from_the_baseline_is_a_table_until_another_one_is_opened() {
     assert_eq!(browser.eval(&format!("document.getElementById('difference').hidden && {link}.hidden")), json!(true));
     let node = |path: &[&str], a: Option<f64>, ratio: Option<f64>, verdict: &str| {
         json!({"path": path, "baseline_ns": a, "candidate_ns": 3_000.0, "baseline_calls": 1.0, "candidate_calls": 1.0,
-            "ratio": ratio.map(|ratio| json!({"ratio": ratio, "low": 1.4, "high": 1.6, "p": 0.0})),
+            "ratio": ratio.map(|ratio| json!({"ratio": ratio, "low": 0.65601, "high": 1.2454, "p": 0.0})),
             "contribution_ns": 1_000.0, "verdict": verdict})
     };
     let difference = json!({"root": "step", "baseline": {"name": "a", "repetitions": 20, "mean_ns": 2_000.0},
         "candidate": {"name": "b", "repetitions": 30, "mean_ns": 3_000.0}, "change_ns": 1_000.0, "verdict": "slower",
         "ratio": null, "notes": ["a note"],
-        "nodes": [node(&["step", "solve"], Some(2_000.0), Some(1.5), "slower"), node(&["step", "check"], None, None, "undecided")]});
+        "nodes": [node(&["step", "solve"], Some(2_000.0), Some(0.90364), "faster"), node(&["step", "check"], None, None, "undecided")]});
     let document = Document::from_json(golden::document().to_string().as_bytes()).unwrap();
     let extras = Extras { findings: &[], baseline: Some(&document), difference: Some(&difference) };
     let page = folder.path().join("difference.html");
@@ -427,7 +428,7 @@ fn the_difference_from_the_baseline_is_a_table_until_another_one_is_opened() {
         "[...document.querySelectorAll('#difference tbody tr')].map(tr => [...tr.children].map(cell => cell.textContent.replace('\\u00a0', ' ')))",
     );
     let wanted = json!([
-        ["step › solve", "2.00 µs", "3.00 µs", "+1.00 µs", "1.500×", "1.400 to 1.600", "slower"],
+        ["step › solve", "2.00 µs", "3.00 µs", "+1.00 µs", "0.904×", "0.656 to 1.245", "faster"],
         ["step › check", "–", "3.00 µs", "+1.00 µs", "–", "–", "new"]
     ]);
     assert_eq!(rows, wanted);
@@ -439,6 +440,36 @@ fn the_difference_from_the_baseline_is_a_table_until_another_one_is_opened() {
     std::fs::write(&other, golden::document().to_string()).unwrap();
     browser.pick("#second", &other);
     browser.wait(&format!("document.getElementById('difference').hidden && {link}.hidden"));
+    clean(&browser);
+}
+
+#[test]
+fn on_a_narrow_screen_names_break_between_their_parts_and_titles_are_whole() {
+    let Some(mut browser) = Browser::start(420, 900) else { return };
+    let mut document = golden::document();
+    document["operations"][0]["name"] = json!("loader::read_and_decode_batch_of_images");
+    document["tracks"][0]["name"] = json!("resident memory");
+    let half = document["wall_ns"].as_f64().unwrap() / 2.0;
+    let parts = json!([{"part": "cpu", "ns": half}, {"part": "wait", "ns": half}]);
+    document["breakdown"] = json!({"wall_ns": 2.0 * half, "cpu_is_least": true, "parts": parts});
+    let folder = tempfile::tempdir().unwrap();
+    browser.open(&write_page(folder.path(), "narrow.html", &document, None), "");
+    let lines = browser.text(
+        "(() => { const one = [...document.querySelectorAll('.statistics tbody .name button')].find(one => one.textContent.includes('decode'));
+        const range = document.createRange(), lines = []; let top = -1;
+        for (const node of one.childNodes) for (let i = 0; i < (node.data ?? '').length; i++) {
+            range.setStart(node, i); range.setEnd(node, i + 1);
+            const rect = range.getBoundingClientRect();
+            if (rect.top > top + 2) { lines.push(''); top = rect.top; }
+            lines[lines.length - 1] += node.data[i];
+        } return lines.join(' '); })()",
+    );
+    let all_end_well = lines.split(' ').all(|line| line.ends_with(['_', ':', 's']));
+    assert!(lines.contains(' ') && all_end_well, "{lines}");
+    let title = browser.text("document.querySelector('[data-card=peak] h3').textContent");
+    assert_eq!(title, "Peak of resident memory");
+    let host = browser.text("document.querySelector('[data-card=host]').textContent").replace('\u{a0}', " ");
+    assert_eq!(host, "Host works≥ 50.0 %waits at most 50.0 %");
     clean(&browser);
 }
 

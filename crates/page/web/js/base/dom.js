@@ -36,6 +36,11 @@ export function replace(element, ...children) {
   return element;
 }
 
+// A name that a narrow column breaks between its parts.
+export function breakable(name) {
+  return name.split(/(?<=[_.:/<(,-])(?=\w)|(?<=[a-z])(?=[A-Z])/).flatMap((part, i) => (i === 0 ? [part] : [h("wbr"), part]));
+}
+
 export function button(label, act, attributes) {
   return h("button", { type: "button", ...attributes, onclick: act }, label);
 }

@@ -18,7 +18,7 @@ export function significant(value, digits = 3) {
 }
 
 // Half to even, as the command line rounds; toFixed rounds half away from zero.
-function fixed(value, decimals) {
+export function fixed(value, decimals) {
   const exact = value.toFixed(decimals + 1);
   // Only a multiple of this power of two can lie exactly in the middle.
   const middle = Math.abs(value) < 1e21 && Number.isInteger(value * 2 ** (decimals + 1)) && exact.endsWith("5");

@@ -31,7 +31,7 @@ function draw(box) {
     hostCard(parts, summary.wall, profile.breakdown?.cpu_is_least),
     streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
     card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
-    peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
+    peak && card("peak", `Peak of ${label(heap.name, 28)}`, bytes(peak.value), `at ${time(peak.at)}`),
     card("cost", "Profiler's own cost", knowsCost(profile) ? percent(parts.instrumentation / summary.wall) : "unknown", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
 }
 

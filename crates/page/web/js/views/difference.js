@@ -1,6 +1,6 @@
 // The table of `ellwand profile diff`: how this profile (B) differs from the one that the page was made with (A).
 import { h, replace, section } from "../base/dom.js";
-import { label, significant, time } from "../base/format.js";
+import { fixed, label, time } from "../base/format.js";
 import { on, state } from "../base/state.js";
 
 const HEAD = ["Path", "A", "B", "Contribution", "B / A", "Interval", "Verdict"];
@@ -33,6 +33,6 @@ function row({ path, baseline_ns: a, candidate_ns: b, contribution_ns: change, r
   const known = (ns) => (ns === null ? "–" : time(ns));
   // Without repetitions the ratio of the means has no interval.
   const of = ratio ? ratio.ratio : a > 0 && b !== null ? b / a : null;
-  const [value, interval] = [of === null ? "–" : `${significant(of, 4)}×`, ratio ? `${significant(ratio.low, 4)} to ${significant(ratio.high, 4)}` : "–"];
+  const [value, interval] = [of === null ? "–" : `${fixed(of, 3)}×`, ratio ? `${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)}` : "–"];
   return [path.map((name) => label(name, 40)).join(" › "), known(a), known(b), `${change < 0 ? "-" : "+"}${time(Math.abs(change))}`, value, interval, a === null ? "new" : b === null ? "gone" : verdict];
 }

@@ -1,5 +1,5 @@
 // Statistics by operation over the range: sortable, filtered by a regular expression, one row selects an operation.
-import { button, empty, h, replace, section } from "../base/dom.js";
+import { breakable, button, empty, h, replace, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, rate, significant, time, visible } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { withoutEntry } from "../calc/losses.js";
@@ -162,7 +162,7 @@ function line(row, columns, profile, paint, most) {
   return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
     h("th", { scope: "row", class: "name", title: `${visible(operation.name.slice(0, 2000))}${place ? `\n${place}` : ""}` },
       h("i", { class: "dot", style: { background: paint[row.operation] } }),
-      button(label(operation.name, 48), (event) => { event.stopPropagation(); choose(); }, { "aria-pressed": String(selected) }),
+      button(breakable(label(operation.name, 48)), (event) => { event.stopPropagation(); choose(); }, { "aria-pressed": String(selected) }),
       shared && h("span", { class: "note" }, ` (${visible(shared)})`)),
     cells);
 }
