@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(of(0.99, 1.0204), "no difference above 2.1 %, at 99 %");
         assert_eq!(of(0.8, 1.02), "no difference above 25 %, at 99 %");
         assert_eq!(of(0.4, 1.02), "no difference above 2.5x, at 99 %");
-        assert_eq!(of(0.175, 0.194), "no ratio above 0.1940, at 99 %");
+        assert_eq!(of(0.175, 0.194), "no ratio above 0.194, at 99 %");
         assert_eq!(of(0.004, 0.036), "no ratio above 0.0360, at 99 %");
         assert_eq!(of(0.001, 1.02), "no ratio above 1.020, at 99 %");
         assert_eq!(of(28.0, 250.0), "no ratio below 28.0, at 99 %");
