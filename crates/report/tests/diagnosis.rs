@@ -236,8 +236,8 @@ fn intermediate_results_in_memory() {
     let confidence = |own: f64, other: f64| {
         speaks("working-memory", &[holding("blocked", own, 64 * MIB), holding("fused", other, MIB)]).confidence
     };
-    assert_eq!((confidence(7e-3, 4e-3), confidence(40e-3, 4e-3)), (Confidence::High, Confidence::Medium));
-    silent("working-memory", &[holding("blocked", 70e-3, 64 * MIB), holding("fused", 4e-3, MIB)]);
+    assert_eq!((confidence(7e-3, 4e-3), confidence(15e-3, 4e-3)), (Confidence::High, Confidence::Medium));
+    silent("working-memory", &[holding("blocked", 40e-3, 64 * MIB), holding("fused", 4e-3, MIB)]);
     silent("working-memory", &both(4.9e-3, MIB));
     silent("working-memory", &both(6e-3, MIB));
     silent("working-memory", &both(4e-3, 32 * MIB));

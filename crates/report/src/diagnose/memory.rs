@@ -2,13 +2,12 @@
 
 use ellwand_core::{Reading, Work, ceiling};
 
+use super::limit::BINDS;
 use super::{CLOSE, Class, Confidence, DiagnosisRule, Finding, Group, each, evidence};
 use crate::model::{Report, Row};
 
 /// Another implementation is named if it holds at most this share.
 const FEWER: f64 = 0.1;
-/// Share of the time from which writing and reading the intermediate results matters.
-const MATTERS: f64 = 0.1;
 /// Another implementation is named if it takes at most this share of the time.
 const FASTER: f64 = 0.95;
 
@@ -27,9 +26,9 @@ fn traffic_s(report: &Report, row: &Row) -> Option<f64> {
     Some(traffic.bytes_total() as f64 / bandwidth.value)
 }
 
-/// True unless the intermediate results are known to take too little of the time to matter.
-fn matters(report: &Report, row: &Row) -> bool {
-    traffic_s(report, row).zip(row.median("time")).is_none_or(|(traffic, time)| traffic >= MATTERS * time)
+/// Share of the difference to a faster implementation that writing and reading the intermediate results once explains.
+fn explained(report: &Report, row: &Row, faster: &Row) -> Option<f64> {
+    Some(traffic_s(report, row)? / (row.median("time")? - faster.median("time")?))
 }
 
 /// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
@@ -52,7 +51,10 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
                     other.median("time").zip(row.median("time")).is_some_and(|(other, own)| other <= FASTER * own)
                 })
                 .min_by(|a, b| a.median("time").unwrap_or(f64::NAN).total_cmp(&b.median("time").unwrap_or(f64::NAN)));
-            if let Some(other) = without.filter(|_| bytes >= row.work.bytes_total() as f64 && matters(report, row)) {
+            if let Some(other) = without.filter(|other| {
+                bytes >= row.work.bytes_total() as f64
+                    && explained(report, row, other).is_none_or(|share| share >= BINDS)
+            }) {
                 hits.push((row, other));
             }
         }
@@ -89,9 +91,8 @@ fn finding(
         evidence: numbers,
         // The advice is to use the other one, and its time is known.
         saving_upper_bound: Some(1.0 - faster / own),
-        // The two may differ in more than this.
-        confidence: match traffic {
-            Some(seconds) if seconds >= CLOSE * (own - faster) => Confidence::High,
+        confidence: match explained(report, row, other) {
+            Some(share) if share >= CLOSE => Confidence::High,
             Some(_) => Confidence::Medium,
             None => Confidence::Low,
         },
