@@ -464,8 +464,7 @@ fn on_a_narrow_screen_names_break_between_their_parts_and_titles_are_whole() {
             lines[lines.length - 1] += node.data[i];
         } return lines.join(' '); })()",
     );
-    let all_end_well = lines.split(' ').all(|line| line.ends_with(['_', ':', 's']));
-    assert!(lines.contains(' ') && all_end_well, "{lines}");
+    assert!(lines.contains(' ') && lines.split(' ').all(|line| line.ends_with(['_', ':', 's'])), "{lines}");
     let title = browser.text("document.querySelector('[data-card=peak] h3').textContent");
     assert_eq!(title, "Peak of resident memory");
     let host = browser.text("document.querySelector('[data-card=host]').textContent").replace('\u{a0}', " ");
