@@ -301,7 +301,7 @@ impl Lane {
             let Some(node) = read else { continue };
             let parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
             if let Some(Total { self_ns, .. }) = totals.get_mut(parent as usize) {
-                *self_ns -= node.total.saturating_sub(node.beyond) as f64;
+                *self_ns -= node.total as f64;
             }
             index_of.insert((number, 0), totals.len() as u32);
             totals.push(Total {

@@ -76,8 +76,6 @@ pub(crate) struct NodeRead {
     pub(crate) begun: u64,
     pub(crate) count: u64,
     pub(crate) total: u64,
-    /// 0: spans end with the span around them.
-    pub(crate) beyond: u64,
     pub(crate) min: u64,
     pub(crate) max: u64,
     /// Sum of squared nanoseconds.
@@ -200,7 +198,6 @@ impl Node {
             begun,
             count,
             total: self.total.load(Relaxed),
-            beyond: 0,
             min: self.min.load(Relaxed),
             max: self.max.load(Relaxed),
             square: f64::from_bits(self.square.load(Relaxed)),
