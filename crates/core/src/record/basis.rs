@@ -18,6 +18,8 @@ const UNEXPLAINED: f64 = 0.02;
 /// Difference between these shares of two arms from which CPU time would hide how much longer one of them takes: a quarter of
 /// the region of 1 % that counts as the same.
 const UNEVEN: f64 = 0.0025;
+/// The place of waiting among the [`shares`].
+const WAITED: usize = 1;
 
 /// The time of a slot that is used for reports and verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,9 +203,6 @@ pub(super) fn accounts_for_time<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]])
     let small = sums.iter().all(|sum| sum / blocks.len() as f64 <= UNEXPLAINED);
     small && median(&uneven).is_some_and(|uneven| uneven <= UNEVEN)
 }
-
-/// The place of waiting among the shares.
-const WAITED: usize = 1;
 
 /// Shares of the elapsed time: CPU time of other threads, waiting, time without an explanation.
 fn shares(samples: &[Sample]) -> Option<[f64; 3]> {

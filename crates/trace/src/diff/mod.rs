@@ -149,7 +149,7 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
             (false, true) => "the candidate has aggregated spans only",
             _ => {
                 "no operation is repeated in both profiles and covers half of the time in spans of their busiest threads \
-                 (a root can be named)"
+                 (name one as the root)"
             }
         };
         notes.push(format!("{why}, so the spread is unknown: whole profiles are compared, without intervals"));
