@@ -5,14 +5,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{gpu, inlined, python, readme, root, services, tidy, weights};
+use xtask::{cargo_path, root};
+
+use crate::{inlined, python, readme, services, tidy, weights};
 
 /// A proof that needs a tool besides Rust: its name and what runs it. `xtask help` says what each of them shows.
 type Proof = (&'static str, fn() -> Result<()>);
 
 const PROOFS: [Proof; 12] = [
-    ("cuda", || gpu::cuda::check(&[])),
-    ("triton", gpu::triton::check),
+    ("cuda", || gpu(&["cuda"])),
+    ("triton", || gpu(&["triton"])),
     ("emulation", emulation),
     ("races", || needs_compiler().and_then(|()| emulated("races"))),
     ("vulkan", vulkan),
@@ -155,7 +157,18 @@ fn emulated(how: &str) -> Result<()> {
 
 /// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
 fn nvrtc() -> Result<String> {
-    Ok(gpu::cuda::libraries()?.display().to_string())
+    let said = Command::new(cargo_path()).args(GPU).arg("libraries").current_dir(root()?).output()?;
+    if !said.status.success() {
+        bail!("{}", String::from_utf8_lossy(&said.stderr).trim());
+    }
+    Ok(String::from_utf8(said.stdout)?.trim().to_string())
+}
+
+const GPU: [&str; 5] = ["run", "--quiet", "-p", "ellwand-gpu-tasks", "--"];
+
+/// A task that concerns GPUs. Its program is separate.
+pub(crate) fn gpu(task: &[&str]) -> Result<()> {
+    cargo(&[&GPU[..], task].concat(), &[])
 }
 
 fn needs_compiler() -> Result<()> {
@@ -207,7 +220,7 @@ pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
         match name {
             _ if BY_TESTS.contains(&name) => println!("\n== {name}: among the tests"),
             // The packages and features of the tests, which are built.
-            "cuda" => step(name, &mut || gpu::cuda::check(&features(asked))),
+            "cuda" => step(name, &mut || gpu(&[&["cuda"][..], &features(asked)].concat())),
             "address" => step(name, &mut || address(&[])),
             "services" => {
                 step(name, &mut || services::check(&[&["--workspace"][..], &features(asked)].concat()));
@@ -291,10 +304,6 @@ pub(crate) fn answers(program: &str) -> bool {
 fn installed(subcommand: &str) -> bool {
     let asked = Command::new(cargo_path()).args([subcommand, "--version"]).output();
     asked.is_ok_and(|output| output.status.success())
-}
-
-pub(crate) fn cargo_path() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
 pub(crate) fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {

@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 
-use crate::check::cargo_path;
-use crate::root;
+use xtask::{cargo_path, root};
 
 /// The crates with vector kernels.
 const KERNELS: [&str; 7] = [

@@ -3,22 +3,17 @@
 
 mod attack;
 mod check;
-mod figures;
-mod gpu;
 mod inlined;
 mod picture;
 mod python;
 mod readme;
 mod services;
 mod tidy;
-mod venv;
 mod weights;
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::Message;
+use anyhow::{Result, bail};
 
 const HELP: &str = "\
 cargo xtask TASK
@@ -57,9 +52,7 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false, &[]),
         ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
-        ["gpu"] => gpu::prepare::prepare(gpu::prepare::HERE),
-        ["gpu", architectures] => gpu::prepare::prepare(architectures),
-        ["figures", folder] => figures::figures(folder),
+        ref task @ (["gpu"] | ["gpu" | "figures", _]) => check::gpu(task),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
         ["inlined"] => inlined::inlined(),
@@ -84,48 +77,4 @@ fn main() -> ExitCode {
 
 fn unknown(args: &[String]) -> Result<()> {
     bail!("'{}' is no task; expected one of\n{HELP}", args.join(" "))
-}
-
-/// Root of the repository.
-fn root() -> Result<PathBuf> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
-}
-
-/// Ellwand's folder in the user's cache, outside the clone.
-fn cache() -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
-            .join(".cache"),
-    };
-    Ok(cache.join("ellwand"))
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
-}
-
-/// Builds a target and returns the executable of the one called `name`.
-fn build(args: &[&str], name: &str) -> Result<PathBuf> {
-    let said = Command::new(check::cargo_path())
-        .args(args)
-        .arg("--message-format=json-render-diagnostics")
-        .current_dir(root()?)
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !said.status.success() {
-        bail!("cargo {} ended with {}", args.join(" "), said.status);
-    }
-    let mut found = None;
-    for message in Message::parse_stream(&said.stdout[..]) {
-        if let Message::CompilerArtifact(artifact) = message?
-            && artifact.target.name == name
-            && let Some(executable) = artifact.executable
-        {
-            found = Some(executable.into_std_path_buf());
-        }
-    }
-    found.with_context(|| format!("cargo {} made no executable called {name}", args.join(" ")))
 }

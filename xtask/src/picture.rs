@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{build, root};
+use xtask::{build, root};
 
 const RECORD: &str = "results/cpu/records/zen4-2026-11-24/lattice.jsonl.gz";
 const PICTURE: &str = "docs/images/run.svg";

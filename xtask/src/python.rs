@@ -5,9 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::check::cargo_path;
-use crate::venv::{once, pip};
-use crate::{root, run};
+use xtask::venv::{once, pip};
+use xtask::{cargo_path, root, run};
 
 /// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
 const PACKAGES: [&str; 9] =

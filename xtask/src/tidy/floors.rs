@@ -4,7 +4,7 @@ use anyhow::Result;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 use super::Sources;
-use crate::root;
+use xtask::root;
 
 /// The floor of each workspace crate. A crate may depend on lower floors only.
 const FLOORS: &[(&str, i32)] = &[
@@ -29,6 +29,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("ellwand-cli", 6),
     ("ellwand-python", 7),
     ("ellwand-gpu-lab", 6),
+    ("ellwand-gpu-tasks", 6),
     ("example-sort", 6),
     ("example-av1", 6),
     ("example-promise", 6),

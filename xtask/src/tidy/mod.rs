@@ -8,7 +8,7 @@ mod text;
 
 use anyhow::{Result, bail};
 
-use crate::root;
+use xtask::root;
 
 /// A rule: its name, and the function that finds violations.
 type Rule = (&'static str, fn(&Sources) -> Result<Vec<String>>);

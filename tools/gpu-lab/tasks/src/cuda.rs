@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::sass;
-use crate::venv::venv;
-use crate::{build, cache, root};
+use crate::sass;
+use xtask::venv::venv;
+use xtask::{build, cache, root};
 
 /// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
 /// newer compiler.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::cuda;
+use crate::cuda;
 
 /// The disassembler, as a Python package, in a version that knows all target architectures.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.2.51";

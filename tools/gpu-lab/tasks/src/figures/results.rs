@@ -78,7 +78,7 @@ impl Results {
                 all.ended.insert(part.into(), format!("{outcome}: {}", why.unwrap_or("")));
             }
         }
-        let program = crate::build(&["build", "--release", "--quiet", "-p", "ellwand-cli"], "ellwand")?;
+        let program = xtask::build(&["build", "--release", "--quiet", "-p", "ellwand-cli"], "ellwand")?;
         let mut folders: Vec<PathBuf> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
         folders.sort();
         for part in folders.iter().filter(|path| has_record(path)) {

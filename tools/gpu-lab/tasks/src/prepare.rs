@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::cuda;
-use crate::{build, root, run};
+use crate::cuda;
+use xtask::{build, root, run};
 
 /// Largest size of the folder in bytes.
 const MOST_BYTES: u64 = 40_000_000;

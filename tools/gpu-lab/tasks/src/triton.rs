@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::cuda::{ARCHITECTURES, hold_against};
-use crate::venv::venv;
-use crate::{cache, root, run};
+use crate::cuda::{ARCHITECTURES, hold_against};
+use xtask::venv::venv;
+use xtask::{cache, root, run};
 
 /// The compiler and its dependencies, as Python packages.
 const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
