@@ -142,7 +142,10 @@ impl Blocks<'_> {
         let late = || begin.elapsed().as_secs_f64() > self.budget_s;
         let end = self.end(begin, 1.0);
         let over = || end.is_some_and(|end| Instant::now() >= end);
-        let mut take = |arm: usize| if over() { Ok(None) } else { open.slot(arm, false) };
+        // Of a slow one the only slot is also the run that is judged again.
+        let is_slow: Vec<bool> =
+            (0..taking.len()).map(|arm| open.state(arm).is_ok_and(|one| self.is_slow(one))).collect();
+        let mut take = |arm: usize| if over() { Ok(None) } else { open.slot(arm, is_slow[arm]) };
         let mut samples = self.instrument.rounds((block, self.blocks), &slots, coin, &mut take, &late, on_event)?;
         let had = until.1.map_or(Duration::MAX, |end| end.saturating_duration_since(started));
         let before = (block > 0).then(|| started.duration_since(begin) / block);

@@ -43,6 +43,7 @@ const TESTS: &[Test] = &[
     ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
     ("the_reference_is_computed_once", the_reference_is_computed_once),
     ("what_starts_slowly_gets_fewer_processes", what_starts_slowly_gets_fewer_processes),
+    ("a_slow_one_runs_three_times", a_slow_one_runs_three_times),
     ("a_given_time_ends_what_is_not_ready", late::a_given_time_ends_what_is_not_ready),
     ("who_uses_the_time_up_is_named", late::who_uses_the_time_up_is_named),
     ("a_check_that_hangs_is_ended_with_the_time", late::a_check_that_hangs_is_ended_with_the_time),
@@ -84,6 +85,8 @@ fn act(name: &str, runs: u64) -> f64 {
         "stuck" => std::thread::sleep(Duration::from_secs(1000)),
         "wrong" => return 0.5,
         "rotting" if runs > 6 => return 0.5,
+        "lengthy" if runs > 3 => return 0.5,
+        "lengthy" => std::thread::sleep(Duration::from_millis(120)),
         "fickle" if runs.is_multiple_of(2) => return 0.5,
         "panics" if late => panic!("out of luck\u{1b}[2J"),
         "aborts" if late => std::process::abort(),
@@ -142,9 +145,9 @@ impl Prepared for Toy {
     }
 }
 
-const TOYS: [&str; 17] = [
+const TOYS: [&str; 18] = [
     "steady", "other", "wrong", "rotting", "fickle", "lingers", "panics", "aborts", "exits", "killed", "hangs",
-    "prints", "floods", "unsteady", "compiled", "gone", "stuck",
+    "prints", "floods", "unsteady", "compiled", "gone", "stuck", "lengthy",
 ];
 
 /// Time that the toy `compiled` takes to start.
@@ -377,6 +380,13 @@ fn what_starts_slowly_gets_fewer_processes() {
     assert!(said(&measured[1]) && !said(&measured[0]), "{:?}", measured[1].warnings);
     let all = measure(this(), &["compiled"], &NEVER, &mut |_| {}).unwrap();
     assert_eq!(blocks(&all[0]), BTreeSet::from([0, 1, 2]), "without a limit of time");
+}
+
+/// For the first answer, to find the slot shape, and for the slot, whose answer is judged: a fourth run would be wrong.
+fn a_slow_one_runs_three_times() {
+    let measured = measure_within((3.0, None), this(), &["lengthy"], &NEVER, &mut |_| {}).unwrap();
+    assert_eq!((&measured[0].outcome, measured[0].samples.len()), (&Outcome::Measured, 1));
+    assert!(measured[0].warnings.contains(&"it is slow: measured in 1 of 3 processes".to_string()), "{measured:?}");
 }
 
 fn spec(implementation: &str) -> Spec {
