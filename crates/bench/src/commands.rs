@@ -63,10 +63,11 @@ pub fn compare(
     let runner = Runner { guard: &guard, commands, limit, interrupt, begin: Instant::now() };
     let run_s = runner.judged(terms.budget_s)?;
     let fewest = terms.rule.spending().looks().first().copied().unwrap_or(0);
-    let fewest_s = runner.gone_s() + (fewest * arms.len()) as f64 * run_s;
     // The outputs are compared once more after the timed runs.
     let last_s = if same_output { 2.0 * run_s } else { 0.0 };
-    let terms = &terms.clone().within((terms.budget_s - last_s).max(0.0));
+    let fewest_s = runner.gone_s() + (fewest * arms.len()) as f64 * run_s + last_s;
+    let whole_s = terms.budget_s;
+    let terms = &terms.clone().within((whole_s - last_s).max(0.0));
     let usual = ((terms.budget_s - runner.gone_s()) / (BLOCKS * arms.len() as f64 * run_s)).clamp(1.0, RUNS).floor();
     let decided = over_blocks(terms, on_block, &mut |coin, ask| {
         let runs = match ask.rounds {
@@ -88,11 +89,13 @@ pub fn compare(
         Ok(BlockSamples { samples, basis: Choice::ByRuns, spent })
     });
     let decision = decided.map_err(|end| match end {
-        NoDecision::OutOfTime(None) | NoDecision::Late(_) if fewest_s > terms.budget_s => {
+        NoDecision::OutOfTime(None) | NoDecision::Late(_) if fewest_s > whole_s => {
             NoDecision::OutOfTime(Some(fewest_s))
         }
+        NoDecision::OutOfTime(Some(needed_s)) => NoDecision::OutOfTime(Some(needed_s + last_s)),
         other => other,
     })?;
+    let decision = Decision { needed_s: decision.needed_s.map(|needed_s| needed_s + last_s), ..decision };
     if same_output {
         // A decision is not thrown away because its last two runs are somewhat slower than the first two.
         runner.judged((runner.gone_s() + 4.0 * last_s).max(terms.budget_s))?;
@@ -391,6 +394,11 @@ mod tests {
             panic!("the time is not enough, and what is enough is known")
         };
         assert!(needed_s > 0.5 * 20.0, "{needed_s}");
+        let slow = "sleep 0.5; echo 1";
+        let NoDecision::OutOfTime(Some(needed_s)) = ended([slow, slow], true, 2.0) else {
+            panic!("the time is not enough, and what is enough is known")
+        };
+        assert!(needed_s > 0.5 * 22.0, "with the last comparison of the outputs: {needed_s}");
     }
 
     #[test]
