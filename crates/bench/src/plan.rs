@@ -63,6 +63,7 @@ impl Selection {
 }
 
 /// One case with the implementations to interleave: the unit that is written, resumed or lost as a whole.
+#[derive(Clone)]
 pub struct Cell {
     /// Gives the inputs, the reference and the judge.
     pub workload: Arc<dyn Workload>,

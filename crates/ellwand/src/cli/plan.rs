@@ -85,7 +85,7 @@ pub(super) fn of_any_machine(
     let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
     let given = given::given(&how.input, &cases)?;
     if let Some(given) = &given {
-        bind(&mut plan, given, &selection.axes)?;
+        bind(&mut plan, given, &selection)?;
     }
     Ok((plan, given))
 }
@@ -123,45 +123,62 @@ fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Res
     Ok(())
 }
 
-/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
-/// user did not ask for, the cases that the arrays are too small for are skipped; if that is all of them, the arrays alone
-/// give the case.
-fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<(), InputError> {
+/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Arrays are measured as a
+/// whole unless the user names a size or a batch. Of a sweep, the cases that the arrays do not fit are skipped; if that is all
+/// of them, the arrays alone give the case.
+fn bind(plan: &mut Plan, given: &Tensors, selection: &Selection) -> Result<(), InputError> {
     let digest = format!("{:016x}", given.digest());
-    let (mut adopted, mut refused) = (Vec::new(), Vec::new());
+    let asked = &selection.axes;
+    let whole = selection.size.is_none() && !asked.contains_key("batch");
+    let (mut adopted, mut refused) = (Vec::<Cell>::new(), Vec::new());
+    // Cases of a sweep that differ in what the arrays decide are one.
+    let add = |adopted: &mut Vec<Cell>, cell: Cell| {
+        if !adopted.iter().any(|known| known.case == cell.case) {
+            adopted.push(cell);
+        }
+    };
     for mut cell in std::mem::take(&mut plan.cells) {
         cell.case.input = Some(digest.clone());
-        match cell.workload.adopt(&cell.case, given.clone(), Fit::Case) {
-            Ok((case, _)) => adopted.push(Cell { case, ..cell }),
+        let bound = if whole {
+            on_all(&cell, given, asked).or_else(|_| as_asked(&cell, given))
+        } else {
+            as_asked(&cell, given)
+        };
+        match bound {
+            Ok(bound) => add(&mut adopted, bound),
             Err(error) => refused.push((cell, error)),
         }
     }
     if adopted.is_empty() {
-        for cell in refused.drain(..).map(|(cell, _)| on_all(cell, given, asked)) {
-            let cell = cell?;
-            // Cases of a sweep that differ in what the arrays decide are one.
-            if !adopted.iter().any(|known| known.case == cell.case) {
-                adopted.push(cell);
-            }
+        for (cell, _) in refused.drain(..) {
+            add(&mut adopted, on_all(&cell, given, asked)?);
         }
     }
-    match refused.pop() {
-        Some((_, error)) if asked.contains_key("batch") => return Err(error),
-        Some((cell, error)) => output::note(&format!("note: skipped {}: {}", cell.case.id(), error.problem)),
-        None => {}
+    match (refused.len().saturating_sub(1), refused.pop()) {
+        (_, Some((_, error))) if asked.contains_key("batch") => return Err(error),
+        (more, Some((cell, error))) => {
+            let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+            output::note(&format!("note: skipped {}{others}: {}", cell.case.id(), error.problem));
+        }
+        (_, None) => {}
     }
     plan.cells = adopted;
     Ok(())
 }
 
+/// The cell on as much of the arrays as its case asks for.
+fn as_asked(cell: &Cell, given: &Tensors) -> Result<Cell, InputError> {
+    let (case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Case)?;
+    Ok(Cell { case, ..cell.clone() })
+}
+
 /// The cell on all of the arrays, but for the axes that the user asked for.
-fn on_all(cell: Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<Cell, InputError> {
+fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<Cell, InputError> {
     let (mut case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Whole)?;
     for (axis, value) in asked.keys().filter_map(|axis| Some((axis, cell.case.get(axis)?))) {
         case.set(axis, value.clone());
     }
-    let (case, _) = cell.workload.adopt(&case, given.clone(), Fit::Case)?;
-    Ok(Cell { case, ..cell })
+    as_asked(&Cell { case, ..cell.clone() }, given)
 }
 
 /// Refuses a baseline that is not measured before the sweep, not after it.
