@@ -86,6 +86,9 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
 
     here.refused(&[&QUICK[..], &["--resume"]].concat(), &["--resume", "-o with the directory of the record"]);
     assert!(!here.path("ellwand-out").exists(), "no new record is begun in its place");
+    let other = here.ok(&["run", "null", "--effort", "quick", "--no-ceilings", "--no-plot", "-o", "out", "--resume"]);
+    let note = "note: the record to resume also holds lattice-encode, which this command does not measure";
+    assert!(other.stderr.contains(note), "{}", other.stderr);
     here.refused(
         &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
         &["the record was made with --seed 42, this command has --seed 7", "--seed 42, or a new directory"],
@@ -307,6 +310,11 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
         "the case says that its data are not the workload's own"
     );
     here.refused(&["run", "lattice-encode", "--input", "x=x.npy", "--batch", "101"], &["100 vectors", "smaller batch"]);
+    // Without a batch: all vectors, and not the usual sweep over the first of them.
+    let once = ["run", "lattice-encode", "--input", "x=x.npy", "-i", "simd", "--once", "--format", "json"];
+    let json: serde_json::Value = serde_json::from_str(&here.ok(&once).stdout).unwrap();
+    let cases: Vec<&str> = json.as_array().unwrap().iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert!(cases.len() == 1 && cases[0].contains("batch=100,"), "{cases:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::{Cell, Effort, Instrument, Writer, WriterError};
+use ellwand_bench::{Cell, Effort, Instrument, Plan, Writer, WriterError};
 use ellwand_core::record::{Allowed, Counts, Measurement, Run, Settings, Spans, VERSION};
 use ellwand_core::{Environment, InputError};
 
@@ -77,6 +77,19 @@ impl<'a> Recording<'a> {
             !self.finished.contains(&format!("{case} {} {device}", implementation.name))
         });
         !cell.implementations.is_empty()
+    }
+
+    /// Notes the workloads that the continued record holds and the plan does not name.
+    pub(super) fn note_others(&self, plan: &Plan) {
+        let held = self.finished.iter().filter_map(|cell| cell.split(['/', ' ']).next());
+        let others: BTreeSet<&str> =
+            held.filter(|name| !plan.cells.iter().any(|cell| cell.workload.name() == *name)).collect();
+        if !others.is_empty() {
+            let others = others.into_iter().collect::<Vec<_>>().join(", ");
+            output::note(&format!(
+                "note: the record to resume also holds {others}, which this command does not measure; its rows stay"
+            ));
+        }
     }
 
     pub(super) fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {

@@ -59,6 +59,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     })?;
     let this_run = run_line(registry, &args.how, &plan, here, started, line);
     let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
+    record.note_others(&plan);
     let planned = rows(&plan);
     // Measuring ceilings promised something else.
     signals::stop_on_ctrl_c(signals::CELLS_KEPT);
