@@ -61,6 +61,16 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
             let near = did_you_mean(&given, known.iter().copied());
             Some(near.unwrap_or_else(|| format!("one of {}", known.join(", "))))
         }
+        ErrorKind::ArgumentConflict => {
+            if let Some(alias) = other_name(&error, command_of(line, args), args) {
+                error.insert(ContextKind::PriorArg, ContextValue::String(alias));
+                error.insert(
+                    ContextKind::Suggested,
+                    ContextValue::StyledStrs(vec!["they are two names of one option: give one of them".into()]),
+                );
+            }
+            return error;
+        }
         ErrorKind::UnknownArgument => {
             let Some(flag) = text(ContextKind::InvalidArg).filter(|flag| flag.starts_with('-')) else { return error };
             instead_of(&flag, line, args, known)
@@ -74,6 +84,17 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
+}
+
+/// The other name of a flag that the user gave by both.
+fn other_name(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
+    let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
+    let long = flag.strip_prefix("--")?;
+    let aliases = command.get_arguments().find(|arg| arg.get_long() == Some(long))?.get_all_aliases()?;
+    let is_given = |flag: &str| args.iter().filter_map(|word| word.to_str()).any(|w| w.split('=').next() == Some(flag));
+    let mut aliases = aliases.into_iter().map(|alias| format!("--{alias}")).filter(|alias| is_given(alias));
+    aliases.next().filter(|_| is_given(flag)).map(|alias| format!("{alias} {value}"))
 }
 
 /// The flag of an error as the user gave it, if by its other name.

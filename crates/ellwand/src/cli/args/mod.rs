@@ -348,6 +348,9 @@ mod tests {
             ("compare a b --rope -1%", "invalid value '-1%' for '--rope <"),
             ("compare a b --at-least -1%", "invalid value '-1%' for '--at-least <PERCENT>': expected per cent"),
             ("compare a b --at-least=much", "invalid value 'much' for '--at-least <"),
+            ("compare a b --at-least 2 --rope 3", "'--rope <PERCENT>' cannot be used with '--at-least <PERCENT>'"),
+            ("compare a b --at-least 2 --rope 3", "two names of one option: give one of them"),
+            ("compare a b --rope 2 --rope 3", "'--rope <PERCENT>' cannot be used multiple times"),
             ("run double --once -3", "unexpected value '-3' for '--once'"),
             ("run double --seed abc", "expected an integer from 0 to 2^64 - 1"),
         ] {
