@@ -151,6 +151,12 @@ fn a_time_breaks_its_budget_only_beyond_the_noise() {
     one("0.5 us/item", &steady, State::Broken, &["an item"]);
     let single = samples(&[&[100.0, 100.0]]);
     one("50 us", &single, State::Open, &["not judged: one process", "--blocks"]);
+    // Two processes that differ by 1 %: an interval from 73 to 137 us would only confuse.
+    let two = samples(&[&[100.0], &[101.0]]);
+    one("98 us", &two, State::Open, &["(2 processes, which give no useful interval; ", "over by 2.55 %", "--blocks 6"]);
+    one("110 us", &two, State::Kept, &["no useful interval"]);
+    let equal = samples(&[&[100.0], &[100.1]]);
+    one("50 us", &equal, State::Broken, &["99 % interval 96.9 µs to 103 µs, 2 processes"]);
     let tiny = samples(&[&[0.001, 0.001], &[0.001, 0.001]]);
     one("3 ns", &tiny, State::Kept, &["below resolution (2.00 ns)"]);
     one("1 ns", &tiny, State::Open, &["below resolution"]);

@@ -14,6 +14,10 @@ use super::quantity::Limit;
 /// Confidence of the interval whose end is compared with a budget.
 const CONFIDENCE: f64 = 0.99;
 
+/// Of two processes that differ by 1 %, the ends of the interval differ by more than this factor: at one degree of freedom it
+/// is 64 standard errors long on each side.
+const BOUNDLESS: f64 = 1.5;
+
 /// A limit as messages print it.
 pub(super) fn budget(limit: Limit, unit: &str, side: Side) -> String {
     let least = if side == Side::AtLeast { "at least " } else { "" };
@@ -92,7 +96,11 @@ impl Held<'_> {
         // As in the table: the median over all slots, in an interval of the processes that holds it.
         let (low, high) = (interval.low().exp().min(value), interval.high().exp().max(value));
         let [middle, least, most] = [value, low, high].map(|value| shown(value, unit));
-        let interval = format!("99 % interval {least} to {most}, {} processes; {about}", ln.len());
+        let interval = if ln.len() == 2 && high > BOUNDLESS * low {
+            format!("2 processes, which give no useful interval; {about}")
+        } else {
+            format!("99 % interval {least} to {most}, {} processes; {about}", ln.len())
+        };
         let is = format!("{what} {middle}{of} ({interval}), {}", budget(limit, unit, side));
         let (beyond_doubt, off) = match side {
             Side::AtMost => (low > limit.value, value > limit.value),
