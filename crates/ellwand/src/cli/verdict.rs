@@ -201,8 +201,8 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     notes.extend(mixed(&sides, decision));
     if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
-            "contended: {} of the slots met a context switch, and elapsed time is judged",
-            units::share(decision.disturbed)
+            "contended: {:.0} % of the slots met a context switch, and elapsed time is judged",
+            100.0 * decision.disturbed
         ));
     }
     notes

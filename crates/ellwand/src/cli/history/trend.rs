@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ellwand_core::InputError;
 use ellwand_core::stats::median;
 use ellwand_history::{Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
-use ellwand_report::units::{clean, cores, human, range, ratio};
+use ellwand_report::units::{clean, cores, human, range, ratio, share};
 use serde_json::json;
 
 use super::remarks::remarks;
@@ -191,10 +191,10 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
             Some(format!("no change points: they need some {FEWEST} runs, and this has {ratios}"))
         }
         None => {
-            let scatter = scatter(&line.points).map_or_else(String::new, |share| {
-                format!("; the ratios of two runs in a row differ by {} (median)", human(share, "1"))
+            let scatter = scatter(&line.points).map_or_else(String::new, |scatter| {
+                format!("; the ratios of two runs in a row differ by {} (median)", human(scatter, "1"))
             });
-            Some(format!("no change of more than {} % was found{scatter}", 100.0 * rope))
+            Some(format!("no change of more than {} was found{scatter}", share(rope)))
         }
     }
 }
