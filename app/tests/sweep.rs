@@ -84,7 +84,7 @@ fn a_sweep_on_one_machine_is_one_record_with_the_cells_of_a_run() {
     let lacks = "the record lacks 1 of the 4 rows that its first line lists: lattice-encode";
     assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(lacks), "{report}");
     here.refused(&["sweep", "merge", "plan.json"], &["holds a record already", "--overwrite replaces it"]);
-    here.ok(&["sweep", "merge", "plan.json", "--no-plot", "--overwrite"]);
+    here.ok(&["sweep", "merge", "plan.json", "--no-plot", "--overwrite", "--full"]);
     assert_eq!(fs::read(&path).unwrap(), bytes, "the same results give the same record");
     let again = here.ok(&["sweep", "submit", "plan.json"]);
     assert!(again.stderr.contains("every shard has a result"), "{}", again.stderr);

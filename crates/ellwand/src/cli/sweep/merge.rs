@@ -9,7 +9,7 @@ use ellwand_bench::{Writer, writer};
 use ellwand_core::case::Fnv;
 use ellwand_core::record::Record;
 use ellwand_core::{InputError, Run};
-use ellwand_report::PlotNames;
+use ellwand_report::{FORMATS, PlotNames};
 
 use super::plan::{Planned, read};
 use super::{ranges, remedy, results};
@@ -155,8 +155,12 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     let record = writer::read(&path)?;
     record.warnings.iter().for_each(|warning| output::note(&format!("warning: {warning}")));
     let (cpu, rows) = (record.run.environment.cpu.clone(), record.measurements.len());
-    report::write_directory(&report::options(&args.reports), &[record], results.dir())?;
+    let (options, record) = (report::options(&args.reports), [record]);
+    report::write_directory(&options, &record, results.dir())?;
     results.place(&path)?;
+    if let Some(table) = FORMATS.iter().find(|format| args.reports.full && format.name == "table") {
+        report::show(&options, table, &record, None)?;
+    }
     output::result(|out| -> io::Result<()> {
         let of = output::counted(planned.plan.shards.len() as u64, "shard");
         let rows = output::counted(rows as u64, "row");
