@@ -401,7 +401,11 @@ fn own_arrays_are_named_as_such() {
     ]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.contains("data given") && !ran.stdout.contains("matched"), "{}", ran.stdout);
-    assert!(ran.stderr.contains("note: skipped "), "batches beyond the array are skipped with a note: {}", ran.stderr);
+    assert!(!ran.stderr.contains("skipped "), "the array is measured as a whole: {}", ran.stderr);
+    let sized =
+        here.ok(&["run", "lattice-encode", "-i", "simd", "--input", "x=x.npy", "--once", "--size", "tiny,small"]);
+    let note = sized.stderr.lines().find(|line| line.starts_with("note: skipped lattice-encode/batch=10000,"));
+    assert!(note.is_some_and(|note| note.contains(" and 2 more: it holds 50 vectors")), "{}", sized.stderr);
 }
 
 #[test]
