@@ -141,7 +141,8 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     request: &Request<'_>,
     out: &mut [f32],
 ) -> Result<(), LatticeError> {
-    let table = codec.level_table();
+    // With a table `POW2` changes nothing, so the caller says yes: half of the copies do without that path.
+    let table = if POW2 { codec.level_table() } else { None };
     let narrow = codec.vector_bits() <= 32;
     let layout = match (narrow, table.is_some(), POW2) {
         (true, true, _) | (true, false, true) => Layout::Word,

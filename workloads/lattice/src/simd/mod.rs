@@ -24,10 +24,10 @@ use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
 use lanes::{Lanes, Portable};
 
-/// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
+/// Calls `$module::$name` with the lattice and the kind of divisor (true: a power of two) as type arguments.
 macro_rules! by_lattice {
-    ($module:ident :: $name:ident, $s:expr, $codec:expr, $($argument:expr),+) => {
-        match ($codec.lattice(), $codec.q().is_power_of_two()) {
+    ($module:ident :: $name:ident, $pow2:expr, $s:expr, $codec:expr, $($argument:expr),+) => {
+        match ($codec.lattice(), $pow2) {
             (Lattice::Z2, true) => $module::$name::<_, kind::Z2, 2, true>($s, $codec, $($argument),+),
             (Lattice::Z2, false) => $module::$name::<_, kind::Z2, 2, false>($s, $codec, $($argument),+),
             (Lattice::D4, true) => $module::$name::<_, kind::D4, 4, true>($s, $codec, $($argument),+),
@@ -90,14 +90,15 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     if too_few(isa, x.len() / codec.dimension()) {
         return scalar_encode(codec, x, out);
     }
+    let pow2 = codec.q().is_power_of_two();
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { by_lattice!(switched::encode_avx512, avx512::Avx512::assume(), codec, x, out) },
+        Set::Avx512 => unsafe { by_lattice!(switched::encode_avx512, pow2, avx512::Avx512::assume(), codec, x, out) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { by_lattice!(switched::encode_avx2, avx2::Avx2::assume(), codec, x, out) },
-        Set::Baseline => by_lattice!(encode::encode, Portable, codec, x, out),
+        Set::Avx2 => unsafe { by_lattice!(switched::encode_avx2, pow2, avx2::Avx2::assume(), codec, x, out) },
+        Set::Baseline => by_lattice!(encode::encode, pow2, Portable, codec, x, out),
     }
 }
 
@@ -106,6 +107,7 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
     if too_few(isa, out.len() / codec.dimension()) {
         return scalar_decode(codec, request, out);
     }
+    let pow2 = codec.q().is_power_of_two() || codec.level_table().is_some();
     match isa.set() {
         // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
@@ -119,12 +121,12 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
                 }
             },
             // SAFETY: as above.
-            _ => unsafe { by_lattice!(switched::decode_avx512, avx512::Avx512::assume(), codec, request, out) },
+            _ => unsafe { by_lattice!(switched::decode_avx512, pow2, avx512::Avx512::assume(), codec, request, out) },
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx2 => unsafe { by_lattice!(switched::decode_avx2, avx2::Avx2::assume(), codec, request, out) },
-        Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
+        Set::Avx2 => unsafe { by_lattice!(switched::decode_avx2, pow2, avx2::Avx2::assume(), codec, request, out) },
+        Set::Baseline => by_lattice!(decode::decode, pow2, Portable, codec, request, out),
     }
 }
 
