@@ -1,5 +1,6 @@
 //! Prepares an implementation and checks its answer. Errors and panics become outcomes.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -189,14 +190,12 @@ pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
     let outer = GUARDING.replace(true);
     let caught = catch_unwind(AssertUnwindSafe(body));
     GUARDING.set(outer);
-    caught.map_err(|payload| {
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no message".to_string());
-        Panicked { step: step.into(), message: plain(message.as_bytes()) }
-    })
+    caught.map_err(|payload| panicked(step, &*payload))
+}
+
+fn panicked(step: &str, payload: &(dyn Any + Send)) -> Panicked {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    Panicked { step: step.into(), message: plain(text.unwrap_or("no message").as_bytes()) }
 }
 
 /// What a program wrote, as text that can be printed: control characters could move the cursor or start an escape sequence.

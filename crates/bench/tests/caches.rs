@@ -193,7 +193,7 @@ fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flu
     let mut answers = Vec::new();
     serve(&host, &mut Cursor::new(lines.join("\n")), &mut answers).unwrap();
     let answers = String::from_utf8(answers).unwrap();
-    let answers = answers.lines().map(|line| serde_json::from_str(line).unwrap());
+    let answers = answers.lines().map(|line| Answer::read(line).unwrap());
     let (steps, answers): (Vec<Answer>, Vec<Answer>) = answers.partition(|one| matches!(one, Answer::Step { .. }));
     let words = |one: &Answer| if let Answer::Step { step } = one { step.words() } else { "" };
     let first: Vec<&str> = steps.iter().map(words).take(3).collect();

@@ -116,13 +116,16 @@ pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -
 
 /// The known name nearest to `given`, if it is near enough to be a typing error.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_of(given, &mut known.into_iter())
+}
+
+fn nearest_of<'a>(given: &str, known: &mut dyn Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();
     // One slip in a word of 2 to 4 letters, 3 in one of 8 or more: with more, names that have nothing in common are near.
     // What names share makes them no nearer: a workload, as in `gelu:simd`, or the dashes of flags.
     let letters = |text: &str| text.rsplit(':').next().unwrap_or(text).trim_start_matches('-').chars().count();
     let slips = |name: &str| ((1 + letters(given).min(letters(name))) / 3).min(3);
     known
-        .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= slips(name))
         .min_by_key(|(distance, _)| *distance)

@@ -30,12 +30,12 @@ impl Tensors {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn pack(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn pack(&self, out: &mut dyn Write) -> io::Result<()> {
         let entry = |(name, tensor): (&str, &Tensor)| -> Entry {
             (name.to_string(), tensor.dtype().name().to_string(), tensor.shape().to_vec())
         };
         let entries: Vec<Entry> = self.iter().map(entry).collect();
-        serde_json::to_writer(&mut *out, &(self.checksum(), entries))?;
+        out.write_all(serde_json::to_string(&(self.checksum(), entries))?.as_bytes())?;
         out.write_all(b"\n")?;
         self.iter().try_for_each(|(_, tensor)| tensor.data().blocks(&mut |bytes| out.write_all(bytes)))
     }
@@ -44,10 +44,10 @@ impl Tensors {
     ///
     /// # Errors
     /// If the bytes are not whole, or not what was written.
-    pub fn unpack(input: &mut impl BufRead, length: u64) -> io::Result<Self> {
-        let mut line = Vec::new();
-        input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-        let (checksum, entries): (u64, Vec<Entry>) = serde_json::from_slice(&line)?;
+    pub fn unpack(input: &mut dyn BufRead, length: u64) -> io::Result<Self> {
+        let mut line = String::new();
+        (&mut *input).take(LONGEST_LINE).read_line(&mut line)?;
+        let (checksum, entries): (u64, Vec<Entry>) = serde_json::from_str(&line)?;
         let mut tensors = Self::new();
         for (name, kind, shape) in entries {
             let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -56,7 +56,7 @@ impl Tensors {
             let count = shape.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
             let fits = |count: &usize| *count as u64 <= length / dtype.size() as u64;
             let count = count.filter(fits).ok_or_else(|| damaged(format!("the shape {shape:?} is too large")))?;
-            let data = Data::read(dtype, count, false, input)?;
+            let data = Data::read(dtype, count, false, &mut *input)?;
             tensors.insert(&name, Tensor::new(&shape, data).map_err(io::Error::other)?);
         }
         if tensors.checksum() == checksum {

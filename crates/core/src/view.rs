@@ -158,7 +158,7 @@ pub struct Target {
 
 /// What a target limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "of", content = "id", rename_all = "kebab-case")]
+#[serde(tag = "of", content = "id", rename_all = "kebab-case", try_from = "StoredMeasure")]
 pub enum Measure {
     /// The largest throughput of any row, items a second; at least the limit.
     Throughput,
@@ -172,8 +172,29 @@ pub enum Measure {
     /// most the limit.
     Spread,
     /// A measure from a later version.
-    #[serde(other)]
     Unknown,
+}
+
+/// A measure as its members.
+#[derive(Deserialize)]
+struct StoredMeasure {
+    of: String,
+    id: Option<String>,
+}
+
+impl TryFrom<StoredMeasure> for Measure {
+    type Error = &'static str;
+
+    fn try_from(stored: StoredMeasure) -> Result<Self, Self::Error> {
+        Ok(match stored.of.as_str() {
+            "throughput" => Measure::Throughput,
+            "speedup" => Measure::Speedup,
+            "reading" => Measure::Reading(stored.id.ok_or("the measure \"reading\" lacks its id")?),
+            "hold" => Measure::Hold,
+            "spread" => Measure::Spread,
+            _ => Measure::Unknown,
+        })
+    }
 }
 
 /// Readings that belong beside the time: each has a column in the table of results.

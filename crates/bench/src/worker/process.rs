@@ -210,10 +210,10 @@ impl Worker {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.heard.drain(..=end).collect();
-                match serde_json::from_slice(&line) {
-                    Ok(Answer::Step { step }) => self.step = step.words(),
-                    Ok(answer) => return Ok(answer),
-                    Err(_) => return Err(self.rubbish(&line)),
+                match std::str::from_utf8(&line).ok().and_then(|line| Answer::read(line).ok()) {
+                    Some(Answer::Step { step }) => self.step = step.words(),
+                    Some(answer) => return Ok(answer),
+                    None => return Err(self.rubbish(&line)),
                 }
                 continue;
             }

@@ -142,7 +142,7 @@ fn die_with_the_parent() {
 type Lines<'a> = io::Lines<&'a mut dyn BufRead>;
 
 fn next(lines: &mut Lines) -> io::Result<Option<Ask>> {
-    lines.next().map(|line| serde_json::from_str(&line?).map_err(io::Error::other)).transpose()
+    lines.next().map(|line| Ask::read(&line?).map_err(io::Error::other)).transpose()
 }
 
 fn refused(why: &str) -> Outcome {
@@ -177,7 +177,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(host: &Host<'a>, open: &Open, on_step: &dyn Fn(Step)) -> Result<Self, Outcome> {
-        let workload = workload(host.registry, &open.asked.case.workload)?;
+        let workload = workload(host.registry, open.asked.workload())?;
         let implementation = implementation(host.registry, workload.name(), &open.asked.implementation)?;
         let mut registry = host.registry.clone();
         registry.look_for(implementation.needs);
@@ -243,7 +243,7 @@ pub(super) fn implementation<'a>(
 }
 
 fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Tensors), InputError> {
-    let case = &open.asked.case;
+    let case = &open.asked.case();
     if open.given.is_empty() {
         let make = || workload.inputs(case, open.seed ^ workload.data_digest(case));
         return Ok((case.clone(), shared::at(open.inputs.as_deref(), make)?));

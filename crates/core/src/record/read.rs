@@ -69,7 +69,12 @@ fn next_step(line: usize) -> &'static str {
 /// # Errors
 /// If a number has no JSON form.
 pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&entry.into())
+    written(&entry.into())
+}
+
+/// Not generic: its callers compile no serialisation of records.
+fn written(entry: &Entry<'_>) -> Result<String, serde_json::Error> {
+    serde_json::to_string(entry)
 }
 
 /// The content of one line.

@@ -30,8 +30,8 @@ pub(super) fn kept(environment: &Environment) -> Result<Option<Certificate>, Unr
 }
 
 fn read(path: &Path) -> std::io::Result<Option<SelfCheck>> {
-    match std::fs::read(path) {
-        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
