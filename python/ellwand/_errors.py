@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 
-__all__ = ["EllwandError", "InProcessWarning", "Unsupported", "describe"]
+__all__ = ["EllwandError", "InProcessWarning", "Unsupported", "WrongType", "WrongValue", "describe"]
 
 #: Frames of a traceback that a row keeps: the last ones are nearest to the cause.
 FRAMES = 4
@@ -15,6 +15,14 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 class EllwandError(Exception):
     """An input that Ellwand cannot use. The message says what is wrong, what was expected and what to do."""
+
+
+class WrongType(EllwandError, TypeError):
+    """An argument of another type."""
+
+
+class WrongValue(EllwandError, ValueError):
+    """An argument with a value that it cannot have."""
 
 
 class Unsupported(EllwandError):

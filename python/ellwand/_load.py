@@ -11,7 +11,6 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from . import _options
 from ._errors import EllwandError, describe
 
 __all__ = ["Key", "Stop", "key", "load", "main_module", "outcome_of", "replay", "take"]
@@ -70,7 +69,7 @@ def replay(key: Key) -> Any:
 def outcome_of(error: BaseException) -> BaseException:
     """An exception that a script may catch again where it is replayed: of its own type if that is one of Python's or of Ellwand's, and
     without its frames."""
-    if type(error).__module__ in ("builtins", EllwandError.__module__, _options.__name__):
+    if type(error).__module__ in ("builtins", EllwandError.__module__):
         try:
             copy: BaseException = pickle.loads(pickle.dumps(error))
             return copy

@@ -20,8 +20,9 @@ from typing import Any, TypeVar, cast
 
 from . import _call, _load, _native, _registry, _travel
 from ._call import Call, Content
-from ._errors import EllwandError, InProcessWarning, describe
-from ._options import MOST_S, WrongType, WrongValue
+from ._errors import EllwandError, InProcessWarning, WrongType, WrongValue, describe
+from ._name import name_of
+from ._options import MOST_S
 from ._options import check as check_options
 from ._record import read
 from ._results import Comparison, Measurement
@@ -229,8 +230,7 @@ def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparis
 
 
 def _name(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__qualname__", "") or getattr(function, "__name__", "") or type(function).__name__
-    return re.sub(r"[^A-Za-z0-9_.-]+", "", name.split(".<locals>.")[-1]) or "function"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "", name_of(function).split(".<locals>.")[-1]) or "function"
 
 
 def _call_of(

@@ -7,20 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._errors import EllwandError
+from ._errors import EllwandError, WrongType, WrongValue
 
-__all__ = ["WrongType", "WrongValue", "check"]
+__all__ = ["check", "is_number"]
 
 #: What the command allows.
 LEAST_BLOCKS, MOST_BLOCKS, LEAST_S, MOST_S = 2, 1000, 0.1, 86_400.0
-
-
-class WrongValue(EllwandError, ValueError):
-    """An option with a value that it cannot have."""
-
-
-class WrongType(EllwandError, TypeError):
-    """An option with a value of another type."""
 
 
 def check(**options: Any) -> None:

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._device import TRANSFERS, DeviceSpan, TorchGpu
-from ._errors import EllwandError
+from ._errors import EllwandError, WrongType, WrongValue
+from ._name import inner, name_of
 from ._native import Profile, Recorder, Region
 from ._span_cost import costs
 
@@ -136,6 +137,8 @@ class GPUProfiler(Recorder):
     def profile_function(self, operation: Any = None, device: str = "cpu") -> Any:
         """A decorator that records a span for every call, of a generator for every time it runs on; the function's name is the
         operation unless given. Parentheses may be left out."""
+        if not isinstance(device, str):
+            raise WrongType(f"device: {device!r} is of type {type(device).__name__}; expected a string such as 'cpu' or 'gpu'")
         if operation is None or isinstance(operation, str):
             return self._decorator(operation, device)
         return self._decorator(None, device)(operation)
@@ -146,9 +149,9 @@ class GPUProfiler(Recorder):
                 inside: Any = function
                 return type(inside)(decorate(inside.__func__))
             if not callable(function):
-                raise EllwandError(f"profile_function: {function!r} is no function; put it below the decorator that made this")
-            name = operation or str(getattr(function, "__qualname__", "function"))
-            code = getattr(function, "__code__", None)
+                raise WrongType(f"profile_function: {function!r} is no function; put it below the decorator that made this")
+            name = operation or name_of(function)
+            code = getattr(inner(function), "__code__", None)
             place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
             if inspect.iscoroutinefunction(function):
 
@@ -182,7 +185,7 @@ class GPUProfiler(Recorder):
         number = re.fullmatch(r"cuda(?::(\d+))?", device)
         if device not in ("gpu", *TRANSFERS) and number is None:
             expected = ", ".join(map(repr, ("cpu", "gpu", "cuda:0", *TRANSFERS)))
-            raise EllwandError(f"device: {device!r} is unknown; expected one of {expected}")
+            raise WrongValue(f"device: {device!r} is unknown; expected one of {expected}")
         gpu, backend = self._gpu(int(number[1]) if number and number[1] else self.device_id) if self.enabled else (None, "")
         caller = sys._getframe(1)
         place = (caller.f_code.co_filename, caller.f_lineno)

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from ._options import WrongValue, is_number
+from ._errors import WrongValue
+from ._options import is_number
 from ._results import Comparison, Measurement, human
 
 __all__ = ["Measure", "measure"]

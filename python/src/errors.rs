@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{InputError, PrepareError};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOverflowError, PyRuntimeError};
 use pyo3::prelude::*;
 
 const MODULE: &str = "ellwand._errors";
@@ -48,8 +49,49 @@ pub(crate) fn of_workload(py: Python<'_>, workload: &str, method: &str, error: &
 
 /// `ellwand.EllwandError` with a message.
 pub(crate) fn raise(py: Python<'_>, message: impl Display) -> PyErr {
+    raise_as(py, "EllwandError", message)
+}
+
+/// An `ellwand.EllwandError` that is a `ValueError` too.
+pub(crate) fn wrong_value(py: Python<'_>, message: impl Display) -> PyErr {
+    raise_as(py, "WrongValue", message)
+}
+
+/// An `ellwand.EllwandError` that is a `TypeError` too, for an argument of another type than `expected`.
+#[cold]
+pub(crate) fn wrong_type(name: &str, given: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let kind = given.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+    raise_as(given.py(), "WrongType", format!("{name}: {} is of type {kind}; expected {expected}", shown(given)))
+}
+
+/// The argument `name` of a function.
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
+    name: &str,
+    given: &Bound<'py, PyAny>,
+    expected: &str,
+) -> PyResult<T> {
+    let taken: Result<T, T::Error> = given.extract();
+    taken.map_err(|error| {
+        let (py, error): (_, PyErr) = (given.py(), error.into());
+        match error.is_instance_of::<PyOverflowError>(py) {
+            true => wrong_value(py, format!("{name}: {} is out of range; expected {expected}", shown(given))),
+            false => wrong_type(name, given, expected),
+        }
+    })
+}
+
+/// An argument as Python shows it, cut where that is long.
+fn shown(given: &Bound<'_, PyAny>) -> String {
+    let text = given.repr().map_or_else(|_| "it".into(), |text| text.to_string_lossy().into_owned());
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
+}
+
+fn raise_as(py: Python<'_>, kind: &str, message: impl Display) -> PyErr {
     let message = message.to_string();
-    match py.import(MODULE).and_then(|module| module.getattr("EllwandError")?.call1((&message,))) {
+    match py.import(MODULE).and_then(|module| module.getattr(kind)?.call1((&message,))) {
         Ok(value) => PyErr::from_value(value),
         Err(_) => PyRuntimeError::new_err(message),
     }

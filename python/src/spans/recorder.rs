@@ -26,6 +26,8 @@ const SPAN: u64 = 32;
 const DETAILS: u64 = 32;
 /// Bytes of the budget for a measurement.
 const MEASUREMENT: u64 = 64;
+/// What `max_entries` may be.
+const MAX_ENTRIES: &str = "an integer from 0 to 2^64 - 1";
 /// Names for which the object that begins their spans is kept.
 const KEPT: usize = 1 << 14;
 
@@ -150,6 +152,20 @@ impl Shared {
     }
 }
 
+/// The names that `measure` lists.
+fn names(given: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let list = given.try_iter().ok().filter(|_| !given.is_instance_of::<PyString>());
+    let names = list.map(|list| list.map(|name| name?.extract()).collect::<PyResult<Vec<String>>>());
+    let expected = "a list of names among \"cpu\", \"rss\"";
+    names.and_then(Result::ok).ok_or_else(|| errors::wrong_type("measure", given, expected))
+}
+
+/// The name of an operation.
+#[inline]
+fn operation<'a, 'py>(given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
+    given.cast().map_err(|_| errors::wrong_type("operation", given, "a string"))
+}
+
 fn thread_name(py: Python<'_>) -> Option<String> {
     py.import("threading").ok()?.call_method0("current_thread").ok()?.getattr("name").ok()?.extract().ok()
 }
@@ -184,11 +200,22 @@ pub(crate) struct Recorder {
 #[pymethods]
 impl Recorder {
     #[new]
-    #[pyo3(signature = (enabled = true, device_id = 0, *, max_entries = 1 << 20, measure = Vec::new()))]
-    fn new(py: Python<'_>, enabled: bool, device_id: i64, max_entries: i64, measure: Vec<String>) -> PyResult<Self> {
-        let Ok(max_entries) = u64::try_from(max_entries) else {
-            return Err(errors::raise(py, format!("max_entries={max_entries}: expected 0 or more")));
-        };
+    #[pyo3(
+        signature = (enabled = None, device_id = None, *, max_entries = None, measure = None),
+        text_signature = "(enabled=True, device_id=0, *, max_entries=1048576, measure=())"
+    )]
+    fn new(
+        py: Python<'_>,
+        enabled: Option<&Bound<'_, PyAny>>,
+        device_id: Option<&Bound<'_, PyAny>>,
+        max_entries: Option<&Bound<'_, PyAny>>,
+        measure: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let enabled = enabled.map_or(Ok(true), |given| errors::argument("enabled", given, "True or False"))?;
+        let device_id = device_id.map_or(Ok(0), |given| errors::argument("device_id", given, "the number of a GPU"))?;
+        let max_entries: u64 =
+            max_entries.map_or(Ok(1 << 20), |given| errors::argument("max_entries", given, MAX_ENTRIES))?;
+        let measure = measure.map_or(Ok(Vec::new()), names)?;
         let mut measures = Measures::NONE;
         for name in &measure {
             measures = measures.and(match name.as_str() {
@@ -196,7 +223,7 @@ impl Recorder {
                 "rss" => Measures::RSS,
                 _ => {
                     let problem = format!("measure: {name:?} is unknown; expected names among \"cpu\", \"rss\"");
-                    return Err(errors::raise(py, problem));
+                    return Err(errors::wrong_value(py, problem));
                 }
             });
         }
@@ -244,14 +271,20 @@ impl Recorder {
     #[pyo3(signature = (operation, device = None, **args))]
     fn profile<'py>(
         slf: &Bound<'py, Self>,
-        operation: &Bound<'py, PyString>,
-        device: Option<&Bound<'py, PyString>>,
+        operation: &Bound<'py, PyAny>,
+        device: Option<&Bound<'py, PyAny>>,
         args: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
+        let operation = self::operation(operation)?;
         let device = match device {
-            Some(device) if device.to_cow()? != "cpu" => Some(device),
-            _ => None,
+            Some(device) => {
+                let name = device.cast::<PyString>();
+                let name =
+                    name.map_err(|_| errors::wrong_type("device", device, "a string such as \"cpu\" or \"gpu\""))?;
+                (name.to_cow()? != "cpu").then_some(name)
+            }
+            None => None,
         };
         if !this.shared.is_enabled() && (device.is_some() || args.is_some()) {
             let args = args.map_or_else(|| Ok(PyDict::new(py)), |args| args.copy())?;
@@ -269,24 +302,12 @@ impl Recorder {
         if let Some(args) = args.filter(|args| !args.is_empty()) {
             return Ok(this.region(operation, caller(py)?, Some(Extra::of(args)?))?.into_any());
         }
-        slf.get().span(operation)
+        this.named(operation)
     }
 
     /// ``profile`` without arguments: the cheapest call, and its object may be kept and used again.
-    fn span<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-        let py = operation.py();
-        let regions = self.regions.bind(py);
-        if self.shared.is_enabled() {
-            self.shared.count(Way::Named);
-        }
-        if let Some(known) = regions.get_item(operation)? {
-            return Ok(known);
-        }
-        let region = self.region(operation, caller(py)?, None)?.into_any();
-        if regions.len() < KEPT {
-            regions.set_item(operation, &region)?;
-        }
-        Ok(region)
+    fn span<'py>(&self, operation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.named(self::operation(operation)?)
     }
 
     /// A span with arguments, of code that is somewhere else than its caller.
@@ -352,6 +373,24 @@ impl Recorder {
 }
 
 impl Recorder {
+    /// The region of an operation, which is kept.
+    #[inline]
+    fn named<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let py = operation.py();
+        let regions = self.regions.bind(py);
+        if self.shared.is_enabled() {
+            self.shared.count(Way::Named);
+        }
+        if let Some(known) = regions.get_item(operation)? {
+            return Ok(known);
+        }
+        let region = self.region(operation, caller(py)?, None)?.into_any();
+        if regions.len() < KEPT {
+            regions.set_item(operation, &region)?;
+        }
+        Ok(region)
+    }
+
     fn region<'py>(
         &self,
         operation: &Bound<'py, PyString>,
