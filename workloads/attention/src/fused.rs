@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::deal::Deal;
+use super::few::{Few, MOST_PLAIN, plain};
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
 use super::weigh::{TILES, Weigh, Weighed};
@@ -35,6 +36,23 @@ unsafe impl Send for Core<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Core<'_> {}
 
+/// Most queries of a head of keys and values that read these where they are. With 12 the two forms take the same time
+/// at 16 keys, and with fewer packing takes up to twice the time.
+const MOST_DIRECT: usize = 12;
+
+/// Fewest keys that are packed: transposing less than a vector of them takes longer than reading them for any number of
+/// queries.
+const LEAST_PACKED: usize = 16;
+
+/// Products of a query's and a key's values that are not shared among threads: they take less time than waking one.
+const LEAST_SHARED: f64 = 8192.0;
+
+/// True if a head has so few pairs of a query and a key that vectors do not pay.
+fn is_plain(shape: &Shape) -> bool {
+    // With one key the vector form has less to do in parallel.
+    shape.sequence * shape.keys <= MOST_PLAIN || (shape.keys == 1 && shape.sequence <= 2 * MOST_PLAIN)
+}
+
 /// How the keys are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiling {
@@ -49,6 +67,12 @@ impl Tiling {
     pub(super) const FAST: Tiling = Tiling { keys: 512, resident: true };
     /// Smallest tiles; memory independent of the sequence.
     pub(super) const SMALL: Tiling = Tiling { keys: 64, resident: false };
+
+    /// True if keys and values are read where they are.
+    fn is_direct(self, shape: &Shape) -> bool {
+        let queries = shape.sequence * (shape.heads / shape.kv_heads);
+        queries <= MOST_DIRECT || shape.keys < LEAST_PACKED
+    }
 
     fn block(self, shape: &Shape) -> usize {
         self.keys.min(shape.keys)
@@ -67,6 +91,9 @@ impl Tiling {
 
     /// Working memory of one thread, in values.
     pub(super) fn len(self, shape: &Shape) -> usize {
+        if self.is_direct(shape) {
+            return ROWS * self.stride(shape);
+        }
         let blocks = if self.resident { shape.keys.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
         blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
@@ -84,6 +111,11 @@ pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: 
     let mut work = scratch.borrow();
     let shape = core.shape;
     for b in 0..shape.batch {
+        if is_plain(&shape) {
+            // SAFETY: the caller's promise.
+            unsafe { plain(core, b, 0..shape.heads, 0..shape.sequence) };
+            continue;
+        }
         for kv in 0..shape.kv_heads {
             // SAFETY: the caller's promise.
             unsafe { rows(isa, core, tiling, b, kv, 0..shape.sequence, &mut work) };
@@ -96,7 +128,12 @@ pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: 
 /// # Safety
 /// As for [`single`].
 pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
-    let deal = Deal::of(&core.shape, pool::threads());
+    let shape = core.shape;
+    if shape.pairs() * shape.dimension as f64 <= LEAST_SHARED {
+        // SAFETY: the caller's promise.
+        return unsafe { single(isa, core, tiling, scratch) };
+    }
+    let deal = Deal::of(&shape, pool::threads());
     pool::for_each_chunk(deal.pieces(), |piece| {
         let (head, queries) = deal.piece(piece);
         let mut work = scratch.borrow();
@@ -120,6 +157,10 @@ pub(super) unsafe fn rows(
     work: &mut [f32],
 ) {
     let shape = core.shape;
+    if tiling.is_direct(&shape) {
+        // SAFETY: the caller's promise.
+        return unsafe { direct(isa, core, tiling, b, kv, rows, work) };
+    }
     let block = tiling.block(&shape);
     let (keys_len, values_len) = tiling.packed(&shape);
     let blocks = if tiling.resident { shape.keys.div_ceil(block) } else { 1 };
@@ -176,6 +217,38 @@ pub(super) unsafe fn rows(
             dispatch(isa, Finish { rows, stride: core.out.1.row, width: shape.head(), sum });
         }
     }
+}
+
+/// As [`rows`], without packed keys and values.
+///
+/// # Safety
+/// As for [`single`], for these rows.
+unsafe fn direct(isa: Isa, core: &Core<'_>, tiling: Tiling, b: usize, kv: usize, rows: Range<usize>, work: &mut [f32]) {
+    let shape = core.shape;
+    let group = shape.heads / shape.kv_heads;
+    let heads = kv * group..(kv + 1) * group;
+    if is_plain(&shape) {
+        // SAFETY: the caller's promise.
+        return unsafe { plain(core, b, heads, rows) };
+    }
+    let (block, stride, factor) = (tiling.block(&shape), tiling.stride(&shape), factor(&shape));
+    let (mut queries, mut count, mut left) = ([(0, 0); ROWS], 0, rows.len() * group);
+    for head in heads {
+        for row in rows.clone() {
+            queries[count] = (head, row);
+            (count, left) = (count + 1, left - 1);
+            if count == ROWS || left == 0 {
+                let queries = &queries;
+                dispatch(isa, Few { core, b, kv, queries, count, block, scores: &mut *work, stride, factor });
+                count = 0;
+            }
+        }
+    }
+}
+
+/// Factor of the scores. Weights are powers of two.
+fn factor(shape: &Shape) -> f32 {
+    (shape.scale() * std::f64::consts::LOG2_E) as f32
 }
 
 /// Packed keys and values, from key `first` on.
@@ -254,9 +327,8 @@ impl Chunk<'_> {
             return;
         }
         let stride = self.tiling.stride(&shape);
-        // Weights are powers of two. The factor applies after the sums: rounding the keys once more would cost a third
-        // of a millionth.
-        let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
+        // The factor applies after the sums: rounding the keys once more would cost a third of a millionth.
+        let factor = factor(&shape);
         let mut factors = [0.0; ROWS];
         let q = core.q.1.at(self.b, self.head, row);
         let out = core.out.1.at(self.b, self.head, row);

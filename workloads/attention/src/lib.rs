@@ -14,6 +14,7 @@ mod cublas;
 mod cuda;
 mod cuda_bf16;
 mod deal;
+mod few;
 mod fused;
 mod gpu;
 mod hard;

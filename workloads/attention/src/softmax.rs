@@ -9,7 +9,7 @@ use ellwand_simd::lanes::{Kernel, Simd, exp2};
 
 /// Largest value of a row; ignores NaN, which returns through the weights.
 #[inline(always)]
-fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
+pub(super) fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut top = [s.splat(f32::NEG_INFINITY); 4];
     let mut fours = x.chunks_exact(4 * S::LANES);
     for four in fours.by_ref() {
@@ -27,7 +27,7 @@ fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
 /// `y = 2^((x - shift) factor)`, in place if there is no x; returns the sum. The difference comes first: scores that
 /// share a large offset differ by little, and `x factor` alone would round that away.
 #[inline(always)]
-fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: f32) -> f32 {
+pub(super) fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: f32) -> f32 {
     let len = y.len();
     let (factor, shift) = (s.splat(factor), s.splat(shift));
     let mut sum = [s.splat(0.0); 2];
@@ -66,7 +66,7 @@ pub(super) fn shift(top: f32) -> f32 {
 }
 
 /// 1 / sum, or 0 for a row without any weight.
-fn inverse(sum: f32) -> f32 {
+pub(super) fn inverse(sum: f32) -> f32 {
     if sum == 0.0 { 0.0 } else { 1.0 / sum }
 }
 
@@ -177,7 +177,7 @@ impl Kernel for Finish<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         for (i, sum) in self.sum.iter().enumerate() {
-            // SAFETY: `fused::rows` passes rows of its own output, one for each sum.
+            // SAFETY: `fused::rows` and `Few` pass rows of their own output, one for each sum.
             let row = unsafe { std::slice::from_raw_parts_mut(self.rows.add(i * self.stride), self.width) };
             if *sum == 0.0 { row.fill(0.0) } else { scale(s, row, inverse(*sum)) }
         }

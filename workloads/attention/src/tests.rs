@@ -5,6 +5,7 @@ use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
 mod exact;
+mod few;
 mod lengths;
 mod scores;
 

@@ -28,7 +28,9 @@ const TILE: usize = ROWS * 64;
 /// Scores of two tiles: one is converted to weights while the other is summed.
 pub(super) const TILES: usize = 2 * TILE;
 
-static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+/// The number of each lane.
+pub(super) static LANES: [f32; 16] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// Computes the weights of a strip of at most [`ROWS`] queries for a block of keys.
 pub(super) struct Weigh<'a> {
