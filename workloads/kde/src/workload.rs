@@ -1,9 +1,8 @@
 //! The workloads `kde-fit`, `kde-predict`, `kde-predict-local` and `kde-stream` (group `kde`).
 
-use ellwand_core::reading::Provenance;
 use ellwand_core::{
-    Better, Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Reading, Registry, Tensor, Tensors,
-    Tolerance, Verdict, View, Work, Workload,
+    Case, Description, Dtype, Fit, HardSet, InputError, Port, Ports, Registry, Tensor, Tensors, Tolerance, Verdict,
+    View, Work, Workload,
 };
 
 use super::arrays::{Arrays, describe, tensors};
@@ -204,14 +203,6 @@ impl Workload for Kde {
 
     fn judge_within(&self, case: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
         judge::judge(self.task, spec::precision(case), expected, got, tolerance)
-    }
-
-    fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {
-        let Some((bytes, _)) = memory::working(self.task, case) else { return Vec::new() };
-        let about = "estimate of what one thread needs beside model, inputs and output";
-        let value = bytes as f64;
-        let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
-        vec![Reading { provenance: Provenance::Estimated, ..measured }]
     }
 }
 

@@ -1,12 +1,13 @@
 //! Prepared implementations of the workloads: model, buffers, poison, outputs.
 
 use ellwand_core::{
-    Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+    Better, Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Provenance, Reading, Tensor,
+    Tensors,
 };
 
 use super::arrays::Arrays;
 use super::model::ClusterlessDecoder;
-use super::options::{Method, Options, Precision};
+use super::options::{CHUNK, Method, Options, Precision};
 use super::workload_spec::{self as spec, Task};
 use super::workload_work as work;
 use super::{LocalWorkspace, Workspace};
@@ -142,6 +143,21 @@ impl Job {
         self.options.precision == Precision::F64 || self.options.method == Method::Reference
     }
 
+    /// What the implementation holds beside model, inputs and output.
+    fn working_memory(&self) -> Reading {
+        let packed = match (self.options.method, self.workspace.tiling(self.options.precision)) {
+            // The crate packs up to 64 rows of one factor and 1024 columns of the other, 256 deep.
+            (Method::Gemm(_), Some(tiling)) => {
+                self.options.precision.bytes() * CHUNK.min(256) * (tiling.block.min(64) + tiling.tile.min(1024))
+            }
+            _ => 0,
+        };
+        let value = (self.workspace.bytes() + packed as u64) as f64;
+        let about = "estimate of what the implementation holds beside model, inputs and output, on all its threads";
+        let derived = Reading::derived("working-memory", "working memory", "B", Better::Lower, value, about);
+        Reading { provenance: Provenance::Estimated, ..derived }
+    }
+
     fn collect(&self) -> Result<Tensors, ellwand_core::InputError> {
         let edges = self.arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
         if self.task == Task::Fit {
@@ -200,7 +216,7 @@ impl Prepared for Job {
             return Vec::new();
         }
         let pairs = self.workspace.pairs(self.options.precision);
-        vec![Reading::operations(self.fit_operations + 2.0 * pairs as f64)]
+        vec![Reading::operations(self.fit_operations + 2.0 * pairs as f64), self.working_memory()]
     }
 
     fn what_ran(&self) -> String {

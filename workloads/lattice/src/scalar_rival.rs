@@ -11,7 +11,8 @@ const AROUND: i32 = 8;
 
 /// Signal-to-noise ratio in dB, and number of levels, of the best saturating uniform quantizer with at least `rate`
 /// bits per value: ceil(2^rate) levels centred on the origin, with the step of least error found. Evaluates up to
-/// 65 536 values spread evenly. `None` for data without power or a rate above 16.
+/// 65 536 values spread evenly. `None` for data without power or a rate above 16, and for data that some step
+/// reproduces up to the rounding of f32, such as a constant: their ratio would only show how fine the search is.
 pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
     if values.is_empty() || !(0.0..=16.0).contains(&rate) {
         return None;
@@ -37,7 +38,8 @@ pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
     let coarse = best(&mut (0..=steps).map(|k| LOADS.start * ratio.powi(k)));
     let between = |k: i32| coarse.1 * ratio.powf(f64::from(k) / f64::from(AROUND));
     let (least, _) = better(coarse, best(&mut (1 - AROUND..AROUND).map(between)));
-    Some((10.0 * (power / least).log10(), levels as u32))
+    let rounding = f64::from(f32::EPSILON / 2.0).powi(2);
+    (least > power * rounding).then(|| (10.0 * (power / least).log10(), levels as u32))
 }
 
 #[cfg(test)]
@@ -85,5 +87,7 @@ mod tests {
         assert!(scalar_rival(&[], 4.0).is_none());
         assert!(scalar_rival(&[0.0; 8], 4.0).is_none());
         assert!(scalar_rival(&[1.0; 8], 40.0).is_none());
+        assert!(scalar_rival(&[1.5; 4096], 4.0).is_none(), "a constant has no noise");
+        assert!(scalar_rival(&[1.5, 1.4999, -0.1, 0.7], 4.0).is_some());
     }
 }

@@ -60,6 +60,23 @@ fn every_implementation_passes_and_poison_fails() {
 }
 
 #[test]
+fn working_memory_is_that_of_the_implementation() {
+    let registry = registry();
+    let case = case(&registry, "kde-predict", &[("data", "structured".into()), ("bins", Value::Int(600))]);
+    let inputs = registry.find("kde-predict").unwrap().inputs(&case, 5).unwrap();
+    let held = |name: &str| {
+        let row = here(&registry, "kde-predict").into_iter().find(|row| row.name == name).unwrap();
+        let mut ready = prepared(row, &case, &inputs).unwrap();
+        ready.run();
+        ready.readings().into_iter().find(|reading| reading.id == "working-memory").and_then(|reading| reading.value)
+    };
+    let (gemm, simd) = (held("gemm").unwrap(), held("simd").unwrap());
+    // A whole factor instead of a strip, and what the crate packs: at least 600 columns, 256 deep.
+    assert!(gemm > simd + 4.0 * 256.0 * (600.0 - 128.0 + 600.0), "{gemm} {simd}");
+    assert_eq!(held("reference"), None);
+}
+
+#[test]
 fn knobs_get_the_same_data_and_seeds_other_data() {
     let registry = registry();
     let workload = registry.find("kde-predict").unwrap();
