@@ -13,7 +13,7 @@ use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
 use super::weigh::{TILES, Weigh, Weighed};
 use ellwand_gemm::{self as gemm, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
-use ellwand_simd::isa::Isa;
+use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
 use ellwand_simd::pool;
 
@@ -36,13 +36,21 @@ unsafe impl Send for Core<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Core<'_> {}
 
-/// Most queries of a head of keys and values that read these where they are. With 12 the two forms take the same time
-/// at 16 keys, and with fewer packing takes up to twice the time.
-const MOST_DIRECT: usize = 12;
-
-/// Fewest keys that are packed: transposing less than a vector of them takes longer than reading them for any number of
-/// queries.
-const LEAST_PACKED: usize = 16;
+/// Most queries of a head of keys and values that read `keys` of these where they are, instead of packing them: packing
+/// costs the more, the fewer queries share it and the less the keys fill whole vectors. As measured on Zen 4.
+fn most_direct(isa: Isa, keys: usize) -> usize {
+    match (isa.set(), keys) {
+        #[cfg(target_arch = "x86_64")]
+        (Set::Avx512, ..=4) => usize::MAX,
+        #[cfg(target_arch = "x86_64")]
+        (Set::Avx512, ..=15) => 32,
+        #[cfg(target_arch = "x86_64")]
+        (Set::Avx512, _) => 12,
+        #[cfg(target_arch = "x86_64")]
+        (Set::Avx2, _) => 8,
+        (Set::Baseline, _) => 3,
+    }
+}
 
 /// Products of a query's and a key's values that are not shared among threads: they take less time than waking one.
 const LEAST_SHARED: f64 = 8192.0;
@@ -68,12 +76,6 @@ impl Tiling {
     /// Smallest tiles; memory independent of the sequence.
     pub(super) const SMALL: Tiling = Tiling { keys: 64, resident: false };
 
-    /// True if keys and values are read where they are.
-    fn is_direct(self, shape: &Shape) -> bool {
-        let queries = shape.sequence * (shape.heads / shape.kv_heads);
-        queries <= MOST_DIRECT || shape.keys < LEAST_PACKED
-    }
-
     fn block(self, shape: &Shape) -> usize {
         self.keys.min(shape.keys)
     }
@@ -91,9 +93,6 @@ impl Tiling {
 
     /// Working memory of one thread, in values.
     pub(super) fn len(self, shape: &Shape) -> usize {
-        if self.is_direct(shape) {
-            return ROWS * self.stride(shape);
-        }
         let blocks = if self.resident { shape.keys.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
         blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
@@ -157,7 +156,8 @@ pub(super) unsafe fn rows(
     work: &mut [f32],
 ) {
     let shape = core.shape;
-    if tiling.is_direct(&shape) {
+    let queries = shape.sequence * (shape.heads / shape.kv_heads);
+    if is_plain(&shape) || queries <= most_direct(isa, shape.keys) {
         // SAFETY: the caller's promise.
         return unsafe { direct(isa, core, tiling, b, kv, rows, work) };
     }
