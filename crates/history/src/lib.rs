@@ -26,4 +26,4 @@ pub use index::Machine;
 pub use reference::{Reference, ReferenceError};
 pub use rows::{CellRow, RunRow, Series, rows};
 pub use store::{Added, INDEX, Store};
-pub use trend::{ChangePoint, Line, Point, Query, Ratio, Recent, Trend, trend};
+pub use trend::{ChangePoint, Line, Point, Query, Ratio, Recent, Trend, WithoutRatio, trend};

@@ -61,6 +61,18 @@ pub struct Line {
     /// The last runs, if their ratio differs and they are too few for a change point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent: Option<Recent>,
+    /// Runs without a ratio among runs with one; no change can be found in them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_ratio: Option<WithoutRatio>,
+}
+
+/// Runs that did not measure the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WithoutRatio {
+    /// Number of the runs.
+    pub runs: usize,
+    /// True if the last run is one of them.
+    pub newest: bool,
 }
 
 /// Runs at the end whose ratio differs from the runs before.
@@ -293,6 +305,9 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
     } else {
         Vec::new()
     };
+    let without = points.len() - with_ratio.len();
+    let without_ratio = (reference.is_some() && without > 0)
+        .then(|| WithoutRatio { runs: without, newest: points.last().is_some_and(|point| point.ratio.is_none()) });
     let values: Vec<f64> = with_ratio.iter().map(|(_, value)| *value).collect();
     let found = change_points(&values, query.rope.ln_1p())
         .map_err(|error| StoreError::Other { place: series.case.clone(), problem: error.to_string() })?;
@@ -315,6 +330,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
         unreferenced,
         changes: changes.collect(),
         recent,
+        without_ratio,
         points,
     })
 }

@@ -270,3 +270,15 @@ fn exports_hold_every_measurement() {
     assert!(latency["lower_value"].as_f64().unwrap() <= 4000.0 && latency["upper_value"].as_f64().unwrap() >= 4000.0);
     assert_eq!(EXPORTS.map(|(name, _)| name), ["jsonl", "csv", "bmf"]);
 }
+
+#[test]
+fn runs_without_the_reference_are_counted_and_not_looked_at() {
+    let slow = |n| if n >= 20 { 1.5 } else { 1.0 };
+    let mut runs = series(20, |_| 1.0, slow);
+    runs.extend((20..40).map(|n| Fake::new(n).sort(10, "fast", &[1.5e-6, 1.5e-6])));
+    let trend = lines(&runs, &query());
+    let without = trend.lines[0].without_ratio.unwrap();
+    assert_eq!((without.runs, without.newest), (20, true));
+    assert!(trend.lines[0].changes.is_empty());
+    assert!(lines(&runs[..20], &query()).lines[0].without_ratio.is_none());
+}

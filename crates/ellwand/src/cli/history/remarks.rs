@@ -1,21 +1,26 @@
 //! What a reader of a trend should know besides its change points.
 
-use ellwand_history::{Line, Point};
-use ellwand_report::units::ratio;
+use ellwand_core::stats::median;
+use ellwand_history::{ChangePoint, Line, Point};
+use ellwand_report::units::{clean, ratio};
 
 use super::trend::{label, percent};
 use crate::cli::output::counted;
 
 /// Runs after a change that make it a change point.
 const FEW: usize = 4;
+/// Fewest runs before a change that clear their commit: its place is often late by one or two runs.
+const CLEAR: usize = 3;
+/// How many times as likely the old ratio must be.
+const ODDS: f64 = 1000.0;
 
 /// Remarks on a line, for the text and the page.
 pub(super) fn remarks(line: &Line) -> Vec<String> {
     let of_changes = line
         .changes
         .iter()
-        .flat_map(|change| [machine(line, change.point), same_commit(line, change.point)].into_iter().flatten());
-    of_changes.chain(total(line)).chain(recent(line)).collect()
+        .flat_map(|change| [machine(line, change.point), same_commit(line, change)].into_iter().flatten());
+    of_changes.chain(total(line)).chain(recent(line)).chain(unmatched(line)).collect()
 }
 
 /// A change of the machine between the runs around a change point.
@@ -28,15 +33,56 @@ fn machine(line: &Line, at: usize) -> Option<String> {
     })
 }
 
-/// A commit with runs on both sides of a change point.
-fn same_commit(line: &Line, at: usize) -> Option<String> {
-    let after = &line.points[at];
+/// A commit with runs on both sides of a change point. The place of a change is uncertain by some runs, so the earlier runs
+/// clear the commit only if they clearly have the old ratio.
+fn same_commit(line: &Line, change: &ChangePoint) -> Option<String> {
+    let after = &line.points[change.point];
+    let start = line.changes.iter().map(|other| other.point).filter(|point| *point < change.point).max().unwrap_or(0);
     let same = |point: &&Point| !point.changed && point.commit == after.commit && point.commit.is_some();
-    let earlier = line.points[..at].iter().filter(same).count();
-    (earlier > 0 && !after.changed).then(|| {
-        let runs = counted(earlier as u64, "run");
-        format!("{runs} of {} before the change: the commit is not its cause", label(after))
+    let earlier = line.points[start..change.point].iter().filter(same);
+    let earlier: Vec<f64> = earlier.filter_map(|point| Some(point.ratio?.value.ln())).collect();
+    (!earlier.is_empty() && !after.changed).then(|| {
+        let (runs, commit) = (counted(earlier.len() as u64, "run"), label(after));
+        if clearly_old(&earlier, change, deviation(&line.points)) {
+            format!("{runs} of {commit} before the change: the commit is not its cause")
+        } else {
+            format!(
+                "{runs} of {commit} before the change, too few to clear it: the change is at this commit or next to it"
+            )
+        }
     })
+}
+
+/// True if at least [`CLEAR`] values are [`ODDS`] times as likely with the mean before the change as with the one after
+/// it. If they came after the change, that happens once in `ODDS` (Ville's inequality for likelihood ratios, for any
+/// number of values). A value outside the two means counts as the nearer mean: an outlier alone proves nothing.
+fn clearly_old(values: &[f64], change: &ChangePoint, deviation: f64) -> bool {
+    let (before, after) = (change.before.ln(), change.after.ln());
+    let gain = |value: &f64| {
+        let value = value.clamp(before.min(after), before.max(after));
+        (value - after).powi(2) - (value - before).powi(2)
+    };
+    values.len() >= CLEAR && values.iter().map(gain).sum::<f64>() > 2.0 * deviation.powi(2) * ODDS.ln()
+}
+
+/// Standard deviation of the logarithm of a ratio, from the median difference of two runs in a row: a step or an outlier
+/// does not widen it.
+fn deviation(points: &[Point]) -> f64 {
+    let ratios: Vec<f64> = points.iter().filter_map(|point| Some(point.ratio?.value.ln())).collect();
+    let steps: Vec<f64> = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    median(&steps).unwrap_or(f64::INFINITY) / (0.6745 * std::f64::consts::SQRT_2)
+}
+
+/// Runs that no change point can be seen in.
+fn unmatched(line: &Line) -> Option<String> {
+    let (without, reference) = (line.without_ratio?, line.reference.as_ref()?);
+    let newest = if without.newest { ", the newest among them," } else { "" };
+    Some(format!(
+        "{} of {} runs{newest} have no ratio ({} was not measured with them) and were not looked at",
+        without.runs,
+        line.points.len(),
+        clean(reference)
+    ))
 }
 
 /// The change from first to last, if the ratio went in one direction several times.
@@ -61,4 +107,23 @@ fn recent(line: &Line) -> Option<String> {
         ratio(recent.before),
         ratio(recent.after)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChangePoint, clearly_old};
+
+    #[test]
+    fn a_commit_is_cleared_by_clearly_old_runs_only() {
+        let change = ChangePoint { point: 8, before: 1.0, after: 1.03, p: 0.0 };
+        let old = |ratios: &[f64]| {
+            let logs: Vec<f64> = ratios.iter().map(|ratio: &f64| ratio.ln()).collect();
+            clearly_old(&logs, &change, 0.01)
+        };
+        assert!(old(&[1.0, 0.99, 1.004, 1.0]));
+        // A place that is late by one or two runs, whose runs happened to be fast.
+        assert!(!old(&[1.0]) && !old(&[0.9, 0.9]));
+        // Doubtful runs, and an outlier among new ones.
+        assert!(!old(&[1.013, 1.012, 1.014, 1.013]) && !old(&[0.5, 1.028, 1.031, 1.027]));
+    }
 }

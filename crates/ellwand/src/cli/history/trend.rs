@@ -194,7 +194,8 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
             let scatter = scatter(&line.points).map_or_else(String::new, |scatter| {
                 format!("; the ratios of two runs in a row differ by {} (median)", human(scatter, "1"))
             });
-            Some(format!("no change of more than {} was found{scatter}", share(rope)))
+            let rest = line.without_ratio.map_or_else(String::new, |_| format!(" in the other {ratios} runs"));
+            Some(format!("no change of more than {} was found{rest}{scatter}", share(rope)))
         }
     }
 }
