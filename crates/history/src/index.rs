@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::folder::Stamp;
 use crate::rows::{CellRow, RunRow, Series, run_key};
 use crate::schema;
-use crate::trend::Point;
+use crate::trend::{Failure, Point};
 
 /// A machine of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,6 +94,14 @@ pub(crate) trait Index {
     /// The times of a series, in no order, without their ratios.
     fn points(&mut self, series: i64) -> Result<Vec<Point>, StoreError> {
         all(self, schema::POINTS, Some(series.into()), point_of)
+    }
+
+    /// The runs of a series that failed or had a wrong answer: the machine, and the place among the runs.
+    fn failures(&mut self, series: i64) -> Result<Vec<Failure>, StoreError> {
+        all(self, schema::FAILURES, Some(series.into()), |row| {
+            let (machine, started): (String, i64) = (row.next()?, row.next()?);
+            Ok((machine, (row.next::<Option<i64>>()?.unwrap_or(started), started)))
+        })
     }
 }
 

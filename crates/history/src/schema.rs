@@ -111,3 +111,7 @@ pub(crate) const POINTS: &str = "SELECT run.id, run.started_ms, \
     cell.session, cell.baseline, cell.seconds, cell.low, cell.high, cell.blocks FROM cell JOIN run ON run.key = cell.run \
     LEFT JOIN session ON session.run = cell.run AND session.number = cell.session \
     WHERE cell.series = $1 AND cell.seconds IS NOT NULL";
+pub(crate) const FAILURES: &str = "SELECT run.machine, run.started_ms, \
+    CASE WHEN session.run IS NULL THEN run.committed_ms ELSE session.committed_ms END FROM cell \
+    JOIN run ON run.key = cell.run LEFT JOIN session ON session.run = cell.run AND session.number = cell.session \
+    WHERE cell.series = $1 AND cell.status IN ('wrong', 'failed')";

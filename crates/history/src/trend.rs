@@ -64,6 +64,9 @@ pub struct Line {
     /// Runs without a ratio among runs with one; no change can be found in them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_ratio: Option<WithoutRatio>,
+    /// Number of runs after the last point that failed or had a wrong answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_since: Option<usize>,
 }
 
 /// Runs that did not measure the reference.
@@ -147,6 +150,9 @@ pub struct ChangePoint {
 /// A point, and the name of its reference, or why it has no ratio.
 type Referenced = (Point, Result<String, String>);
 
+/// A run without a time: its machine, and its place among the points of a line.
+pub(crate) type Failure = (String, (i64, i64));
+
 /// Makes the lines of a query.
 ///
 /// # Errors
@@ -163,8 +169,13 @@ pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
             let group = if query.across_machines { String::new() } else { row.machine.clone() };
             groups.entry(group).or_default().push(point(store, &mut measured, query, &series, row)?);
         }
+        let failures = store.index.failures(series.key())?;
         for points in groups.into_values() {
-            lines.push(line(&series, points, query)?);
+            let mut line = line(&series, points, query)?;
+            let last = line.points.last().map(place);
+            let is_later = |(machine, at): &&Failure| line.machines.contains(machine) && Some(*at) > last;
+            line.failed_since = Some(failures.iter().filter(is_later).count()).filter(|runs| *runs > 0);
+            lines.push(line);
         }
     }
     let machines: BTreeSet<&String> = lines.iter().flat_map(|line: &Line| &line.machines).collect();
@@ -282,11 +293,13 @@ fn ratio(own: &Point, reference: &Point) -> Ratio {
     }
 }
 
+/// The place of a point in its line: the dates of the commit and of the run.
+fn place(point: &Point) -> (i64, i64) {
+    (point.committed_ms.unwrap_or(point.started_ms), point.started_ms)
+}
+
 fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<Line, StoreError> {
-    points.sort_by(|(a, _), (b, _)| {
-        let key = |point: &Point| (point.committed_ms.unwrap_or(point.started_ms), point.started_ms);
-        key(a).cmp(&key(b)).then_with(|| a.run.cmp(&b.run))
-    });
+    points.sort_by(|(a, _), (b, _)| place(a).cmp(&place(b)).then_with(|| a.run.cmp(&b.run)));
     let (points, named): (Vec<Point>, Vec<Result<String, String>>) = points.into_iter().unzip();
     let machines: BTreeSet<String> = points.iter().map(|point| point.machine.clone()).collect();
     let references: BTreeSet<&String> = named.iter().filter_map(|name| name.as_ref().ok()).collect();
@@ -331,6 +344,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
         changes: changes.collect(),
         recent,
         without_ratio,
+        failed_since: None,
         points,
     })
 }

@@ -282,3 +282,15 @@ fn runs_without_the_reference_are_counted_and_not_looked_at() {
     assert!(trend.lines[0].changes.is_empty());
     assert!(lines(&runs[..20], &query()).lines[0].without_ratio.is_none());
 }
+
+#[test]
+fn later_runs_that_failed_are_counted() {
+    let mut runs = series(20, |_| 1.0, |_| 1.0);
+    assert_eq!(lines(&runs, &query()).lines[0].failed_since, None);
+    let failed = |n| Fake::new(n).sort(10, "plain", &[2e-6, 2e-6]).sort(10, "fast", &[]);
+    runs.remove(5);
+    runs.extend([failed(5), failed(20), failed(21)]);
+    let trend = lines(&runs, &query());
+    assert_eq!(trend.lines[0].points.len(), 19);
+    assert_eq!(trend.lines[0].failed_since, Some(2));
+}

@@ -108,7 +108,8 @@ fn measurement(workload: &str, n: i64, implementation: &str, seconds: &[f64]) ->
         what_ran: String::new(),
         baseline: "plain".into(),
         work: Work::items("row", 1),
-        outcome: Outcome::Measured,
+        // No times: the implementation failed.
+        outcome: if seconds.is_empty() { Outcome::Failed { error: "out of memory".into() } } else { Outcome::Measured },
         check: None,
         prepare_ns: None,
         first_run_ns: None,

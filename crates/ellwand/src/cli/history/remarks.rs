@@ -20,7 +20,7 @@ pub(super) fn remarks(line: &Line) -> Vec<String> {
         .changes
         .iter()
         .flat_map(|change| [machine(line, change.point), same_commit(line, change)].into_iter().flatten());
-    of_changes.chain(total(line)).chain(recent(line)).chain(unmatched(line)).collect()
+    of_changes.chain(total(line)).chain(recent(line)).chain(unmatched(line)).chain(failed(line)).collect()
 }
 
 /// A change of the machine between the runs around a change point.
@@ -71,6 +71,14 @@ fn deviation(points: &[Point]) -> f64 {
     let ratios: Vec<f64> = points.iter().filter_map(|point| Some(point.ratio?.value.ln())).collect();
     let steps: Vec<f64> = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     median(&steps).unwrap_or(f64::INFINITY) / (0.6745 * std::f64::consts::SQRT_2)
+}
+
+/// The runs after the last one with a time.
+fn failed(line: &Line) -> Option<String> {
+    line.failed_since.map(|runs| {
+        let runs = counted(runs as u64, "later run");
+        format!("{runs} failed or had a wrong answer; `history show` prints which")
+    })
 }
 
 /// Runs that no change point can be seen in.
