@@ -310,16 +310,22 @@ impl Mark {
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_new(layout.size() as u64);
         // SAFETY: the caller upholds the contract; the arguments are passed on unchanged.
-        unsafe { System.alloc(layout) }
+        let block = unsafe { System.alloc(layout) };
+        if !block.is_null() {
+            count_new(layout.size() as u64);
+        }
+        block
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count_new(layout.size() as u64);
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        let block = unsafe { System.alloc_zeroed(layout) };
+        if !block.is_null() {
+            count_new(layout.size() as u64);
+        }
+        block
     }
 
     #[inline]
@@ -331,9 +337,12 @@ unsafe impl GlobalAlloc for Counting {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count_resized(layout.size() as u64, new_size as u64);
         // SAFETY: as above.
-        unsafe { System.realloc(block, layout, new_size) }
+        let block = unsafe { System.realloc(block, layout, new_size) };
+        if !block.is_null() {
+            count_resized(layout.size() as u64, new_size as u64);
+        }
+        block
     }
 }
 
@@ -384,6 +393,16 @@ mod tests {
         assert!(after.allocated_bytes >= before.allocated_bytes + 200 * SHARDS as u64);
         // Threads of other tests come and go, so not every shard is free, but most are.
         assert!(COUNTERS.iter().filter(|shard| shard.owned.load(Relaxed)).count() < SHARDS / 2);
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_not_counted() {
+        let mut grown = vec![1_u8; 10];
+        let mark = Mark::set().unwrap();
+        assert!(Vec::<u8>::new().try_reserve(1 << 60).is_err());
+        assert!(grown.try_reserve(1 << 60).is_err());
+        let memory = mark.finish();
+        assert_eq!((memory.allocations, memory.allocated_bytes, memory.peak_bytes), (0, 0, 0), "{memory:?}");
     }
 
     #[test]
