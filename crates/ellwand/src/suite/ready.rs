@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 
 use super::task::{Shared, digest, is_empty};
-use super::{Borrow, Buffer, Fill, Own};
+use super::{Borrow, Buffer, Change, Fill, Own};
 
 /// The answer of the last run, or what stands for it once the judge has it.
 enum Last<O> {
@@ -155,6 +155,69 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
         if let Some(answer) = self.answers.pop() {
             self.answers.clear();
             self.last = Last::Answer(answer);
+        }
+        Ok(self.last.give(&self.shared))
+    }
+}
+
+/// Turns a fresh copy of the input into the answer at every run.
+pub(super) struct Changing<I, O> {
+    shared: Arc<Shared<I, O>>,
+    run: Arc<Change<I>>,
+    answer: fn(I) -> O,
+    input: I,
+    fresh: Vec<I>,
+    /// Copies at the end of `fresh` that are answers by now. They stay where they are: moving them would be timed.
+    changed: usize,
+    last: Last<O>,
+    most: u64,
+}
+
+impl<I: Clone, O> Changing<I, O> {
+    pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Change<I>>, answer: fn(I) -> O, input: I, most: u64) -> Self {
+        Self { shared, run, answer, fresh: vec![input.clone()], input, changed: 0, last: Last::Nothing, most }
+    }
+
+    fn fill(&mut self, wanted: usize) {
+        self.fresh.truncate(self.fresh.len() - std::mem::take(&mut self.changed));
+        while self.fresh.len() < wanted {
+            self.fresh.push(self.input.clone());
+        }
+    }
+}
+
+impl<I: Clone, O: PartialEq + Debug> Prepared for Changing<I, O> {
+    /// One more than asked for, as above.
+    fn load(&mut self, iterations: u64) {
+        self.fill(usize::try_from(iterations).unwrap_or(usize::MAX).saturating_add(1));
+    }
+    fn most_iterations(&self) -> u64 {
+        self.most
+    }
+    fn run(&mut self) {
+        self.run_times(1);
+    }
+    fn run_times(&mut self, times: u64) {
+        let times = usize::try_from(times).unwrap_or(usize::MAX);
+        if self.fresh.len() - self.changed < times {
+            self.fill(times);
+        }
+        let end = self.fresh.len() - self.changed;
+        (self.run)(&mut self.fresh[end - times..end]);
+        self.changed += times;
+    }
+    fn poison(&mut self, _: Poison) {
+        self.last = Last::Nothing;
+        self.load(0);
+    }
+    fn output(&mut self) -> Result<Tensors, DeviceError> {
+        if self.changed > 0 {
+            // The one that was changed last lies before the others.
+            let at = self.fresh.len() - self.changed;
+            let value = self.fresh.swap_remove(at);
+            self.changed -= 1;
+            self.fill(0);
+            self.last = Last::Answer((self.answer)(value));
         }
         Ok(self.last.give(&self.shared))
     }
