@@ -44,6 +44,21 @@ fn rows_samples_and_findings_are_values() {
 }
 
 #[test]
+fn the_last_value_of_an_axis_counts_by_any_of_its_names() {
+    let echo = || {
+        suite("echo")
+            .axis(Axis::int("n", "numbers", 1, 100, 1).alias(&["numbers"]))
+            .input(|case, _| case.usize("n"))
+            .implementation("same", |n: &usize| *n)
+    };
+    let by = |first: &str, second: &str| {
+        let results = ellwand::measure(echo()).axis(first, 5).axis(second, 7).effort(Effort::Quick).run();
+        results.unwrap().rows().next().unwrap().case.clone()
+    };
+    assert_eq!((by("n", "numbers"), by("numbers", "n")), ("echo/n=7".into(), "echo/n=7".into()));
+}
+
+#[test]
 fn names_select_and_unknown_ones_are_refused() {
     let results =
         ellwand::measure(sums()).workloads(["sum"]).implementations(["loop"]).effort(Effort::Quick).run().unwrap();

@@ -57,9 +57,14 @@ impl Measure {
         self
     }
 
-    /// Sets an axis to a value, or to several with commas between, as on the command line.
+    /// Sets an axis to a value, or to several with commas between, as on the command line. The last call counts, by name or alias.
     #[must_use]
     pub fn axis(mut self, name: &str, values: impl ToString) -> Self {
+        for workload in self.registry.workloads() {
+            for axis in workload.axes().iter().filter(|axis| axis.names().any(|known| known == name)) {
+                axis.names().for_each(|other| drop(self.selection.axes.remove(other)));
+            }
+        }
         self.selection.axes.insert(name.to_string(), values.to_string());
         self
     }
