@@ -13,14 +13,16 @@ use ellwand_bench::guard::Guard;
 use ellwand_core::InputError;
 use serde_json::Value;
 
+use super::built::{self, Built, Package};
 use super::exit::Failure;
 use super::revision::git;
 use super::{bench, output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
 /// program is kept in `target/ellwand-baseline/COMMIT` and never built twice. All revisions are built in one place, where
-/// cargo compiles what has changed since the one before.
-pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> {
+/// cargo compiles what has changed since the one before. It has the profile and features of this program, unless `args` for
+/// cargo are given.
+pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Result<PathBuf, Failure> {
     let bench = bench::target(program);
     let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = bench.map_or_else(file, ToString::to_string);
@@ -37,7 +39,14 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     let target = all.join("target");
     // Under the same name beside its neighbours as the repository itself.
     let source = all.join("work").join(root.file_name().unwrap_or("source".as_ref()));
-    let built = all.join(&commit).join(&name);
+    let how = Built::of(program, args);
+    if how.is_debug() {
+        output::note(
+            "note: this program and its baseline are debug builds, whose times mean little; run it with --release",
+        );
+    }
+    let place = all.join(&commit).join(built::key(&how));
+    let built = place.join(&name);
     if built.is_file() {
         return Ok(built);
     }
@@ -51,8 +60,15 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     check_out(&root, &commit, &source)?;
     link_neighbours(&root, source.parent().unwrap_or(&root));
     output::note(&format!("building {name} at {revision} ({commit}), once"));
-    let mut cargo = cargo(&root, &source, bench, &name);
-    cargo.arg("--target-dir").arg(&target);
+    let mut cargo = cargo(&root, &source);
+    match bench {
+        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
+        None => cargo.args(["build", "--bin", &name]),
+    };
+    cargo
+        .args(&how.args)
+        .args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
+    cargo.args(["--message-format", "json-render-diagnostics"]).arg("--target-dir").arg(&target);
     let output = beside(
         || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
         |seconds| {
@@ -70,25 +86,31 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
     // Elsewhere first: a copy that was interrupted must not look whole.
     let partial = all.join("partial");
-    std::fs::create_dir_all(all.join(&commit))
+    std::fs::create_dir_all(&place)
         .and_then(|()| std::fs::copy(&made, &partial))
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
 }
 
-/// What builds the program of that name, from the directory in `source` that this command was given in below `root`.
-fn cargo(root: &Path, source: &Path, bench: Option<&str>, name: &str) -> Command {
+/// Cargo in the directory in `source` that this command was given in below `root`.
+fn cargo(root: &Path, source: &Path) -> Command {
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(root).ok().map(|here| source.join(here)));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    match bench {
-        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
-        None => cargo.args(["build", "--release", "--bin", name]),
-    };
-    cargo.args(["--message-format", "json-render-diagnostics"]);
     cargo.current_dir(here.filter(|folder| folder.is_dir()).as_deref().unwrap_or(source));
     cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     cargo
+}
+
+/// The arguments that give the package at the revision the features it has now. Notes those that it lacks there.
+fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Vec<String> {
+    let metadata = cargo(root, source).args(["metadata", "--no-deps", "--format-version", "1"]).output();
+    // What cargo cannot read it reports when it builds.
+    let (args, lacking) = built::features(package, &metadata.map(|output| output.stdout).unwrap_or_default());
+    if !lacking.is_empty() {
+        output::note(&format!("note: {revision} has no feature {} and is built without", lacking.join(", ")));
+    }
+    args
 }
 
 /// How often a build says that it goes on.

@@ -55,15 +55,17 @@ impl Asked {
                 "--exact" => asked.exact = true,
                 "--ignored" => asked.ignored = true,
                 "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--quiet" | "-q" => {}
-                "--format" | "--color" | "--test-threads" | "--skip" | "--baseline" | "--time" | "--at-least"
-                | "--fail-on" => {
+                "--format" | "--color" | "--test-threads" | "--skip" | "--baseline" | "--baseline-args" | "--time"
+                | "--at-least" | "--fail-on" => {
                     let value = joined
                         .or_else(|| words.next().cloned())
                         .ok_or_else(|| InputError::new(flag, "its value is missing", format!("a word after {flag}")))?;
                     match flag {
                         "--skip" => asked.skip.push(value),
                         "--baseline" => asked.baseline = Some(value),
-                        "--time" | "--at-least" | "--fail-on" => asked.terms.extend([flag.to_string(), value]),
+                        "--baseline-args" | "--time" | "--at-least" | "--fail-on" => {
+                            asked.terms.extend([flag.to_string(), value])
+                        }
                         // Other formats are those of test harnesses, which cargo and nextest ask for.
                         "--format" if value == "github" => asked.terms.extend([flag.to_string(), value]),
                         "--format" if value == "junit" => {

@@ -125,7 +125,7 @@ fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &As
     // Report whatever is misspelt before anything is built.
     let names = [revision.to_string(), "the work tree".to_string()];
     of_programs(registry, args, workload, [&candidate, &candidate], &names, ask)?;
-    let built = baseline::build(revision, &candidate)?;
+    let built = baseline::build(revision, &candidate, args.baseline_args.as_deref())?;
     Ok(of_programs(registry, args, workload, [&built, &candidate], &names, ask)?)
 }
 

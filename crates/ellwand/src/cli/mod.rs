@@ -6,6 +6,7 @@ mod args;
 mod baseline;
 mod bench;
 mod budgets;
+mod built;
 mod ceilings;
 mod certificate;
 mod check;

@@ -241,7 +241,7 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
         }
     }
     let libraries = || {
-        let built = std::fs::read_dir(root.join("target/ellwand-baseline/target/release/deps")).unwrap().flatten();
+        let built = std::fs::read_dir(root.join("target/ellwand-baseline/target/debug/deps")).unwrap().flatten();
         let built = built.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "rlib"));
         let mut built: Vec<_> =
             built.map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap())).collect();

@@ -32,6 +32,10 @@ pub(crate) struct CompareArgs {
     /// Compare this program with itself at a git revision, built and cached in target/ellwand-baseline
     #[arg(long, value_name = "REV", conflicts_with = "command")]
     pub(crate) baseline: Option<String>,
+    /// Arguments for the `cargo build` of --baseline, such as '--release --features fast' [default: the profile and
+    /// features of this program, where cargo's target directory shows them]
+    #[arg(long, value_name = "ARGS", requires = "baseline", allow_hyphen_values = true)]
+    pub(crate) baseline_args: Option<String>,
     /// Verdicts are for warm caches; `run --caches cold` measures cold ones
     #[arg(long, hide = true, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,
