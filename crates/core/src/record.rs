@@ -41,6 +41,7 @@ pub use settings::{Allowed, Counts, Settings};
 pub use settling::Settling;
 pub use shard::Shard;
 pub use spans::{SpanCost, SpanNode, Spans};
+pub use threads::share_of_others;
 
 /// Version of the record format that this crate writes. Ellwand reads this version and every earlier one.
 pub const VERSION: u32 = 1;

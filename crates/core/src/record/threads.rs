@@ -8,6 +8,13 @@ use crate::reading::Reading;
 /// Share of the CPU time from which other threads took part. The threads of a runtime that tidies up take less.
 const TOOK_PART: f64 = 0.05;
 
+/// Share of the CPU time that other threads than the calling one used; `None` if it is small or unknown.
+pub fn share_of_others(samples: &[Sample]) -> Option<f64> {
+    let spent = |s: &Sample| Some((s.cpu_ns?, s.others_ns?));
+    let (own, others) = samples.iter().filter_map(spent).fold((0, 0), |all, s| (all.0 + s.0, all.1 + s.1));
+    Some(others as f64 / (own + others) as f64).filter(|share| *share >= TOOK_PART)
+}
+
 impl Measurement {
     /// Threads that took part in a run: the implementation's own reading for this case, or else its declaration, unless
     /// other threads worked that it did not declare.
@@ -33,9 +40,7 @@ impl Measurement {
         if self.parallelism == Parallelism::Many {
             return None;
         }
-        let spent = |s: &Sample| Some((s.cpu_ns?, s.others_ns?));
-        let (own, others) = self.samples.iter().filter_map(spent).fold((0, 0), |all, s| (all.0 + s.0, all.1 + s.1));
-        Some(others as f64 / (own + others) as f64).filter(|share| *share >= TOOK_PART)
+        share_of_others(&self.samples)
     }
 
     /// CPU seconds per iteration of all threads that took part.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ellwand_bench::commands::{self, Commands};
 use ellwand_bench::compare::{AGE_S, End, NoDecision, Terms};
 use ellwand_bench::{Effort, arms, resolutions, reuse};
-use ellwand_core::record::Outcome as Fate;
-use ellwand_core::{InputError, Registry};
+use ellwand_core::record::{Outcome as Fate, Sample, share_of_others};
+use ellwand_core::{InputError, Parallelism, Registry};
 
 use super::args::{CompareArgs, Form};
 use super::budgets::{self, Budgets, Verdict};
@@ -235,7 +235,7 @@ fn measure(
 fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {
     // A command is a whole process, longer than what the clock cannot resolve.
     let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
-    let Contest { case, names, mut candidate, .. } = contest;
+    let Contest { case, names, mut candidate, what } = contest;
     // What the inputs required, if the program of the candidate reports it.
     let required = result.as_ref().ok().and_then(|decision| decision.reported.work[1].clone());
     if let Some((candidate, required)) = candidate.as_mut().zip(required) {
@@ -254,6 +254,10 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
             .collect(),
         _ => Vec::new(),
     };
+    if let (Ok(decision), What::Workers(sides)) = (&result, &what) {
+        let each = decision.samples.iter().zip(&names).zip(sides.parallelism);
+        remarks.extend(each.filter_map(|((samples, name), threads)| undeclared(samples, name, threads)));
+    }
     let resolution_s = resolution_ns * 1e-9;
     let below = result.as_ref().ok().map(|decision| decision.seconds.map(|seconds| seconds < resolution_s));
     let one_below_s = below.filter(|[baseline, candidate]| baseline != candidate).map(|_| resolution_s);
@@ -277,6 +281,16 @@ fn bound(seconds: [f64; 2], resolution_ns: f64, names: &[String; 2]) -> Option<S
     let least = units::human(resolution, "s");
     Some(format!(
         "{name} takes less than {least} an iteration, which is too short to measure: its time and the ratio are bounds"
+    ))
+}
+
+/// The remark on a side whose threads share one processor, since it declares one.
+fn undeclared(samples: &[Sample], name: &str, threads: Parallelism) -> Option<String> {
+    let share = share_of_others(samples).filter(|_| threads == Parallelism::Single)?;
+    let share = units::human(share, "1");
+    Some(format!(
+        "{name}: other threads of this program worked meanwhile ({share} of its CPU time), perhaps on one processor: declare \
+         them with .many_threads()"
     ))
 }
 
@@ -358,6 +372,16 @@ mod tests {
         let remark = bound([90e-9, 0.3e-9], 0.5, &names).unwrap();
         assert!(remark.starts_with("b takes less than 0.500 ns an iteration"), "{remark}");
         assert_eq!([bound([1e-9; 2], 0.5, &names), bound([0.1e-9; 2], 0.5, &names)], [None, None]);
+    }
+
+    #[test]
+    fn threads_that_share_a_processor_are_named() {
+        let sample = Sample { cpu_ns: Some(600), others_ns: Some(400), ..Sample::default() };
+        let remark = undeclared(&[sample], "b", Parallelism::Single).unwrap();
+        assert!(remark.starts_with("b: other threads") && remark.contains("40.0 % of its CPU time"), "{remark}");
+        let alone = Sample { others_ns: Some(20), ..sample };
+        assert_eq!(undeclared(&[alone], "b", Parallelism::Single), None);
+        assert_eq!(undeclared(&[sample], "b", Parallelism::Many), None);
     }
 
     #[test]
