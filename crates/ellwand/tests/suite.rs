@@ -381,6 +381,37 @@ fn values_outside_the_domain_of_their_axis_are_refused() {
 }
 
 #[test]
+fn work_that_panics_is_a_row_and_work_that_is_no_number_a_slip() {
+    let of = |name: &str, work: fn() -> Work| {
+        suite(name).input(|_, _| 7_u64).implementation("same", |x| *x).work(move |_| work())
+    };
+    for flops in [f64::NAN, f64::INFINITY, -1.0] {
+        let work: fn() -> Work = match flops {
+            -1.0 => || Work::items("calls", 1).flops(-1.0),
+            flops if flops.is_nan() => || Work::items("calls", 1).flops(f64::NAN),
+            _ => || Work::items("calls", 1).flops(f64::INFINITY),
+        };
+        let registry = Registry::from(of("odd", work));
+        let error = registry.find("odd").unwrap().check(&Case::new("odd", vec![])).unwrap_err().to_string();
+        assert!(error.starts_with("odd: its `.work` states "), "{error}");
+        assert_eq!(ellwand::run(["mine", "check", "odd"], &registry), 2, "{flops}");
+    }
+    let mut registry = Registry::from(of("broken", || panic!("no work")));
+    let case = Case::new("broken", vec![]);
+    let error = registry.find("broken").unwrap().inputs(&case, 1).unwrap_err().to_string();
+    assert!(error.contains("it panicked in `.work`: no work"), "{error}");
+    of("sound", || Work::items("calls", 1)).register(&mut registry);
+    assert_eq!(ellwand::run(["mine", "check", "broken"], &registry), 1);
+    assert_eq!(ellwand::run(["mine", "check", "*"], &registry), 1);
+    // Beside others, what does not fit is a row; alone it is refused.
+    let huge = || Work::items("calls", 1).bytes(1 << 60, 0);
+    let mut registry = Registry::from(of("huge", huge));
+    assert_eq!(ellwand::run(["mine", "check", "huge"], &registry), 2);
+    of("sound", || Work::items("calls", 1)).register(&mut registry);
+    assert_eq!(ellwand::run(["mine", "check", "*"], &registry), 0);
+}
+
+#[test]
 fn the_command_line_serves_a_suite() {
     let registry = Registry::from(numbers().implementation_mut("lazy", |_| {}));
     assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "1,9"], &registry), 0);

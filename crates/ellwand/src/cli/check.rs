@@ -1,5 +1,6 @@
 //! `check`: correctness only; and `run --once`, one untimed run for external profilers.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -74,18 +75,35 @@ impl Printer {
     }
 }
 
+/// Why cases do not fit into memory, by id.
+type TooLarge = BTreeMap<String, String>;
+
+/// # Errors
+/// If one workload is asked for: then its user chose the cases. Among others they must not end the check of all.
+fn too_large(plan: &Plan) -> Result<TooLarge, InputError> {
+    let Some(first) = plan.cells.first() else { return Ok(TooLarge::new()) };
+    if plan.cells.iter().all(|cell| cell.workload.name() == first.workload.name()) {
+        return ceilings::check_memory(&plan.cells, false, Caches::Warm).map(|()| TooLarge::new());
+    }
+    let fits = |cell: &Cell| ceilings::check_memory(std::slice::from_ref(cell), false, Caches::Warm);
+    Ok(plan.cells.iter().filter_map(|cell| Some((cell.case.id(), fits(cell).err()?.to_string()))).collect())
+}
+
 /// Judges in workers if this program `serves`; a test or an example that calls the command line does not.
 pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outcome {
     let registry = &plan::preferring(registry, &args.chosen.cases.device);
     let plan = plan::expand(registry, &args.chosen.selection())?;
-    ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
+    let too_large = too_large(&plan)?;
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
     let (seed, json) = (args.chosen.cases.seed(), args.format == Form::Json);
     if args.in_process || !serves {
-        return judge_here(registry, &plan, json, seed, None, true);
+        return judge_here(registry, &plan, json, seed, None, Some(&too_large));
     }
     let mut checker = Checker::new(registry, args.limit.limits().open, seed, interrupt);
     judge_all(&plan, json, &mut |cell, row| {
+        if let Some(why) = too_large.get(&cell.case.id()) {
+            return Ok((Err(Fate::Unsupported { why: why.clone() }), None));
+        }
         let name = format!("{} {}", cell.case.id(), row.name);
         let found = named_if_long(&name, || checker.check(cell, row))?;
         let words = checker.words().map(|words| format!("{name} wrote: {words}"));
@@ -99,11 +117,19 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
     };
-    judge_here(registry, plan, format == Form::Json, args.how.chosen.cases.seed(), given, false)
+    judge_here(registry, plan, format == Form::Json, args.how.chosen.cases.seed(), given, None)
 }
 
-/// Judges in this process, on the inputs of each case and, if `hard`, on the hard sets.
-fn judge_here(registry: &Registry, plan: &Plan, json: bool, seed: u64, given: Option<&Tensors>, hard: bool) -> Outcome {
+/// Judges in this process, on the inputs of each case and, of `all` that fit into memory, on the hard sets.
+fn judge_here(
+    registry: &Registry,
+    plan: &Plan,
+    json: bool,
+    seed: u64,
+    given: Option<&Tensors>,
+    all: Option<&TooLarge>,
+) -> Outcome {
+    let hard = all.is_some();
     let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
     let settings = ellwand_bench::Effort::Quick.settings();
     let instrument = Instrument { given, ..Instrument::new(registry, settings, seed, interrupt) };
@@ -114,6 +140,9 @@ fn judge_here(registry: &Registry, plan: &Plan, json: bool, seed: u64, given: Op
     let mut last: Option<(String, Result<_, SetupError>)> = None;
     judge_all(plan, json, &mut |cell, row| {
         let id = cell.case.id();
+        if let Some(why) = all.and_then(|all| all.get(&id)) {
+            return Ok((Err(Fate::Unsupported { why: why.clone() }), None));
+        }
         let (_, made) = match last.take().filter(|(known, _)| *known == id) {
             Some(known) => last.insert(known),
             None => last.insert((id, make(cell))),

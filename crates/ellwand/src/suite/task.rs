@@ -5,6 +5,7 @@ use std::fmt::{self, Debug, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ellwand_bench::check::{Panicked, guarded};
 use ellwand_core::case::Fnv;
 use ellwand_core::{Case, Description, InputError, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
 use rand::SeedableRng;
@@ -258,6 +259,17 @@ pub(super) struct Task<I, O> {
     pub(super) slip: Option<InputError>,
 }
 
+impl<I, O> Task<I, O> {
+    /// What the user's `.work` states. Plans and estimates ask for it outside any row, which a panic must not end.
+    fn required(&self, case: &Case) -> Result<Work, Panicked> {
+        self.work.as_ref().map_or_else(|| Ok(one_call()), |work| guarded("`.work`", || work(&Point(case))))
+    }
+}
+
+fn one_call() -> Work {
+    Work::items("calls", 1)
+}
+
 impl<I, O> Workload for Task<I, O>
 where
     I: Clone + Send + Sync + 'static,
@@ -266,21 +278,34 @@ where
     fn description(&self) -> &Description {
         &self.description
     }
-    fn check(&self, _: &Case) -> Result<(), InputError> {
-        self.slip.clone().map_or(Ok(()), Err)
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        if let Some(slip) = &self.slip {
+            return Err(slip.clone());
+        }
+        match self.required(case) {
+            Ok(work) if !(work.flops.is_finite() && work.flops >= 0.0) => {
+                let problem = format!("its `.work` states {} operations at {}", work.flops, case.id());
+                Err(InputError::new(&case.workload, problem, ".flops(x) with a finite number from 0 on"))
+            }
+            // A panic is a failed row.
+            _ => Ok(()),
+        }
     }
     /// Input, copy, expected answer and answer, as far as the work states their sizes.
     fn footprint(&self, case: &Case) -> u64 {
         2 * self.work(case).bytes_total()
     }
-    fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        if let Err(panicked) = self.required(case) {
+            return Err(InputError::new(&case.workload, panicked.to_string(), "the work of every case"));
+        }
         Ok(Tensors::new().with(SEED, Tensor::vector(&[seed][..])))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         Ok(token(digest(&*self.shared.expected(case, seed(inputs)?)?)))
     }
     fn work(&self, case: &Case) -> Work {
-        self.work.as_ref().map_or_else(|| Work::items("calls", 1), |work| work(&Point(case)))
+        self.required(case).unwrap_or_else(|_| one_call())
     }
     /// Only equality makes the reference's answer the one right answer; a judge may refuse even that.
     fn tolerance(&self, _: &Case) -> Tolerance {
