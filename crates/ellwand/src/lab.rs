@@ -45,7 +45,7 @@ impl Timing {
 /// ```
 ///
 /// # Errors
-/// If the function panics or returns something else at another call, or the counts hold no timed call.
+/// If the function panics or returns something else at another call, if a call is below the resolution, or if the counts hold no timed call.
 pub fn benchmark_function<O>(
     name: &str,
     f: impl Fn() -> O + Send + Sync + 'static,
@@ -64,6 +64,10 @@ where
     match row.and_then(|row| row.median("time")) {
         Some(seconds) => Ok(Timing { seconds, results }),
         None => {
+            if let Some(row) = row.filter(|row| row.below_resolution) {
+                let below = ellwand_report::units::below_resolution(row.resolution_s);
+                return Err(MeasureError::Unmeasured(format!("{name} is too short to measure: {below}")));
+            }
             let why = row.map_or_else(String::new, |row| {
                 format!("{}: {}", row.status.word, row.status.reason.as_deref().unwrap_or("no reason"))
             });

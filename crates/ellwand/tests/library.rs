@@ -40,6 +40,7 @@ fn rows_samples_and_findings_are_values() {
     assert!(results.findings().len() == results.report.findings.len());
     let table = results.text("table").unwrap();
     assert!(table.contains("fold") && table.contains("2000"), "{table}");
+    assert!(results.text("junit").unwrap_err().to_string().contains("'junit' is of the command line only"));
     assert!(results.text("picture").unwrap_err().to_string().contains("'picture' is unknown"));
 }
 
@@ -91,6 +92,8 @@ fn a_function_is_timed_with_the_counts_asked_for_and_its_answers_are_judged() {
     let message = |result: Result<ellwand::Timing, ellwand::MeasureError>| result.unwrap_err().to_string();
     let fickle = message(benchmark_function("fickle", || NEXT.fetch_add(1, Relaxed), QUICK));
     assert!(fickle.starts_with("fickle was not measured: wrong: "), "{fickle}");
+    let short = message(benchmark_function("short", || 1_u64, QUICK));
+    assert!(short.starts_with("short is too short to measure: below resolution ("), "{short}");
     let broken = message(benchmark_function("broken", || -> u64 { panic!("no luck") }, QUICK));
     assert!(broken.contains("broken was not measured: failed: ") && broken.contains("no luck"), "{broken}");
     let none = message(benchmark_function("none", || 1, BenchmarkOptions { calls: Some([1, 0]), ..QUICK }));

@@ -7,7 +7,7 @@ use ellwand_bench::settings::Effort;
 use ellwand_bench::{Instrument, Plan, Selection, resolutions};
 use ellwand_core::record::{Counts, Measurement, Record, Run, Sample, Settings};
 use ellwand_core::{InputError, Registry};
-use ellwand_report::{Finding, Options, Report, ReportError, Row, format};
+use ellwand_report::{FORMATS, Finding, Options, Report, ReportError, Row, format};
 
 use super::{ceilings, output, recording};
 
@@ -182,15 +182,20 @@ impl Results {
         &self.report.findings
     }
 
-    /// The results as text in any format that `run --format` knows (`table`, `csv`, `json`, `markdown`).
+    /// The results as text: `table`, `csv`, `json`, `jsonl`, `markdown`, `seed-json`, `seed-table`, or with the feature `page`
+    /// `html`.
     ///
     /// # Errors
-    /// If there is no such format.
+    /// If there is no such format. `junit` and `github` are about exit codes, which only the command line has.
     pub fn text(&self, name: &str) -> Result<String, MeasureError> {
         let Some(known) = format(name) else {
-            return Err(
-                InputError::new("format", format!("'{name}' is unknown"), "table, csv, json or markdown").into()
-            );
+            let problem = match name {
+                "html" => "'html' needs the feature `page` of the crate ellwand".to_string(),
+                "junit" | "github" => format!("'{name}' is of the command line only"),
+                _ => format!("'{name}' is unknown"),
+            };
+            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            return Err(InputError::new("format", problem, format!("one of {}", known.join(", "))).into());
         };
         let mut out = Vec::new();
         (known.write)(&self.report, &mut out)?;

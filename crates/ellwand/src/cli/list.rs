@@ -123,7 +123,12 @@ impl SizeInfo {
         let bytes = |bytes: u64| ellwand_report::units::human(bytes as f64, "B");
         let parts: Vec<String> = self.parts.iter().map(|(name, part)| format!("{name} {}", bytes(*part))).collect();
         let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-        format!("{}: {}; at most {} of memory{parts}", self.name, self.axes.join(", "), bytes(self.footprint))
+        // A suite need not state its bytes.
+        let memory = match self.footprint {
+            0 => String::new(),
+            most => format!("; at most {} of memory{parts}", bytes(most)),
+        };
+        format!("{}: {}{memory}", self.name, self.axes.join(", "))
     }
 
     fn json(&self) -> Value {
