@@ -203,8 +203,32 @@ fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
     axis.names().find_map(|name| selection.axes.get(name))
 }
 
+/// Rejects axes and sizes whose names lead to another or to none.
+fn check_names(workload: &dyn Workload) -> Result<(), InputError> {
+    let refused = |problem: String, expected: &str| Err(InputError::new(workload.name(), problem, expected));
+    let mut names: Vec<&str> = workload.axes().iter().flat_map(Axis::names).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return refused(format!("two of its axes are called '{}'", pair[0]), "a name or alias of one axis");
+    }
+    for (index, size) in workload.sizes().iter().enumerate() {
+        if workload.sizes()[..index].iter().any(|other| other.name == size.name) {
+            return refused(format!("it has two sizes '{}'", size.name), "a name for each");
+        }
+        if size.name.is_empty() || size.name.contains(',') || size.name.trim() != size.name {
+            return refused(format!("its size '{}' cannot be asked for", size.name), "a name without commas");
+        }
+        let known = |name: &str| workload.axes().iter().any(|axis| axis.name == name);
+        if let Some((axis, _)) = size.values.iter().find(|(name, _)| !known(name)) {
+            return refused(format!("its size '{}' sets '{axis}', which is no axis", size.name), "the name of an axis");
+        }
+    }
+    Ok(())
+}
+
 /// Rejects a workload whose own values, by default or at a size, are none of their axis.
 fn check_values(workload: &dyn Workload) -> Result<(), InputError> {
+    check_names(workload)?;
     for axis in workload.axes() {
         let refused = |problem: String| Err(InputError::new(workload.name(), problem, axis.expected()));
         if axis.default.is_empty() {

@@ -361,6 +361,46 @@ fn names_that_no_command_line_can_give_are_refused() {
 }
 
 #[test]
+fn names_of_axes_and_sizes_that_lead_nowhere_are_refused() {
+    let axis = |name: &'static str| Axis::int(name, "", 1, 9, 3);
+    let size = |name: &'static str, axis: &'static str| Size { name, values: vec![(axis, vec![Value::Int(3)])] };
+    for (sketch, part) in [
+        (suite("w").axis(axis("n")).axis(axis("m").alias(&["n"])), "two of its axes are called 'n'"),
+        (suite("w").axis(axis("n")).size(size("tiny", "n")).size(size("tiny", "n")), "two sizes 'tiny'"),
+        (suite("w").axis(axis("n")).size(size("a,b", "n")), "its size 'a,b' cannot be asked for"),
+        (suite("w").axis(axis("n")).size(size("tiny", "m")), "its size 'tiny' sets 'm', which is no axis"),
+    ] {
+        let registry = Registry::from(sketch.input(|_, _| 0_u8).implementation("x", |x| *x));
+        let error = Plan::expand(&registry, &Selection { workloads: vec!["w".into()], ..Selection::default() });
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn an_answer_that_panics_when_it_is_dropped_fails_no_other_implementation() {
+    #[derive(Debug, Clone, PartialEq)]
+    struct Fragile(bool);
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            assert!(!self.0, "dropped");
+        }
+    }
+    let registry: Registry = suite("w")
+        .input(|_, _| 0_u8)
+        .judge(|_, _| Ok(()))
+        .reference(|_| Fragile(false))
+        .implementation_owned("fragile", |_| Fragile(true))
+        .implementation("sound", |_| Fragile(false))
+        .into();
+    let plan = Plan::expand(&registry, &Selection { workloads: vec!["w".into()], ..Selection::default() }).unwrap();
+    let interrupt = AtomicBool::new(false);
+    let instrument = Instrument::new(&registry, Effort::Quick.settings(), 7, &interrupt);
+    let measured = instrument.measure(&plan.cells[0], &mut |_| ()).unwrap();
+    assert_eq!(measured[1].outcome, Outcome::Measured, "{:?}", measured[0].outcome);
+}
+
+#[test]
 fn values_outside_the_domain_of_their_axis_are_refused() {
     let axis = || Axis::int("n", "", 1, 9, 3);
     let with = |axis: Axis| suite("w").axis(axis);
