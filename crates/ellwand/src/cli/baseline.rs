@@ -26,15 +26,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     let bench = bench::target(program);
     let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = bench.map_or_else(file, ToString::to_string);
-    let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
-    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
-        .map_err(|why| refused(format!("this is no git repository ({why:#})"), "a directory inside a git work tree"))?;
-    let root = PathBuf::from(root);
-    // The end of options: a revision is never taken for a flag.
-    let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
-    let commit = git(&root, &verify).map_err(|_| {
-        refused(format!("'{revision}' is no revision of {}", root.display()), "a commit, tag or branch")
-    })?;
+    let (root, commit) = find(revision)?;
     let all = root.join("target").join("ellwand-baseline");
     let target = all.join("target");
     // Under the same name beside its neighbours as the repository itself.
@@ -45,8 +37,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
             "note: this program and its baseline are debug builds, whose times mean little; run it with --release",
         );
     }
-    let place = all.join(&commit).join(built::key(&how));
-    let built = place.join(&name);
+    let built = all.join(&commit).join(built::key(&how)).join(&name);
     if built.is_file() {
         return Ok(built);
     }
@@ -65,9 +56,8 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
         Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
         None => cargo.args(["build", "--bin", &name]),
     };
-    cargo
-        .args(&how.args)
-        .args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
+    cargo.args(&how.args);
+    cargo.args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
     cargo.args(["--message-format", "json-render-diagnostics"]).arg("--target-dir").arg(&target);
     let output = beside(
         || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
@@ -84,13 +74,30 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     }
     let made = executable(&output.stdout, &name)
         .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
-    // Elsewhere first: a copy that was interrupted must not look whole.
-    let partial = all.join("partial");
-    std::fs::create_dir_all(&place)
-        .and_then(|()| std::fs::copy(&made, &partial))
-        .and_then(|_| std::fs::rename(&partial, &built))
+    keep(&made, &all.join("partial"), &built)
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// By way of `partial`: a copy that was interrupted must not look whole.
+fn keep(made: &Path, partial: &Path, built: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(built.parent().unwrap_or(built))?;
+    std::fs::copy(made, partial)?;
+    std::fs::rename(partial, built)
+}
+
+/// The repository around the current directory, and the commit of a revision of it.
+fn find(revision: &str) -> Result<(PathBuf, String), InputError> {
+    let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
+    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
+        .map_err(|why| refused(format!("this is no git repository ({why:#})"), "a directory inside a git work tree"))?;
+    let root = PathBuf::from(root);
+    // The end of options: a revision is never taken for a flag.
+    let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
+    let commit = git(&root, &verify).map_err(|_| {
+        refused(format!("'{revision}' is no revision of {}", root.display()), "a commit, tag or branch")
+    })?;
+    Ok((root, commit))
 }
 
 /// Cargo in the directory in `source` that this command was given in below `root`.
@@ -144,7 +151,7 @@ fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
     let expected = if text.contains(&format!("failed to read `{}", all.display())) {
         "path dependencies inside the repository, or in a directory beside it"
     } else {
-        "a revision that builds"
+        "a revision that builds as this program was built, or --baseline-args"
     };
     InputError::new("--baseline", format!("{revision} does not build:\n{last}\n"), expected)
 }
