@@ -201,11 +201,18 @@ fn human(left: f64) -> HumanDuration {
 
 /// Median times of the implementations of a cell.
 fn times(measurements: &[Measurement]) -> String {
-    let time = |one: &Measurement| match one.basis.unwrap_or(Basis::Wall).of_slots().median(&one.samples) {
-        Some(seconds) => format!("{} {}", one.implementation, units::human(seconds, "s")),
-        None => format!("{} {}", one.implementation, one.outcome.word()),
+    let time = |one: &Measurement| {
+        let seconds = one.basis.unwrap_or(Basis::Wall).of_slots().median(&one.samples);
+        let below = one.below_resolution().then(|| one.resolution_ns.map(|ns| ns / 1e9));
+        let shown = seconds.map_or_else(|| one.outcome.word().to_string(), |seconds| time(seconds, below));
+        format!("{} {shown}", one.implementation)
     };
     measurements.iter().map(time).collect::<Vec<String>>().join(", ")
+}
+
+/// As the tables print it: no time if it is below the resolution.
+fn time(seconds: f64, below: Option<Option<f64>>) -> String {
+    below.map_or_else(|| units::human(seconds, "s"), units::below_resolution)
 }
 
 fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
@@ -250,7 +257,13 @@ fn labels(names: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::labels;
+    use super::{labels, time};
+
+    #[test]
+    fn a_time_below_the_resolution_is_not_printed() {
+        assert_eq!(time(1e-9, None), "1.00 ns");
+        assert_eq!(time(1e-9, Some(Some(1.5e-9))), "below resolution (1.50 ns)");
+    }
 
     #[test]
     fn cases_are_shown_by_what_tells_them_apart() {

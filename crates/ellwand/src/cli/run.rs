@@ -221,7 +221,7 @@ pub(super) fn measure(
         };
         let measured = match &workers {
             Some(workers) => workers.measure(&cell, &mut on_event),
-            None => instrument.measure(&cell, &mut on_event),
+            None => staying(|| instrument.measure(&cell, &mut on_event)),
         };
         let Ok(mut measurements) = measured else {
             interrupted = true;
@@ -236,6 +236,16 @@ pub(super) fn measure(
     }
     progress.finish();
     Ok(interrupted)
+}
+
+/// Calls `work`, which may run code of the user that changes the current directory, and comes back: the paths of the command
+/// line are relative to it.
+pub(super) fn staying<T>(work: impl FnOnce() -> T) -> T {
+    let here = std::env::current_dir();
+    let result = work();
+    // Where there is no way back, writing says so.
+    let _ = here.and_then(std::env::set_current_dir);
+    result
 }
 
 /// Whether worker processes can be started; notes what becomes of the run if not.

@@ -12,6 +12,7 @@ use super::exit::Failure;
 use super::output;
 use super::progress::Progress;
 use super::recording::Recording;
+use super::run::staying;
 
 /// Records the components of every cell that is not in the record yet, and writes each implementation's trace next to it;
 /// returns whether the user interrupted.
@@ -26,7 +27,7 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
         }
         progress.cell(index, &cell.case.id());
         // Inputs and reference are made in this process, which says nothing meanwhile.
-        let recorded = named_if_long(&cell.case.id(), || instrument.spans(&cell, cost, &mut |_: Event| {}));
+        let recorded = named_if_long(&cell.case.id(), || staying(|| instrument.spans(&cell, cost, &mut |_: Event| {})));
         let Ok(recordings) = recorded else {
             interrupted = true;
             break;

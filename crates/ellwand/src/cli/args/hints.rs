@@ -36,6 +36,14 @@ const ELSEWHERE: [Elsewhere; 4] = [
     (&["--json"], &[("format", "--format json")]),
 ];
 
+/// Commands of features.
+const OPTIONAL: [(&str, &str); 5] =
+    [("apply", "arrays"), ("history", "history"), ("sweep", "sweep"), ("profile", "page"), ("view", "page")];
+
+fn needs(feature: &str) -> String {
+    format!("this needs the feature `{feature}` of the crate ellwand, which this program was built without")
+}
+
 /// Replaces clap's suggestions by ones that help: its nearest name shares letters, not always a meaning. `known`: the flags
 /// of this command and these workloads.
 pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString], known: &[String]) -> clap::Error {
@@ -49,13 +57,23 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
     let hint = match error.kind() {
         ErrorKind::InvalidValue => {
             let (given, near) = (text(ContextKind::InvalidValue), text(ContextKind::SuggestedValue));
+            let page = !cfg!(feature = "page") && given.as_deref() == Some("html");
             if given.zip(near).is_some_and(|(given, near)| nearest(&given, [&near[..]]).is_none()) {
                 error.remove(ContextKind::SuggestedValue);
+            }
+            if page {
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![needs("page").into()]));
             }
             return error;
         }
         ErrorKind::InvalidSubcommand => {
             let Some(given) = text(ContextKind::InvalidSubcommand) else { return error };
+            let absent = |(name, _): &&(&str, &str)| *name == given && line.find_subcommand(name).is_none();
+            if let Some((_, feature)) = OPTIONAL.iter().find(absent) {
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![needs(feature).into()]));
+                error.remove(ContextKind::SuggestedSubcommand);
+                return error;
+            }
             let mut known: Vec<&str> = command_of(line, args).get_subcommands().map(Command::get_name).collect();
             known.sort_unstable();
             let near = did_you_mean(&given, known.iter().copied());

@@ -366,6 +366,12 @@ mod tests {
         for (line, part) in [
             ("rnu double", Some("did you mean run?")),
             ("benchmark", Some("one of ")),
+            #[cfg(not(feature = "page"))]
+            ("view x", Some("this needs the feature `page`")),
+            #[cfg(not(feature = "page"))]
+            ("run double --format html", Some("this needs the feature `page`")),
+            #[cfg(not(feature = "sweep"))]
+            ("sweep", Some("this needs the feature `sweep`")),
             ("run double --effrt quick", Some("did you mean --effort?")),
             ("run double --fail-on", None),
             ("run double --rope 2", Some("--rope is an option of `compare`, ")),

@@ -32,8 +32,7 @@ pub(crate) struct CompareArgs {
     /// Compare this program with itself at a git revision, built and cached in target/ellwand-baseline
     #[arg(long, value_name = "REV", conflicts_with = "command")]
     pub(crate) baseline: Option<String>,
-    /// Arguments for the `cargo build` of --baseline, such as '--release --features fast' [default: the profile and
-    /// features of this program, where cargo's target directory shows them]
+    /// For its `cargo build` [default: profile and features of this program]
     #[arg(long, value_name = "ARGS", requires = "baseline", allow_hyphen_values = true)]
     pub(crate) baseline_args: Option<String>,
     /// Verdicts are for warm caches; `run --caches cold` measures cold ones
