@@ -401,22 +401,6 @@ fn an_answer_that_panics_when_it_is_dropped_fails_no_other_implementation() {
 }
 
 #[test]
-fn results_lie_where_the_command_began_whatever_directory_the_code_goes_to() {
-    let dir = tempfile::tempdir().unwrap();
-    let before = std::env::current_dir().unwrap();
-    std::env::set_current_dir(dir.path()).unwrap();
-    let wanders = |x: &u64| {
-        std::env::set_current_dir("/").unwrap();
-        *x + 1
-    };
-    let registry = Registry::from(suite("w").input(|_, _| 1_u64).implementation("wanders", wanders));
-    let line = "mine run w --in-process --effort quick --no-ceilings --no-plot -o out";
-    assert_eq!(ellwand::run(line.split(' '), &registry), 0);
-    std::env::set_current_dir(before).unwrap();
-    assert!(dir.path().join("out/record.jsonl").is_file() && dir.path().join("out/report.md").is_file());
-}
-
-#[test]
 fn values_outside_the_domain_of_their_axis_are_refused() {
     let axis = || Axis::int("n", "", 1, 9, 3);
     let with = |axis: Axis| suite("w").axis(axis);
