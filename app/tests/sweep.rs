@@ -136,7 +136,12 @@ fn a_shard_that_is_run_twice_counts_once() {
     assert_eq!(fs::read(&path).unwrap(), first);
     fs::copy(&path, here.path("plan.shards/default/0001-of-another-disk.jsonl")).unwrap();
     let twice = ["shard 1 of class default was run twice", "0001-of-another-disk.jsonl", "remove all but one"];
-    here.refused(&["sweep", "merge", "plan.json"], &twice);
+    for command in ["merge", "submit"] {
+        here.refused(&["sweep", command, "plan.json"], &twice);
+    }
+    let status = here.run(&["sweep", "status", "plan.json"]);
+    assert_eq!(status.code, Some(1));
+    twice.iter().for_each(|part| assert!(status.stdout.contains(part), "{part}: {}", status.stdout));
     assert!(!here.path("plan.merged").exists());
 }
 

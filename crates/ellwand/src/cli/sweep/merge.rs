@@ -56,13 +56,7 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
 /// The records of a class. Each shard must have one whole result; `partial` skips the others with a warning.
 fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result<Machines, Failure> {
     let mut found = results::of_class(dir, class, &planned.hash)?;
-    if let Some((number, files)) = found.iter().find(|(_, files)| files.len() > 1) {
-        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let problem = format!("shard {number} of class {class} was run twice: {}", names.join(" and "));
-        return Err(InputError::new("--results", problem, "one result for each shard")
-            .help("remove all but one")
-            .into());
-    }
+    results::refuse_twice(&found, class)?;
     let (mut machines, mut missing, mut problems) = (Machines::new(), Vec::new(), Vec::new());
     let any = !found.is_empty();
     for (number, cases) in (0..).zip(&planned.plan.shards) {

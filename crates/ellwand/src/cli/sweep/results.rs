@@ -105,15 +105,29 @@ fn lack(record: &Record, cases: &[String]) -> Option<String> {
     Some(format!("has no measurement of {lost}"))
 }
 
+/// The shards of a class that have several results, with their files: nobody knows which one counts.
+pub(super) fn twice(found: &Class, class: &str) -> Vec<String> {
+    let several = found.iter().filter(|(_, files)| files.len() > 1);
+    let words = several.map(|(number, files)| {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        format!("shard {number} of class {class} was run twice: {}", names.join(" and "))
+    });
+    words.collect()
+}
+
+/// Refuses a class in which a shard has several results.
+pub(super) fn refuse_twice(found: &Class, class: &str) -> Result<(), InputError> {
+    let Some(problem) = twice(found, class).into_iter().next() else { return Ok(()) };
+    Err(InputError::new("--results", problem, "one result for each shard").help("remove all but one"))
+}
+
 /// The shards of a class without a whole result; with the reason for those that have a file. Files in `known` are whole;
 /// the whole ones join them, so that a caller who asks again reads none twice.
 pub(super) fn missing(
     planned: &Planned,
-    dir: &Path,
-    class: &str,
+    mut found: Class,
     known: &mut BTreeSet<PathBuf>,
-) -> Result<BTreeMap<u32, Option<String>>, Failure> {
-    let mut found = of_class(dir, class, &planned.hash)?;
+) -> BTreeMap<u32, Option<String>> {
     let mut missing = BTreeMap::new();
     for (number, cases) in (0..).zip(&planned.plan.shards) {
         let mut reason = None;
@@ -131,7 +145,7 @@ pub(super) fn missing(
             missing.insert(number, reason);
         }
     }
-    Ok(missing)
+    missing
 }
 
 /// Whose result a file is, which a file that was cut there does not say.

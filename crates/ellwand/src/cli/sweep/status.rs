@@ -34,6 +34,8 @@ struct Class {
     missing: Vec<u32>,
     /// Why results that have a file are not whole.
     incomplete: Vec<String>,
+    /// Shards with several results, which `sweep merge` refuses.
+    twice: Vec<String>,
 }
 
 pub(super) fn status(args: &StatusArgs) -> Outcome {
@@ -63,7 +65,8 @@ pub(super) fn status(args: &StatusArgs) -> Outcome {
         return Ok(Exit::Error);
     }
     let incomplete = classes.is_empty() || classes.iter().any(|class| !class.missing.is_empty());
-    Ok(if args.wait && incomplete { Exit::Error } else { Exit::Ok })
+    let twice = classes.iter().any(|class| !class.twice.is_empty());
+    Ok(if twice || args.wait && incomplete { Exit::Error } else { Exit::Ok })
 }
 
 /// All classes, and the words of a scheduler that gave no answer. Results that are `known` to be whole are not read again.
@@ -77,7 +80,9 @@ fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<
     let names: BTreeSet<String> =
         results::classes(dir)?.into_iter().chain(submissions.into_iter().map(|one| one.class)).collect();
     let classes = names.into_iter().map(|name| {
-        let lacking = results::missing(planned, dir, &name, known)?;
+        let found = results::of_class(dir, &name, &planned.hash)?;
+        let twice = results::twice(&found, &name);
+        let lacking = results::missing(planned, found, known);
         let open: Vec<u32> = lacking.keys().copied().collect();
         let finished = planned.plan.shards.len() - open.len();
         let tasks: Vec<&Queued> =
@@ -91,7 +96,7 @@ fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<
             open.iter().filter(|shard| !running.contains(shard) && !pending.contains(shard)).copied().collect();
         let reasons = tasks.iter().filter(|task| !task.running).map(|task| task.reason.clone()).collect();
         let incomplete = lacking.into_values().flatten().collect();
-        Ok(Class { name, finished, running, pending, reasons, missing, incomplete })
+        Ok(Class { name, finished, running, pending, reasons, missing, incomplete, twice })
     });
     Ok((classes.collect::<Result<_, Failure>>()?, unanswered))
 }
@@ -120,6 +125,9 @@ fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io:
     for why in classes.iter().flat_map(|class| &class.incomplete) {
         writeln!(out, "incomplete: {why}")?;
     }
+    for what in classes.iter().flat_map(|class| &class.twice) {
+        writeln!(out, "{what}; remove all but one")?;
+    }
     Ok(())
 }
 
@@ -127,7 +135,7 @@ fn write_json(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::
     let rows = classes.iter().map(|class| {
         json!({
             "class": class.name, "finished": class.finished, "running": class.running, "pending": class.pending,
-            "reasons": class.reasons, "missing": class.missing, "incomplete": class.incomplete,
+            "reasons": class.reasons, "missing": class.missing, "incomplete": class.incomplete, "twice": class.twice,
         })
     });
     let rows: Vec<_> = rows.collect();

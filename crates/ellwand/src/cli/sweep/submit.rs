@@ -28,7 +28,8 @@ pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) ->
 
 /// Shards of a class that have no whole result. Notes which of them have a part of one.
 fn missing(planned: &Planned, dir: &Path, class: &str) -> Result<Vec<u32>, Failure> {
-    let missing = results::missing(planned, dir, class, &mut BTreeSet::new())?;
+    let found = results::of_class(dir, class, &planned.hash)?;
+    let missing = results::missing(planned, found, &mut BTreeSet::new());
     for (number, why) in &missing {
         if let Some(why) = why {
             output::note(&format!("note: shard {number} is measured again: {why}"));
@@ -70,6 +71,7 @@ fn complete(args: &SubmitArgs, planned: &Planned, dir: &Path, classes: &[&str], 
     let mut fates = Vec::new();
     for class in classes {
         let found = results::of_class(dir, class, &planned.hash)?;
+        results::refuse_twice(&found, class)?;
         for (number, cases) in (0..).zip(&planned.plan.shards) {
             let files = found.get(&number).into_iter().flatten();
             let Some(record) = files.filter_map(|file| results::whole(file, cases).ok()).next() else { continue };
