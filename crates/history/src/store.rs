@@ -141,13 +141,24 @@ impl Store {
         self.add_files(&new)
     }
 
+    /// Adds the runs of files. Of two files of one run the longer counts, as with [`Store::add`]; of two like ones the first
+    /// by name, so that the order in which they are found does not matter.
     fn add_files(&mut self, new: &[NewRun]) -> Result<(), StoreError> {
         for (new, added) in new.iter().zip(self.index.add(new)?) {
             let Some(stamp) = new.file.as_ref().filter(|_| !added) else { continue };
+            let id = &new.run.id;
             // Another process may have indexed the file in the meantime.
-            if self.index.files()?.get(&new.run.id).is_some_and(|known| known.name != stamp.name) {
-                self.notes.push(format!("{} is run {}, which another file holds; skipped", stamp.name, new.run.id));
+            let known = self.index.files()?.remove(id).filter(|known| known.name != stamp.name);
+            let (Some(known), Some(there)) = (known, self.index.run(id)?) else { continue };
+            let longer = new.run.cells.cmp(&there.cells);
+            let wins = longer.then_with(|| known.name.cmp(&stamp.name)).is_gt();
+            if wins {
+                self.index.remove(id)?;
+                self.index.add(std::slice::from_ref(new))?;
             }
+            let (used, skipped) = if wins { (&stamp.name, &known.name) } else { (&known.name, &stamp.name) };
+            let more = if longer.is_eq() { "as many measurements" } else { "more measurements" };
+            self.notes.push(format!("{skipped} is run {id} too; skipped, since {used} has {more}"));
         }
         Ok(())
     }

@@ -84,7 +84,33 @@ fn the_index_is_rebuilt_from_the_records_and_follows_them() {
         "{:?}",
         store.notes
     );
-    assert!(store.notes.iter().any(|note| note.contains("another file holds")), "{:?}", store.notes);
+    assert!(store.notes.iter().any(|note| note.contains("by hand.jsonl has as many")), "{:?}", store.notes);
+}
+
+#[test]
+fn of_two_files_of_a_run_the_longer_counts_in_any_order() {
+    for (short, long) in [("a.jsonl", "b.jsonl"), ("b.jsonl", "a.jsonl")] {
+        for first in [short, long] {
+            let dir = here();
+            let put = |name: &str| {
+                let fake = if name == long { fake(1).sort(20, "fast", &[3e-6]) } else { fake(1) };
+                fs::write(dir.path().join(name), fake.text()).unwrap();
+            };
+            put(first);
+            assert!(Store::open(dir.path(), true).unwrap().notes.is_empty());
+            put(if first == short { long } else { short });
+            for rebuilt in [false, false, true] {
+                if rebuilt {
+                    fs::remove_file(dir.path().join(INDEX)).unwrap();
+                }
+                let mut store = Store::open(dir.path(), true).unwrap();
+                let note = format!("{short} is run run-0001 too; skipped, since {long} has more measurements");
+                assert_eq!(store.notes, [note]);
+                assert_eq!(store.run("run-0001").unwrap().1.len(), 3);
+                assert_eq!(store.file("run-0001").unwrap().unwrap(), dir.path().join(long));
+            }
+        }
+    }
 }
 
 #[test]
