@@ -247,6 +247,40 @@ fn two_machines_never_share_a_record() {
 }
 
 #[test]
+fn a_merge_leaves_no_record_of_an_earlier_one() {
+    let here = finished();
+    here.ok(&["sweep", "merge", "plan.json"]);
+    fs::create_dir(here.path("plan.merged/mine")).unwrap();
+    fs::copy(here.path("plan.shards/default/0000.jsonl"), here.path("plan.merged/mine/record.jsonl")).unwrap();
+    let names = || {
+        let entries = fs::read_dir(here.path("plan.merged")).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let shard = here.path("plan.shards/default/0001.jsonl");
+    let cpu = record(&shard).run.environment.cpu;
+    edited(&shard, |run| run.environment.cpu = "Another CPU".into());
+    here.refused(
+        &["sweep", "merge", "plan.json"],
+        &["plan.merged/default holds a record of an earlier merge", "--overwrite"],
+    );
+    assert_eq!(names().len(), 2);
+    here.write("plan.merged/default/notes.txt", b"of the user");
+    let merged = here.ok(&["sweep", "merge", "plan.json", "--overwrite"]);
+    assert!(
+        merged.stderr.contains("removed what an earlier merge of this plan wrote to plan.merged/default\n"),
+        "{merged:?}"
+    );
+    assert_eq!(names().len(), 4, "two machines, and the files of the user: {:?}", names());
+    let left: Vec<_> =
+        fs::read_dir(here.path("plan.merged/default")).unwrap().flatten().map(|file| file.file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    fs::remove_dir_all(here.path("plan.merged/default")).unwrap();
+    edited(&shard, |run| run.environment.cpu.clone_from(&cpu));
+    here.ok(&["sweep", "merge", "plan.json", "--overwrite", "--no-plot"]);
+    assert_eq!(names(), BTreeSet::from(["default", "mine"].map(String::from)));
+}
+
+#[test]
 fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     let here = finished();
     let path = here.path("plan.shards/default/0001.jsonl");

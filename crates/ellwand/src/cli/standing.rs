@@ -132,7 +132,7 @@ pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError>
 }
 
 /// What was made from the record in a directory: reports, plots and traces.
-fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
+pub(super) fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
     let mut files = ellwand_report::standing(dir, &record.map(PlotNames::of).unwrap_or_default());
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     files.extend(inside.filter(|path| spans::is_trace(path)));

@@ -2,9 +2,11 @@
 //! again and again. Results of different machines never share a record.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use ellwand_bench::{Writer, writer};
 use ellwand_core::case::Fnv;
 use ellwand_core::record::Record;
@@ -37,6 +39,16 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
         let error = InputError::new("--results", problem, "the directory into which tasks write their results");
         return Err(error.help("`sweep submit` runs the shards, `sweep status` shows them").into());
     }
+    let mut stale = Vec::new();
+    for (class, machines) in &classes {
+        let alone = machines.len() == 1;
+        let kept: Vec<PathBuf> = machines.keys().map(|machine| home(args, class, machine, alone)).collect();
+        stale.extend(earlier(&args.output(), class, &planned.hash)?.into_iter().filter(|dir| !kept.contains(dir)));
+    }
+    if let Some(dir) = stale.first().filter(|_| !args.overwrite) {
+        let problem = format!("{} holds a record of an earlier merge of this plan", dir.display());
+        return Err(InputError::new("-o", problem, "a new directory").help("--overwrite removes it").into());
+    }
     let mut fates = Vec::new();
     for (class, machines) in classes {
         warn_of_several(&class, &machines);
@@ -44,13 +56,48 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
         for (machine, mut records) in machines {
             // In the order of time, in which a record is resumed.
             records.sort_by_key(|record| (record.run.started_unix_ms, number(record)));
-            let name = if alone { class.clone() } else { format!("{class}-{machine}") };
             let measured = records.iter().flat_map(|record| &record.measurements);
             fates.extend(measured.map(|measurement| measurement.outcome.clone()));
-            write(args, &planned, &args.output().join(name), &machine, &records)?;
+            write(args, &planned, &home(args, &class, &machine, alone), &machine, &records)?;
         }
     }
+    for dir in stale {
+        remove(&dir)?;
+        output::note(&format!("note: removed what an earlier merge of this plan wrote to {}", dir.display()));
+    }
     Ok(measure::exit(&fates, &[], FailOn::Never))
+}
+
+/// Where the record of a machine belongs.
+fn home(args: &MergeArgs, class: &str, machine: &str, alone: bool) -> PathBuf {
+    args.output().join(if alone { class.to_string() } else { format!("{class}-{machine}") })
+}
+
+/// The directories of records that merges of this plan made of the class.
+fn earlier(output: &Path, class: &str, hash: &str) -> Result<Vec<PathBuf>, Failure> {
+    let mut dirs = results::entries(output)?;
+    dirs.sort();
+    let of_class = |dir: &PathBuf| {
+        let path = dir.join(RECORD);
+        // Opening a pipe would wait for a reader.
+        let shard = path.is_file().then(|| results::first_line(&path).ok()?.shard).flatten();
+        shard.is_some_and(|shard| shard.plan == hash && shard.class == class && !shard.cases.is_empty())
+    };
+    dirs.retain(of_class);
+    Ok(dirs)
+}
+
+/// Removes a record and what was made from it. The directory stays if it holds files of the user.
+fn remove(dir: &Path) -> Result<(), Failure> {
+    let path = dir.join(RECORD);
+    writer::refuse_in_use(&path)?;
+    // The record last: a second try finds it.
+    for file in standing::made_from(dir, writer::read(&path).ok().as_ref()).into_iter().chain([path]) {
+        fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
+    }
+    let _ = fs::remove_dir(dir.join("plots"));
+    let _ = fs::remove_dir(dir);
+    Ok(())
 }
 
 /// The records of a class. Each shard must have one whole result; `partial` skips the others with a warning.

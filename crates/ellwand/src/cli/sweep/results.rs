@@ -156,7 +156,7 @@ pub(super) fn first_line(path: &Path) -> anyhow::Result<Run> {
 }
 
 /// What is in a directory; nothing if it is missing.
-fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     match fs::read_dir(dir) {
         Ok(entries) => Ok(entries.collect::<io::Result<Vec<_>>>()?.into_iter().map(|entry| entry.path()).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
