@@ -11,16 +11,25 @@ use crate::cli::output::counted;
 const FEW: usize = 4;
 /// Fewest runs before a change that clear their commit: its place is often late by one or two runs.
 const CLEAR: usize = 3;
+/// Fewest runs whose scatter says what is far from them.
+const SCATTER: usize = 10;
+/// Median steps from run to run beyond which a run is far from the others: 9.5 standard deviations of Gaussian noise.
+const FAR: f64 = 10.0;
 /// How many times as likely the old ratio must be.
 const ODDS: f64 = 1000.0;
 
 /// Remarks on a line, for the text and the page.
-pub(super) fn remarks(line: &Line) -> Vec<String> {
+pub(super) fn remarks(line: &Line, rope: f64) -> Vec<String> {
     let of_changes = line
         .changes
         .iter()
         .flat_map(|change| [machine(line, change.point), same_commit(line, change)].into_iter().flatten());
-    of_changes.chain(total(line)).chain(recent(line)).chain(unmatched(line)).chain(failed(line)).collect()
+    of_changes
+        .chain(total(line))
+        .chain(recent(line).or_else(|| outlying(line, rope)))
+        .chain(unmatched(line))
+        .chain(failed(line))
+        .collect()
 }
 
 /// A change of the machine between the runs around a change point.
@@ -65,12 +74,19 @@ fn clearly_old(values: &[f64], change: &ChangePoint, deviation: f64) -> bool {
     values.len() >= CLEAR && values.iter().map(gain).sum::<f64>() > 2.0 * deviation.powi(2) * ODDS.ln()
 }
 
-/// Standard deviation of the logarithm of a ratio, from the median difference of two runs in a row: a step or an outlier
-/// does not widen it.
+/// Standard deviation of the logarithm of a ratio.
 fn deviation(points: &[Point]) -> f64 {
-    let ratios: Vec<f64> = points.iter().filter_map(|point| Some(point.ratio?.value.ln())).collect();
-    let steps: Vec<f64> = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    median(&steps).unwrap_or(f64::INFINITY) / (0.6745 * std::f64::consts::SQRT_2)
+    median_step(&logs(points)) / (0.6745 * std::f64::consts::SQRT_2)
+}
+
+fn logs(points: &[Point]) -> Vec<f64> {
+    points.iter().filter_map(|point| Some(point.ratio?.value.ln())).collect()
+}
+
+/// Median difference of two values in a row: a step or an outlier does not widen it.
+fn median_step(values: &[f64]) -> f64 {
+    let steps: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    median(&steps).unwrap_or(f64::INFINITY)
 }
 
 /// The runs after the last one with a time.
@@ -117,9 +133,81 @@ fn recent(line: &Line) -> Option<String> {
     ))
 }
 
+/// Last runs far from those before them. One outlier looks the same, so this claims no change.
+fn outlying(line: &Line, rope: f64) -> Option<String> {
+    let start = line.changes.last().map_or(0, |change| change.point);
+    let values = logs(&line.points[start..]);
+    let runs = far_at_end(&values, rope.ln_1p())?;
+    let (before, last) = values.split_at(values.len() - runs);
+    let are = if runs == 1 { "the last run is".into() } else { format!("the last {runs} runs are") };
+    let [last, before] = [median(last)?, median(before)?].map(|log| ratio(log.exp()));
+    Some(format!(
+        "{are} far from those before ({last}, not {before}): an outlier or a change, which later runs will show"
+    ))
+}
+
+/// The number of values at the end, fewer than [`FEW`], that are all further from the median of the values before than
+/// [`FAR`] median steps, and than `least`, to the same side.
+fn far_at_end(values: &[f64], least: f64) -> Option<usize> {
+    let far = |runs: &usize| {
+        let (before, last) = values.split_at_checked(values.len().checked_sub(*runs)?)?;
+        let centre = median(before).filter(|_| before.len() >= SCATTER)?;
+        let limit = least.max(FAR * median_step(before));
+        let up = last.iter().all(|value| value - centre > limit);
+        (up || last.iter().all(|value| centre - value > limit)).then_some(())
+    };
+    (1..FEW).rev().find(|runs| far(runs).is_some())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ChangePoint, clearly_old};
+    use super::{ChangePoint, clearly_old, far_at_end};
+
+    /// Gaussian noise with a fixed seed.
+    fn gaussian(state: &mut u64) -> f64 {
+        let mut uniform = || {
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        };
+        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
+    }
+
+    #[test]
+    fn last_runs_far_outside_the_scatter_are_counted() {
+        let calm: Vec<f64> = (0..20).map(|n| f64::from(n % 3) * 0.004).collect();
+        let with = |last: &[f64]| far_at_end(&[&calm[..], last].concat(), 0.01);
+        assert_eq!([&[2.3][..], &[0.5, 0.4], &[-0.5, -0.6, -0.5]].map(with), [Some(1), Some(2), Some(3)]);
+        // An outlier before a plain run, two on different sides, and a run in reach of the others.
+        assert_eq!([&[2.3, 0.0][..], &[0.03]].map(with), [None, None]);
+        assert_eq!(with(&[0.5, -0.5]), Some(1));
+        assert_eq!(far_at_end(&[0.0, 0.0, 0.0, 0.5], 0.01), None, "too few to know the scatter");
+        assert_eq!([far_at_end(&[0.0; 20], 0.01), far_at_end(&[], 0.01)], [None; 2]);
+    }
+
+    #[test]
+    fn noise_alone_is_rarely_far_from_itself() {
+        let mut state = 1;
+        let mut count = |noise: &dyn Fn(&mut u64) -> f64| {
+            let alarm = |_: &i32| {
+                let values: Vec<f64> = (0..40).map(|_| noise(&mut state)).collect();
+                far_at_end(&values, 0.01).is_some()
+            };
+            (0..2000).filter(alarm).count()
+        };
+        let gauss = count(&|state| 0.01 * gaussian(state));
+        // Student's t with two degrees of freedom.
+        let heavy =
+            count(&|state| 0.01 * gaussian(state) / ((gaussian(state).powi(2) + gaussian(state).powi(2)) / 2.0).sqrt());
+        // One run in 20 takes 30 % longer: named as often as it is the last one.
+        let outliers = count(&|state| {
+            let value = 0.01 * gaussian(state);
+            if gaussian(state) > 1.645 { value + 0.3 } else { value }
+        });
+        assert!(gauss == 0 && heavy < 20, "{gauss} and {heavy} of 2000");
+        assert!((60..120).contains(&outliers), "{outliers} of 2000");
+    }
 
     #[test]
     fn a_commit_is_cleared_by_clearly_old_runs_only() {

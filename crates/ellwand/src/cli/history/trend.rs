@@ -173,7 +173,10 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
                 label(point)
             )?;
         }
-        remarks(line).into_iter().chain(unchanged(line, args.rope)).try_for_each(|text| writeln!(out, "{text}"))
+        remarks(line, args.rope)
+            .into_iter()
+            .chain(unchanged(line, args.rope))
+            .try_for_each(|text| writeln!(out, "{text}"))
     })
 }
 
@@ -261,7 +264,7 @@ fn write_page(path: &Path, trend: &Trend, machines: &[Machine], title: &str, rop
         let shown = &mut model["lines"][at];
         shown["name"] = self::title(line).into();
         shown["place"] = place(line, machines).into();
-        shown["remarks"] = remarks(line).into();
+        shown["remarks"] = remarks(line, rope).into();
         shown["unchanged"] = unchanged(line, rope).into();
         for (at, point) in line.points.iter().enumerate() {
             shown["points"][at]["label"] = label(point).into();
