@@ -97,7 +97,7 @@ fn what_is_no_history_or_no_record_is_refused() {
     here.refused(&["history", "add", "nowhere"], &["nowhere"]);
     here.write("old.jsonl", include_bytes!("../../testdata/records/v1.jsonl"));
     // One bad record among good ones: none is added.
-    here.refused(&["history", "add", "old.jsonl", "page.jsonl"], &["page.jsonl"]);
+    here.refused(&["history", "add", "old.jsonl", "page.jsonl"], &["page.jsonl", "none of the 2 records was added"]);
     here.write("compared.jsonl", include_bytes!("../../testdata/records/v1-comparisons.jsonl"));
     here.refused(&["history", "add", "compared.jsonl"], &["compared.jsonl has no measurements", "a record of `run`"]);
     assert!(!here.path("ellwand-history").exists());

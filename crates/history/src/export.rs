@@ -23,7 +23,7 @@ pub enum Export {
 pub const EXPORTS: [(&str, Export); 3] = [("jsonl", Export::Jsonl), ("csv", Export::Csv), ("bmf", Export::Bmf)];
 
 /// A measurement and its run, under the names of the columns.
-fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 18] {
+fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 19] {
     [
         ("run", json!(run.id)),
         ("started_ms", json!(run.started_ms)),
@@ -43,16 +43,19 @@ fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 18] {
         ("seconds", json!(cell.seconds)),
         ("low", json!(cell.low)),
         ("high", json!(cell.high)),
+        ("axes", json!(cell.series.params)),
     ]
 }
 
 /// Writes a line of CSV; a cell with a comma, a quote or a line break is quoted (RFC 4180).
 fn record(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> io::Result<()> {
-    let text = |cell: Value| match cell {
-        Value::Null => String::new(),
-        Value::String(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
-        Value::String(text) => text,
-        other => other.to_string(),
+    let text = |cell: Value| {
+        let text = match cell {
+            Value::Null => String::new(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
     };
     writeln!(out, "{}", cells.map(text).collect::<Vec<String>>().join(","))
 }
@@ -78,8 +81,7 @@ impl Export {
         };
         match self {
             Export::Jsonl => each(store, &runs, |run, cell| {
-                let axes = ("axes", json!(cell.series.params));
-                let line = flat(run, cell).into_iter().chain([axes]).map(|(name, value)| (name.to_string(), value));
+                let line = flat(run, cell).into_iter().map(|(name, value)| (name.to_string(), value));
                 writeln!(out, "{}", Value::Object(line.collect()))
             }),
             Export::Csv => {

@@ -264,6 +264,9 @@ fn exports_hold_every_measurement() {
     let at = table.headers().unwrap().iter().position(|name| name == "seconds").unwrap();
     let seconds: Vec<f64> = table.records().map(|row| row.unwrap()[at].parse().unwrap()).collect();
     assert!(seconds.len() == 1 && (seconds[0] - 2e-6).abs() < 1e-15, "{csv}");
+    let mut table = csv::Reader::from_reader(csv.as_bytes());
+    let at = table.headers().unwrap().iter().position(|name| name == "axes").unwrap();
+    assert_eq!(&table.records().next().unwrap().unwrap()[at], "{\"n\":\"10\"}");
     let bmf: serde_json::Value = serde_json::from_str(&export(Export::Bmf, None)).unwrap();
     let latency = &bmf["sort/n=10:plain"]["latency"];
     assert!((latency["value"].as_f64().unwrap() - 4000.0).abs() < 1e-6, "the newest run, in nanoseconds: {bmf}");

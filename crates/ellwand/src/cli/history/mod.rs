@@ -7,6 +7,7 @@ mod trend;
 use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
+use ellwand_core::record::Record;
 use ellwand_history::{Added, CellRow, RunRow, Store};
 use ellwand_report::units::{clean, cores, human, range, utc};
 use serde_json::json;
@@ -68,7 +69,8 @@ fn connect(_: &str) -> Result<Store, Failure> {
     Err(error.help("build it with `cargo build --release --features postgres`").into())
 }
 
-fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
+/// The records at these paths, each with its file.
+fn read(paths: &[PathBuf]) -> Result<Vec<(Record, PathBuf)>, Failure> {
     let mut read = Vec::new();
     for path in paths {
         let path = if path.is_dir() { path.join(standing::RECORD) } else { path.clone() };
@@ -80,6 +82,15 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
         }
         read.push((record, path));
     }
+    Ok(read)
+}
+
+fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
+    let read = read(paths).inspect_err(|_| {
+        if paths.len() > 1 {
+            output::note(&format!("note: none of the {} records was added", paths.len()));
+        }
+    })?;
     let mut store = open(store, true)?;
     for (record, path) in read {
         let (run, _) = ellwand_history::rows(&record);
