@@ -179,6 +179,29 @@ fn an_answer_that_turns_wrong_is_found_after_the_times() {
 }
 
 #[test]
+fn of_several_iterations_the_last_answer_is_judged() {
+    let runs = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&runs);
+    // Wrong at the third run.
+    let registry = Registry::from(numbers().implementation_mut("third", move |v| {
+        if counted.fetch_add(1, SeqCst) != 2 {
+            v.sort();
+        }
+    }));
+    let workload = registry.find("sort").unwrap();
+    let inputs = workload.inputs(&case(), 7).unwrap();
+    let expected = workload.reference(&case(), &inputs).unwrap().digest();
+    let implementation = registry.implementations("sort")[1];
+    let mut made = (implementation.prepare)(&case(), &inputs, registry.devices()[0].as_ref()).unwrap();
+    made.load(6);
+    runs.store(0, SeqCst);
+    made.run_times(3);
+    assert_ne!(made.output().unwrap().digest(), expected, "the third");
+    made.run_times(2);
+    assert_eq!(made.output().unwrap().digest(), expected, "the fifth");
+}
+
+#[test]
 fn every_iteration_gets_the_input_unspoiled() {
     let registry = Registry::from(numbers());
     let workload = registry.find("sort").unwrap();

@@ -169,13 +169,25 @@ pub(super) struct Changing<I, O> {
     fresh: Vec<I>,
     /// Copies at the end of `fresh` that are answers by now. They stay where they are: moving them would be timed.
     changed: usize,
+    /// The place of the one that was changed last: the judge gets no older one.
+    latest: usize,
     last: Last<O>,
     most: u64,
 }
 
 impl<I: Clone, O> Changing<I, O> {
     pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Change<I>>, answer: fn(I) -> O, input: I, most: u64) -> Self {
-        Self { shared, run, answer, fresh: vec![input.clone()], input, changed: 0, last: Last::Nothing, most }
+        Self {
+            shared,
+            run,
+            answer,
+            fresh: vec![input.clone()],
+            input,
+            changed: 0,
+            latest: 0,
+            last: Last::Nothing,
+            most,
+        }
     }
 
     fn fill(&mut self, wanted: usize) {
@@ -205,6 +217,9 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Changing<I, O> {
         let end = self.fresh.len() - self.changed;
         (self.run)(&mut self.fresh[end - times..end]);
         self.changed += times;
+        if times > 0 {
+            self.latest = end - 1;
+        }
     }
     fn poison(&mut self, _: Poison) {
         self.last = Last::Nothing;
@@ -212,9 +227,8 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Changing<I, O> {
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         if self.changed > 0 {
-            // The one that was changed last lies before the others.
-            let at = self.fresh.len() - self.changed;
-            let value = self.fresh.swap_remove(at);
+            // What takes its place is changed too.
+            let value = self.fresh.swap_remove(self.latest);
             self.changed -= 1;
             self.fill(0);
             self.last = Last::Answer((self.answer)(value));
