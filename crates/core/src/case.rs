@@ -243,7 +243,7 @@ mod tests {
             ("-3", Value::Int(-3)),
             ("0.1", Value::Float(0.1)),
             ("2.0", Value::Float(2.0)),
-            ("1.8446744073709552e19", Value::Float(u64::MAX as f64)),
+            ("1.8446744073709552e+19", Value::Float(u64::MAX as f64)),
             ("\"auto\"", Value::from("auto")),
             ("true", Value::Flag(true)),
         ] {
