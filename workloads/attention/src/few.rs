@@ -83,6 +83,9 @@ impl Kernel for Few<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
+        if const { S::REGISTERS < 16 } {
+            unreachable!("`most_direct` leaves it to the packed form");
+        }
         let shape = self.core.shape;
         let (mut top, mut sum, mut factors) = ([f32::NEG_INFINITY; ROWS], [0.0; ROWS], [1.0; ROWS]);
         let mut seen = [0; ROWS];
@@ -164,16 +167,20 @@ impl Few<'_> {
     /// Adds the values of some keys, times their weights, to the sums so far times `factors`.
     #[inline(always)]
     fn sums<S: Simd, const M: usize>(&mut self, s: S, keys: Range<usize>, factors: &[f32; ROWS]) {
-        let most = const { most_vectors(S::REGISTERS) };
         let width = self.core.shape.head();
         let mut at = 0;
-        while most >= 4 && at + 4 * S::LANES <= width {
-            self.columns::<S, M, 4>(s, keys.clone(), factors, at..at + 4 * S::LANES);
-            at += 4 * S::LANES;
+        // Conditions that are constants: no code is made for the others.
+        if const { most_vectors(S::REGISTERS) >= 4 } {
+            while at + 4 * S::LANES <= width {
+                self.columns::<S, M, 4>(s, keys.clone(), factors, at..at + 4 * S::LANES);
+                at += 4 * S::LANES;
+            }
         }
-        while most >= 2 && at + 2 * S::LANES <= width {
-            self.columns::<S, M, 2>(s, keys.clone(), factors, at..at + 2 * S::LANES);
-            at += 2 * S::LANES;
+        if const { most_vectors(S::REGISTERS) >= 2 } {
+            while at + 2 * S::LANES <= width {
+                self.columns::<S, M, 2>(s, keys.clone(), factors, at..at + 2 * S::LANES);
+                at += 2 * S::LANES;
+            }
         }
         while at < width {
             let end = width.min(at + S::LANES);
