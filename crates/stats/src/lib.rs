@@ -102,7 +102,7 @@ mod simulation;
 
 pub use blocks::{MeanInterval, block_value, mean_interval};
 pub use centre::Centre;
-pub use change_points::{ChangePoint, Changes, change_points};
+pub use change_points::{ChangePoint, Changes, change_points, far_at_end, median_step, precede_change};
 pub use clopper_pearson::{proportion_interval, proportion_upper_bound};
 pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, geometric_mean, median, median_interval, quantile, summary};

@@ -10,7 +10,7 @@ fn short(rope: f64) -> DecisionRule {
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014): the same stream for the same seed.
-struct Stream(u64);
+pub(crate) struct Stream(pub(crate) u64);
 
 impl Stream {
     fn bits(&mut self) -> u64 {
@@ -30,7 +30,7 @@ impl Stream {
     }
 
     /// A standard normal number (Box and Muller 1958).
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }

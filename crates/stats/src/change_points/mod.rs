@@ -9,6 +9,7 @@
 //! Otava uses the t-test in the windows too. It is faster, but its level does not hold for a place that was chosen
 //! because the difference is largest there, and one outlier among the last few values looks like a step to it.
 
+mod beside;
 mod divergence;
 
 use std::ops::Range;
@@ -17,6 +18,8 @@ use crate::describe::median;
 use crate::error::{StatsError, check_finite};
 use crate::special::student_t_upper_tail;
 use divergence::{Divergence, Split};
+
+pub use beside::{far_at_end, median_step, precede_change};
 
 /// Values in a window.
 const WINDOW: usize = 50;

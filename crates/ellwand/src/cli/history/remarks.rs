@@ -1,6 +1,6 @@
 //! What a reader of a trend should know besides its change points.
 
-use ellwand_core::stats::median;
+use ellwand_core::stats::{far_at_end, median, median_step, precede_change};
 use ellwand_history::{ChangePoint, Line, Point};
 use ellwand_report::units::{clean, ratio};
 
@@ -9,14 +9,6 @@ use crate::cli::output::counted;
 
 /// Runs after a change that make it a change point.
 const FEW: usize = 4;
-/// Fewest runs before a change that clear their commit: its place is often late by one or two runs.
-const CLEAR: usize = 3;
-/// Fewest runs whose scatter says what is far from them.
-const SCATTER: usize = 10;
-/// Median steps from run to run beyond which a run is far from the others: 9.5 standard deviations of Gaussian noise.
-const FAR: f64 = 10.0;
-/// How many times as likely the old ratio must be.
-const ODDS: f64 = 1000.0;
 
 /// Remarks on a line, for the text and the page.
 pub(super) fn remarks(line: &Line, rope: f64) -> Vec<String> {
@@ -52,7 +44,7 @@ fn same_commit(line: &Line, change: &ChangePoint) -> Option<String> {
     let earlier: Vec<f64> = earlier.filter_map(|point| Some(point.ratio?.value.ln())).collect();
     (!earlier.is_empty() && !after.changed).then(|| {
         let (runs, commit) = (counted(earlier.len() as u64, "run"), label(after));
-        if clearly_old(&earlier, change, deviation(&line.points)) {
+        if clears(&earlier, change, &line.points) {
             format!("{runs} of {commit} before the change: the commit is not its cause")
         } else {
             format!(
@@ -62,31 +54,12 @@ fn same_commit(line: &Line, change: &ChangePoint) -> Option<String> {
     })
 }
 
-/// True if at least [`CLEAR`] values are [`ODDS`] times as likely with the mean before the change as with the one after
-/// it. If they came after the change, that happens once in `ODDS` (Ville's inequality for likelihood ratios, for any
-/// number of values). A value outside the two means counts as the nearer mean: an outlier alone proves nothing.
-fn clearly_old(values: &[f64], change: &ChangePoint, deviation: f64) -> bool {
-    let (before, after) = (change.before.ln(), change.after.ln());
-    let gain = |value: &f64| {
-        let value = value.clamp(before.min(after), before.max(after));
-        (value - after).powi(2) - (value - before).powi(2)
-    };
-    values.len() >= CLEAR && values.iter().map(gain).sum::<f64>() > 2.0 * deviation.powi(2) * ODDS.ln()
+fn clears(earlier: &[f64], change: &ChangePoint, all: &[Point]) -> bool {
+    median_step(&logs(all)).is_some_and(|step| precede_change(earlier, [change.before.ln(), change.after.ln()], step))
 }
 
-/// Standard deviation of the logarithm of a ratio.
-fn deviation(points: &[Point]) -> f64 {
-    median_step(&logs(points)) / (0.6745 * std::f64::consts::SQRT_2)
-}
-
-fn logs(points: &[Point]) -> Vec<f64> {
+pub(super) fn logs(points: &[Point]) -> Vec<f64> {
     points.iter().filter_map(|point| Some(point.ratio?.value.ln())).collect()
-}
-
-/// Median difference of two values in a row: a step or an outlier does not widen it.
-fn median_step(values: &[f64]) -> f64 {
-    let steps: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    median(&steps).unwrap_or(f64::INFINITY)
 }
 
 /// The runs after the last one with a time.
@@ -144,82 +117,4 @@ fn outlying(line: &Line, rope: f64) -> Option<String> {
     Some(format!(
         "{are} far from those before ({last}, not {before}): an outlier or a change, which later runs will show"
     ))
-}
-
-/// The number of values at the end, fewer than [`FEW`], that are all further from the median of the values before than
-/// [`FAR`] median steps, and than `least`, to the same side.
-fn far_at_end(values: &[f64], least: f64) -> Option<usize> {
-    let far = |runs: &usize| {
-        let (before, last) = values.split_at_checked(values.len().checked_sub(*runs)?)?;
-        let centre = median(before).filter(|_| before.len() >= SCATTER)?;
-        let limit = least.max(FAR * median_step(before));
-        let up = last.iter().all(|value| value - centre > limit);
-        (up || last.iter().all(|value| centre - value > limit)).then_some(())
-    };
-    (1..FEW).rev().find(|runs| far(runs).is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ChangePoint, clearly_old, far_at_end};
-
-    /// Gaussian noise with a fixed seed.
-    fn gaussian(state: &mut u64) -> f64 {
-        let mut uniform = || {
-            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-        };
-        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
-    }
-
-    #[test]
-    fn last_runs_far_outside_the_scatter_are_counted() {
-        let calm: Vec<f64> = (0..20).map(|n| f64::from(n % 3) * 0.004).collect();
-        let with = |last: &[f64]| far_at_end(&[&calm[..], last].concat(), 0.01);
-        assert_eq!([&[2.3][..], &[0.5, 0.4], &[-0.5, -0.6, -0.5]].map(with), [Some(1), Some(2), Some(3)]);
-        // An outlier before a plain run, two on different sides, and a run in reach of the others.
-        assert_eq!([&[2.3, 0.0][..], &[0.03]].map(with), [None, None]);
-        assert_eq!(with(&[0.5, -0.5]), Some(1));
-        assert_eq!(far_at_end(&[0.0, 0.0, 0.0, 0.5], 0.01), None, "too few to know the scatter");
-        assert_eq!([far_at_end(&[0.0; 20], 0.01), far_at_end(&[], 0.01)], [None; 2]);
-    }
-
-    #[test]
-    fn noise_alone_is_rarely_far_from_itself() {
-        let mut state = 1;
-        let mut count = |noise: &dyn Fn(&mut u64) -> f64| {
-            let alarm = |_: &i32| {
-                let values: Vec<f64> = (0..40).map(|_| noise(&mut state)).collect();
-                far_at_end(&values, 0.01).is_some()
-            };
-            (0..2000).filter(alarm).count()
-        };
-        let gauss = count(&|state| 0.01 * gaussian(state));
-        // Student's t with two degrees of freedom.
-        let heavy =
-            count(&|state| 0.01 * gaussian(state) / ((gaussian(state).powi(2) + gaussian(state).powi(2)) / 2.0).sqrt());
-        // One run in 20 takes 30 % longer: named as often as it is the last one.
-        let outliers = count(&|state| {
-            let value = 0.01 * gaussian(state);
-            if gaussian(state) > 1.645 { value + 0.3 } else { value }
-        });
-        assert!(gauss == 0 && heavy < 20, "{gauss} and {heavy} of 2000");
-        assert!((60..120).contains(&outliers), "{outliers} of 2000");
-    }
-
-    #[test]
-    fn a_commit_is_cleared_by_clearly_old_runs_only() {
-        let change = ChangePoint { point: 8, before: 1.0, after: 1.03, p: 0.0 };
-        let old = |ratios: &[f64]| {
-            let logs: Vec<f64> = ratios.iter().map(|ratio: &f64| ratio.ln()).collect();
-            clearly_old(&logs, &change, 0.01)
-        };
-        assert!(old(&[1.0, 0.99, 1.004, 1.0]));
-        // A place that is late by one or two runs, whose runs happened to be fast.
-        assert!(!old(&[1.0]) && !old(&[0.9, 0.9]));
-        // Doubtful runs, and an outlier among new ones.
-        assert!(!old(&[1.013, 1.012, 1.014, 1.013]) && !old(&[0.5, 1.028, 1.031, 1.027]));
-    }
 }

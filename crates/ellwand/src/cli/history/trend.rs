@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ellwand_core::InputError;
-use ellwand_core::stats::median;
+use ellwand_core::stats::median_step;
 use ellwand_history::{Line, Machine, Point, Query, Ratio, Reference, Store, Trend};
 use ellwand_report::units::{clean, cores, human, range, ratio, share};
 use serde_json::json;
 
-use super::remarks::remarks;
+use super::remarks::{logs, remarks};
 use super::table::Table;
 use super::{date, short};
 use crate::cli::args::{Form, TrendArgs};
@@ -205,9 +205,7 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
 
 /// Median difference of the ratios of two runs in a row, as a share: what a change must stand out from.
 fn scatter(points: &[Point]) -> Option<f64> {
-    let ratios: Vec<f64> = points.iter().filter_map(|point| Some(point.ratio.as_ref()?.value.ln())).collect();
-    let steps: Vec<f64> = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs().exp_m1()).collect();
-    median(&steps)
+    median_step(&logs(points)).map(f64::exp_m1)
 }
 
 pub(super) fn percent(before: f64, after: f64) -> String {
