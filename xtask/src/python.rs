@@ -60,8 +60,8 @@ fn tests(python: &Path) -> Result<Command> {
     Ok(tests)
 }
 
-/// The wheel that a user gets, for both environments. It takes over the program's release build; the sdist, which must hold
-/// all that a build needs, is another folder and would compile every crate again, so it is checked and not linked.
+/// The wheel that a user gets, for both environments, built as what is handed out. The sdist, which must hold all that a
+/// build needs, is another folder and would compile every crate again, so it is checked and not linked.
 fn wheel(python: &Path) -> Result<PathBuf> {
     let home = root()?.join("target/python");
     let (dist, fresh, sdist) = (home.join("dist"), home.join("fresh"), home.join("sdist"));
@@ -90,7 +90,7 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     for file in String::from_utf8(listed.stdout)?.lines() {
         anyhow::ensure!(sdist.join(file).exists(), "the sdist lacks {file}");
     }
-    maturin(&["build", "--release", "--compression-level", "9"])?;
+    maturin(&["build", "--profile", "dist", "--compression-level", "9"])?;
     let wheel = only(&dist, "whl")?;
     let bytes = wheel.metadata()?.len();
     println!("wheel: {:.1} MB", bytes as f64 / 1e6);
