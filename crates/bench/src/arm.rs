@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ellwand_core::device::{CpuScope, Device, Timing};
 use ellwand_core::implementation::{Implementation, Parallelism, Prepared};
@@ -37,6 +37,8 @@ pub(crate) struct Arm<'a> {
     drift: Drift,
     /// True if the outputs were poisoned before the last slot.
     poisoned: bool,
+    /// What the probes read during a run that also served as warm-up ([`Arm::is_long`]).
+    steady: Option<Vec<Reading>>,
 }
 
 impl<'a> Arm<'a> {
@@ -88,7 +90,7 @@ impl<'a> Arm<'a> {
             readings,
         };
         let (parallelism, drift) = (implementation.parallelism, Drift::default());
-        Ok((Self { task, device, parallelism, judge, prepared, slot, drift, poisoned: false }, opened))
+        Ok((Self { task, device, parallelism, judge, prepared, slot, drift, poisoned: false, steady: None }, opened))
     }
 
     fn scope(&self) -> CpuScope {
@@ -111,6 +113,19 @@ impl<'a> Arm<'a> {
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
         self.slot = shaped.map_err(failed)?.map_err(failed)?;
         Ok(())
+    }
+
+    /// Runs once under the probes. True if that took at least `long_ns`: the run then counts as the warm-up, and its
+    /// length is that of a slot.
+    pub(crate) fn is_long(&mut self, probes: &[Probe], long_ns: u64) -> bool {
+        let begin = Instant::now();
+        let readings = self.steady(probes);
+        let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let is_long = !readings.is_empty() && took_ns >= long_ns;
+        if is_long {
+            (self.slot, self.steady) = (Slot::whole(1, took_ns), Some(readings));
+        }
+        is_long
     }
 
     /// Takes slots of the given shape for `warm_up_ns`.
@@ -154,7 +169,7 @@ impl<'a> Arm<'a> {
     /// # Errors
     /// The outcome if a run fails or the answer is wrong.
     pub(crate) fn rejudge(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
-        let mut readings = self.steady(probes);
+        let mut readings = self.steady.take().unwrap_or_else(|| self.steady(probes));
         // The run under the probes is as good as the slot: both followed the poisoning.
         let output = if std::mem::take(&mut self.poisoned) {
             check::output(self.prepared.as_mut())?

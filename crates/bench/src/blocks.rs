@@ -249,6 +249,7 @@ impl Blocks<'_> {
             slot_min_ns: settings.slot_min_ns,
             warm_up_ns: settings.warm_up_ns / u64::from(self.blocks.max(1)),
             caches: settings.caches,
+            long_run_ns: (1e9 * SLOW * self.budget_s) as u64,
             allowed: cell.allowed,
             probes: !self.instrument.probes.is_empty(),
             steps: true,

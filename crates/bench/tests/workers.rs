@@ -20,6 +20,7 @@ use common::{AddOne, settings};
 use ellwand_bench::block::{Block, Known, Spec};
 use ellwand_bench::measure::{Event, Instrument, Interrupted};
 use ellwand_bench::plan::{Cell, Plan, Selection};
+use ellwand_bench::probe::{PROBES, Probe};
 use ellwand_bench::worker::{Asked, Checker, Host, Launch, Limits, Open, Worker, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
@@ -54,7 +55,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("worker") => {
-            let host = Host { registry: &registry(), probes: &[], read_given: &|_| Ok(Tensors::new()) };
+            let host = Host { registry: &registry(), probes: PROBES, read_given: &|_| Ok(Tensors::new()) };
             serve(&host, &mut std::io::stdin().lock(), &mut std::io::stdout().lock()).unwrap();
         }
         Some("orphan") => orphan(),
@@ -216,7 +217,9 @@ fn measure_within(
     on_event: &mut dyn FnMut(Event),
 ) -> Result<Vec<Measurement>, Interrupted> {
     let registry = registry();
-    let instrument = Instrument::new(&registry, few(), 7, interrupt);
+    // Probes take a separate run, and the toys count theirs.
+    let probes: &[Probe] = if implementations == ["lengthy"] { PROBES } else { &[] };
+    let instrument = Instrument { probes, ..Instrument::new(&registry, few(), 7, interrupt) };
     let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
     let more = more.map(str::to_string);
     let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, more, given: Vec::new() };
@@ -382,11 +385,12 @@ fn what_starts_slowly_gets_fewer_processes() {
     assert_eq!(blocks(&all[0]), BTreeSet::from([0, 1, 2]), "without a limit of time");
 }
 
-/// For the first answer, to find the slot shape, and for the slot, whose answer is judged: a fourth run would be wrong.
+/// For the first answer, under the probes, and for the slot, whose answer is judged: a fourth run would be wrong.
 fn a_slow_one_runs_three_times() {
     let measured = measure_within((3.0, None), this(), &["lengthy"], &NEVER, &mut |_| {}).unwrap();
     assert_eq!((&measured[0].outcome, measured[0].samples.len()), (&Outcome::Measured, 1));
     assert!(measured[0].warnings.contains(&"it is slow: measured in 1 of 3 processes".to_string()), "{measured:?}");
+    assert!(measured[0].readings.iter().any(|reading| reading.id == "page-faults"), "{measured:?}");
 }
 
 fn spec(implementation: &str) -> Spec {

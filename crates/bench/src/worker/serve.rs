@@ -203,8 +203,8 @@ impl<'a> Found<'a> {
         let (workload, case, inputs) = (self.workload.as_ref(), &self.case, &self.inputs);
         let task = Task { workload, case, inputs, allowed: open.allowed };
         let judge = Judge::knowing(open.known_right.clone(), open.reference.clone(), on_step);
-        let cold = if open.probes { host.probes } else { &[] };
-        let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, cold)?;
+        let probes = if open.probes { host.probes } else { &[] };
+        let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, probes)?;
         on_step(Step::WarmUp);
         match open.slot {
             Some(shape) => {
@@ -212,6 +212,7 @@ impl<'a> Found<'a> {
                 let spent = if is_long(shape, open) { opened.first_run_ns } else { 0 };
                 arm.warm_up(shape, open.warm_up_ns.saturating_sub(spent))?;
             }
+            None if may_be_long(&opened, open) && arm.is_long(probes, open.long_run_ns) => {}
             None => {
                 let (slot_min_ns, warm_up_ns) = (open.slot_min_ns, open.warm_up_ns);
                 arm.calibrate(SlotNeeds { caches: open.caches, slot_min_ns, warm_up_ns })?;
@@ -253,4 +254,10 @@ fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Te
 
 fn is_long(slot: Slot, open: &Open) -> bool {
     open.long_run_ns > 0 && slot.iterations == 1 && slot.cost_ns >= open.long_run_ns
+}
+
+/// True if a second run may be long, too: the first one was, unless it compiled. Slots on cold caches are shaped by slots.
+fn may_be_long(opened: &Opened, open: &Open) -> bool {
+    let is_first_long = open.long_run_ns > 0 && opened.first_run_ns >= open.long_run_ns;
+    is_first_long && open.probes && open.caches == Caches::Warm
 }
