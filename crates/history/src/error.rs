@@ -20,6 +20,9 @@ pub enum StoreError {
     /// No space is left.
     #[error("{0}: the disk is full; make room and give the same command again. Records that were added are whole")]
     Full(String),
+    /// Another program made the database.
+    #[error("{0} is a database of another program; name another folder as the store")]
+    Foreign(String),
     /// A later version of Ellwand wrote the index.
     #[error(
         "{place} has schema version {found}, this program reads versions up to {known}; use a newer Ellwand{}",

@@ -36,16 +36,21 @@ impl Sqlite {
         patience: Duration,
         connect: impl FnOnce() -> rusqlite::Result<Connection>,
     ) -> Result<Self, StoreError> {
-        let open = || -> rusqlite::Result<(Connection, i64)> {
+        let open = || -> rusqlite::Result<Option<(Connection, i64)>> {
             let mut connection = connect()?;
             connection.busy_timeout(patience)?;
+            // Before the first pragma that changes the file.
+            if connection.query_one(FOREIGN, [], |row| row.get(0))? {
+                return Ok(None);
+            }
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "NORMAL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             let found = migrate(&mut connection)?;
-            Ok((connection, found))
+            Ok(Some((connection, found)))
         };
-        let (connection, found) = open().map_err(|error| StoreError::of_sqlite(path, &error))?;
+        let opened = open().map_err(|error| StoreError::of_sqlite(path, &error))?;
+        let Some((connection, found)) = opened else { return Err(StoreError::Foreign(path.display().to_string())) };
         if found > VERSION {
             return Err(StoreError::Newer { place: path.display().to_string(), found, known: VERSION });
         }
@@ -56,6 +61,10 @@ impl Sqlite {
         work(&mut self.connection).map_err(|error| StoreError::of_sqlite(&self.path, &error))
     }
 }
+
+/// True for a database of another program: it has tables, but not those that every version of the index has.
+const FOREIGN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)
+    AND (SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('run', 'series', 'cell')) < 3";
 
 /// Brings the schema up to date; returns the version that was found. A later version stays as it is.
 fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {

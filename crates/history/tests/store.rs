@@ -247,6 +247,17 @@ fn a_later_version_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_database_of_another_program_is_refused_and_left_as_it_is() {
+    let dir = here();
+    let path = dir.path().join(INDEX);
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE run (mine TEXT)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = refused(dir.path()).to_string();
+    assert!(error.contains("database of another program") && !error.contains("delete"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
 fn what_is_no_database_is_named() {
     let dir = here();
     fs::write(dir.path().join(INDEX), "this is no database, but it is long enough to be looked at as one".repeat(9))
