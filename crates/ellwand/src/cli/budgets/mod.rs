@@ -3,7 +3,7 @@
 //! ```toml
 //! binary_size = "20 MB"          # this program's file; of two programs the candidate's
 //!
-//! [[budget]]                     # every budget that fits is judged
+//! [[budget]]                     # every budget that matches is judged
 //! workload = "layer-norm"        # or a pattern
 //! implementation = "simd"        # or a pattern; all if it is left out
 //! batch = 16                     # an axis of the workload; all values if it is left out
@@ -66,7 +66,7 @@ impl Budgets {
         line.map_or_else(|| name.to_string(), |line| format!("{name} line {line}"))
     }
 
-    /// Holds one implementation at one case against every budget that fits.
+    /// Checks one implementation at one case against every budget that matches.
     pub(super) fn judge(&self, name: &str, subject: &Subject) -> Vec<Verdict> {
         let fitting = self.rows.iter().filter(|budget| budget.fits(subject));
         fitting
