@@ -89,13 +89,14 @@ fn keep(made: &Path, partial: &Path, built: &Path) -> std::io::Result<()> {
 /// The repository around the current directory, and the commit of a revision of it.
 fn find(revision: &str) -> Result<(PathBuf, String), InputError> {
     let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
-    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
-        .map_err(|why| refused(format!("this is no git repository ({why:#})"), "a directory inside a git work tree"))?;
+    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"]).map_err(|why| {
+        refused(format!("this is not a git repository ({why:#})"), "a directory inside a git work tree")
+    })?;
     let root = PathBuf::from(root);
     // The end of options: a revision is never taken for a flag.
     let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
     let commit = git(&root, &verify).map_err(|_| {
-        refused(format!("'{revision}' is no revision of {}", root.display()), "a commit, tag or branch")
+        refused(format!("'{revision}' is not a revision of {}", root.display()), "a commit, tag or branch")
     })?;
     Ok((root, commit))
 }

@@ -96,7 +96,7 @@ pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) ->
 fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, InputError> {
     args.refuse_cases("shell commands have no cases")?;
     if let Some(empty) = sides.iter().find(|command| command.trim().is_empty()) {
-        return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
+        return Err(InputError::new("--command", format!("'{empty}' is not a command"), "two shell commands"));
     }
     if args.prepare.len() > 2 {
         let problem = format!("it is given {} times", args.prepare.len());
@@ -140,7 +140,7 @@ fn of_programs(
 ) -> Result<Vec<Contest>, InputError> {
     for (argument, program) in ["BASE", "CANDIDATE"].into_iter().zip(programs) {
         if !program.is_file() {
-            return Err(InputError::new(argument, format!("{} is no file", program.display()), "a program")
+            return Err(InputError::new(argument, format!("{} is not a file", program.display()), "a program")
                 .help("without --workload the sides are WORKLOAD:IMPLEMENTATION"));
         }
     }

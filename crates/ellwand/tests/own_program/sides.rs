@@ -29,7 +29,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "double:plain", "double:twin", "--blocks", "0"], &["--blocks"]),
         (&["compare", "double:plain", "double:twin", "--blocks", "1"], &["--blocks", "too few"]),
         (&["compare", "double:plain", "double:twin", "--fail-on", "rain"], &["--fail-on"]),
-        (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is no file"]),
+        (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is not a file"]),
         (&["compare", "--command", "true", " "], &["--command", "no command"]),
         (&["compare", "--command", "true", "true", "--n", "2"], &["--n", "have no cases"]),
         (&["compare", "--command", "true", "true", "--size", "foo"], &["--size", "have no cases"]),
@@ -140,7 +140,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     }
     for (revision, more, parts) in [
         ("HEAD", &[][..], &["--baseline", "does not build", "nonsense"][..]),
-        ("no-such-tag", &[], &["--baseline", "'no-such-tag' is no revision"]),
+        ("no-such-tag", &[], &["--baseline", "'no-such-tag' is not a revision"]),
         ("--help", &[], &["--baseline"]),
         ("HEAD~1", &["--n", "0"], &["--n", "too small"]),
     ] {
@@ -185,7 +185,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let fixed = ["compare", "--baseline", "HEAD", "--workload", "double"];
     let output = Command::new(&program).args(fixed).current_dir(bare.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no git repository"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not a git repository"));
 }
 
 /// The baseline is a program that is this one with a `plain` of half the time. It needs packages beside the repository.

@@ -62,11 +62,15 @@ pub(super) fn parse(registry: &Registry, path: &Path, text: &str) -> Result<Budg
             "budget" => {
                 let expected = "tables that begin with [[budget]]";
                 let DeValue::Array(rows) = value.get_ref() else {
-                    return Err(reader.refused(value.span().start, "'budget' is no list of tables".into(), expected));
+                    return Err(reader.refused(
+                        value.span().start,
+                        "'budget' is not a list of tables".into(),
+                        expected,
+                    ));
                 };
                 for row in rows {
                     let DeValue::Table(table) = row.get_ref() else {
-                        return Err(reader.refused(row.span().start, "a budget is no table".into(), expected));
+                        return Err(reader.refused(row.span().start, "a budget is not a table".into(), expected));
                     };
                     budgets.rows.push(reader.budget(table, row.span().start)?);
                 }
@@ -97,7 +101,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, key: &Spanned<impl Sized>, name: &str, known: &[&str], of: &str) -> InputError {
-        unknown(self.place(key.span().start), format!("'{name}' is no key{of}"), name, known)
+        unknown(self.place(key.span().start), format!("'{name}' is not a key{of}"), name, known)
     }
 
     fn limit(
@@ -188,7 +192,7 @@ impl Reader<'_> {
     fn text(&self, value: &Spanned<DeValue<'_>>, expected: &str) -> Result<String, InputError> {
         match value.get_ref().as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.to_string()),
-            _ => Err(self.refused(value.span().start, "this is no text".into(), expected)),
+            _ => Err(self.refused(value.span().start, "this is not text".into(), expected)),
         }
     }
 
@@ -214,7 +218,7 @@ impl Reader<'_> {
             return Ok(found);
         }
         let names: Vec<&str> = known.iter().map(|workload| workload.name()).collect();
-        let problem = format!("'{pattern}' is no workload of this program");
+        let problem = format!("'{pattern}' is not a workload of this program");
         Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 
@@ -233,7 +237,7 @@ impl Reader<'_> {
             return Ok(());
         }
         names.dedup();
-        let problem = format!("'{pattern}' is no implementation of it");
+        let problem = format!("'{pattern}' is not an implementation of it");
         Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 

@@ -72,7 +72,7 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     match units.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => Ok(value * factor),
         None if unit.is_empty() => Err(format!("'{text}' has no unit")),
-        None => Err(format!("'{unit}' is no unit here")),
+        None => Err(format!("'{unit}' is not a unit that fits here")),
     }
 }
 
@@ -115,16 +115,16 @@ mod tests {
             ("-1 ms", "not above 0"),
             ("inf ms", "not above 0"),
             ("nan ms", "not above 0"),
-            ("2 fortnights", "'fortnights' is no unit"),
-            ("2 MB", "'MB' is no unit"),
+            ("2 fortnights", "'fortnights' is not a unit"),
+            ("2 MB", "'MB' is not a unit"),
             ("2 ms item", "no '/'"),
         ] {
             let error = time(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
-        assert!(size("2 ms").unwrap_err().contains("'ms' is no unit"));
+        assert!(size("2 ms").unwrap_err().contains("'ms' is not a unit"));
         assert!(rate("100 k").unwrap_err().contains("does not end with '/s'"));
-        assert!(rate("100 vectors/s").unwrap_err().contains("'vectors' is no unit"));
+        assert!(rate("100 vectors/s").unwrap_err().contains("'vectors' is not a unit"));
         assert!(ratio("2").unwrap_err().contains("no unit"));
     }
 }

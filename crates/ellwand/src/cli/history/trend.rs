@@ -59,7 +59,7 @@ fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, Fa
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ends = |ending: &str| file.extension().is_some_and(|own| own == ending);
     if !ends("svg") && !ends("html") {
-        let problem = format!("{} is no name of a plot or page", file.display());
+        let problem = format!("{} is not the name of a plot or page", file.display());
         return Err(InputError::new("-o", problem, "a name that ends in .svg or .html").into());
     }
     let named = |at: usize| file.with_file_name(format!("{stem}-{}.svg", at + 1));

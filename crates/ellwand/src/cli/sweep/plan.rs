@@ -98,7 +98,7 @@ fn write(path: &Path, planned: &Planned, overwrite: bool) -> Result<(), Failure>
         }
         _ if overwrite => {}
         Ok(text) if serde_json::from_str::<Planned>(&text).is_err() => {
-            let problem = format!("{} exists and is no plan", path.display());
+            let problem = format!("{} exists and is not a plan", path.display());
             return Err(InputError::new("-o", problem, "a new name, or --overwrite to replace it").into());
         }
         _ => {
@@ -115,7 +115,7 @@ pub(super) fn read(path: &Path) -> Result<Planned, InputError> {
     let (name, whole) = (path.display(), "a plan, as `sweep plan` writes it");
     let refused = |problem: String| InputError::new("PLAN", problem, whole);
     let text = fs::read_to_string(path).map_err(|error| refused(format!("{name} cannot be read ({error})")))?;
-    let no_plan = |error| refused(format!("{name} is no plan ({error})"));
+    let no_plan = |error| refused(format!("{name} is not a plan ({error})"));
     let head: Head = serde_json::from_str(&text).map_err(no_plan)?;
     if head.sweep > VERSION {
         let problem = format!("{name} has format version {}, this program reads versions up to {VERSION}", head.sweep);
@@ -177,7 +177,7 @@ mod tests {
         assert!(planned(&a, "--n 1").unwrap_err().to_string().contains("exists and is another plan"));
         let refused = |path: &Path| planned(path, "--n 1").unwrap_err().to_string();
         fs::write(dir.path().join("mine"), "mine").unwrap();
-        assert!(refused(&dir.path().join("mine")).contains("exists and is no plan"));
+        assert!(refused(&dir.path().join("mine")).contains("exists and is not a plan"));
         assert!(refused(dir.path()).contains("is a directory"), "{}", refused(dir.path()));
         assert!(refused(&a.join("under")).contains("cannot be written"));
         assert_eq!(read(&a).unwrap().hash, read_back.hash);
@@ -201,7 +201,7 @@ mod tests {
             ("\"quick\"", "\"normal\"", "was changed by hand"),
             ("\"measure\"", "\"more\": 1, \"measure\"", "unknown field `more`"),
             ("\"sweep\": 1", "\"sweep\": 2", "version 2, this program reads versions up to 1"),
-            ("{", "", "is no plan"),
+            ("{", "", "is not a plan"),
         ] {
             assert!(text.contains(from), "{from}");
             fs::write(&path, text.replacen(from, to, 1)).unwrap();

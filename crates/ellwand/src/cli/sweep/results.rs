@@ -28,7 +28,7 @@ pub(super) fn check_class(class: &str) -> Result<(), InputError> {
     if !class.is_empty() && class.chars().all(plain) {
         return Ok(());
     }
-    Err(InputError::new("--class", format!("'{class}' is no name"), "ASCII letters, digits, - and _"))
+    Err(InputError::new("--class", format!("'{class}' is not a valid name"), "ASCII letters, digits, - and _"))
 }
 
 /// Names of the classes that have a directory.
@@ -67,8 +67,9 @@ pub(super) fn shard_of(path: &Path, class: &str, hash: &str) -> Result<Shard, Fa
         let problem = format!("{name} cannot be read: {error:#}");
         InputError::new("--results", problem, expected).help("restore it from a copy, or remove it")
     })?;
-    let shard =
-        run.shard.ok_or_else(|| InputError::new("--results", format!("{name} is the record of no sweep"), expected))?;
+    let shard = run
+        .shard
+        .ok_or_else(|| InputError::new("--results", format!("{name} is not the record of a sweep"), expected))?;
     if shard.plan != hash {
         let problem = format!("{name} was measured for the plan {}, and PLAN is {hash}", shard.plan);
         let help =
