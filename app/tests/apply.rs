@@ -71,11 +71,11 @@ fn what_the_arrays_leave_open_is_said() {
     let inputs = ["x", "w_qkv", "b_qkv", "w_out", "b_out"].map(|name| format!("{name}={name}.npy"));
     let bind: Vec<&str> = inputs.iter().flat_map(|input| ["--input", input]).collect();
     let ran = here.ok(&[&["apply", "attention"][..], &bind, &["-o", "out", "--verify"]].concat());
-    assert!(ran.stderr.contains("computed with --heads 8, the default: the arrays leave it open"), "{ran:?}");
+    assert!(ran.stderr.contains("computed with --heads 8, the default: the arrays do not determine it"), "{ran:?}");
     let about = std::fs::read_to_string(here.path("out/apply.json")).unwrap();
     assert!(about.contains("\"kv-heads\": 4"), "half as many heads of keys as of queries: {about}");
     let given = here.ok(&[&["apply", "attention"][..], &bind, &["--heads", "4", "-o", "four"]].concat());
-    assert!(!given.stderr.contains("leave it open"), "{given:?}");
+    assert!(!given.stderr.contains("do not determine it"), "{given:?}");
     // 6 heads do not divide 16; a hint names each of what would fit once.
     here.refused(
         &[&["apply", "attention"][..], &bind, &["--heads", "6", "-o", "six"]].concat(),

@@ -75,8 +75,8 @@ fn sides_of_a_comparison_that_are_none() {
     }
     // Where verdicts are read by a machine, the error is there, too.
     let ran = here.run(&["compare", "gelu:simd", "gelu:scalar", "-o", "x.xml", "--format", "junit"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("x.xml is named like a file"), "{}", ran.stderr);
-    assert!(ran.stdout.contains("errors=\"1\"") && ran.stdout.contains("x.xml is named like a file"), "{}", ran.stdout);
+    assert!(ran.code == Some(2) && ran.stderr.contains("x.xml looks like a file"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("errors=\"1\"") && ran.stdout.contains("x.xml looks like a file"), "{}", ran.stdout);
     here.write("x.npy", &npy_f32("(4,)", &[1.0; 4]));
     let apply = ["apply", "gelu", "-i", "simd", "--input", "x=x.npy", "-o", "y", "--device", "cuda"];
     here.refused(&apply, &["--device", "simd runs on cpu alone"]);

@@ -69,7 +69,7 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
     let record = here.path("out/record.jsonl");
     let whole = std::fs::read(&record).unwrap();
-    here.refused(&[&QUICK[..], &["-o", "out"]].concat(), &["holds a record already", "--resume", "--overwrite"]);
+    here.refused(&[&QUICK[..], &["-o", "out"]].concat(), &["already holds a record", "--resume", "--overwrite"]);
     assert_eq!(std::fs::read(&record).unwrap(), whole);
     assert_eq!(here.sweep(&["-o", "out", "--resume"]).code, Some(0));
     assert_eq!(std::fs::read(&record).unwrap(), whole, "no finished cell was measured again");
@@ -181,7 +181,7 @@ fn a_report_stands_beside_its_own_record_or_none() {
     here.ok(&["report", "own", "-o", "own", "--no-plot"]);
     here.ok(&["report", "other.jsonl", "own", "-o", "own", "--no-plot"]);
     let ran = here.ok(&[&other[..], &["--overwrite"]].concat());
-    assert!(ran.stderr.contains("own/record.jsonl is of another run"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("own/record.jsonl is from another run"), "{}", ran.stderr);
     // Where only reports stand, they are made again as often as one likes.
     for _ in 0..2 {
         here.ok(&["report", "other.jsonl", "-o", "reports"]);

@@ -67,7 +67,7 @@ fn runs_are_added_listed_shown_plotted_and_exported() {
     let trend = here.ok(&[&of[..], &["-o", "trend.svg"]].concat());
     assert!(
         trend.stdout.contains("ratio to scalar")
-            && trend.stdout.contains("no change points: they need some 14 runs, and this has 7"),
+            && trend.stdout.contains("no change points: they need some 14 runs, but this series has 7"),
         "{}",
         trend.stdout
     );

@@ -184,7 +184,7 @@ fn old_results_stay_until_new_ones_are_whole() {
     }
     let before = results("compare");
     let ran = here.run(&["compare", "--command", "true", "false", "-o", "compare", "--overwrite"]);
-    assert!(ran.stderr.contains("the old results are as they were"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the old results are unchanged"), "{}", ran.stderr);
     assert_eq!(results("compare"), before);
 }
 
@@ -194,8 +194,8 @@ fn a_stopped_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
     for lines in [1, 3] {
         stopped("KILL", lines);
         let interrupted = stopped("INT", lines);
-        assert!(interrupted.contains("the old results are as they were"), "{interrupted}");
-        assert!(interrupted.contains("--resume instead of --overwrite goes on from here"), "{interrupted}");
+        assert!(interrupted.contains("the old results are unchanged"), "{interrupted}");
+        assert!(interrupted.contains("--resume instead of --overwrite continues from here"), "{interrupted}");
     }
 }
 
@@ -230,7 +230,7 @@ fn a_comparison_that_was_to_replace_another_and_was_killed_is_no_run_to_resume()
     child.kill().unwrap();
     child.wait().unwrap();
     let ran = here.ok(&["report", "out"]);
-    let note = "an unfinished comparison is in out/ellwand-unfinished; `compare --overwrite` begins it again";
+    let note = "an unfinished comparison is in out/ellwand-unfinished; `compare --overwrite` restarts it";
     assert!(ran.stderr.contains(note) && !ran.stderr.contains("--resume"), "{}", ran.stderr);
     // The run below it can still be continued.
     let more = here.ok(&[&common::QUICK[..], &["-i", "scalar,simd", "-o", "out", "--resume"]].concat());
@@ -263,7 +263,7 @@ fn stopped(signal: &str, lines: usize) -> String {
     let ran = here.ok(&["report", "out"]);
     assert!(ran.stderr.contains("unfinished run") && ran.stdout.contains("scalar"), "{}", ran.stderr);
     let resumed = here.ok(&[&run[..], &["--resume"]].concat());
-    assert!(resumed.stderr.contains("going on with the results in out/ellwand-unfinished"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("continuing the results in out/ellwand-unfinished"), "{}", resumed.stderr);
     let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
     let whole: String = kept.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
     assert!(record.starts_with(&whole), "finished cells are kept");

@@ -85,7 +85,7 @@ fn a_sweep_on_one_machine_is_one_record_with_the_cells_of_a_run() {
     let report = here.ok(&["report", "cut.jsonl"]).stdout;
     let lacks = "the record lacks 1 of the 4 rows that its first line lists: lattice-encode";
     assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(lacks), "{report}");
-    here.refused(&["sweep", "merge", "plan.json"], &["holds a record already", "--overwrite replaces it"]);
+    here.refused(&["sweep", "merge", "plan.json"], &["already holds a record", "--overwrite replaces it"]);
     here.ok(&["sweep", "merge", "plan.json", "--no-plot", "--overwrite", "--full"]);
     assert_eq!(fs::read(&path).unwrap(), bytes, "the same results give the same record");
     let again = here.ok(&["sweep", "submit", "plan.json"]);
@@ -121,7 +121,7 @@ fn arrays_that_changed_after_the_plan_are_named() {
     here.ok(&[&plan[..], &["--batch", "1", "--sequence", "1", "--dimension", "4"]].concat());
     here.write("x.npy", &npy_f32("(4,)", &[2.0; 4]));
     let task = ["sweep", "run", "plan.json", "--shard", "0"];
-    here.refused(&task, &["shard 0 measures gelu", "x=x.npy hold other arrays now", "or a new plan"]);
+    here.refused(&task, &["shard 0 measures gelu", "x=x.npy now hold other arrays", "or a new plan"]);
 }
 
 #[test]
@@ -234,11 +234,11 @@ fn results_that_lack_a_case_and_numbers_out_of_range_are_named() {
     assert!(partial.stdout.contains("1 of 2 shards, 2 rows"), "{}", partial.stdout);
     assert!(partial.stderr.contains("warning: ") && partial.stderr.contains("0001.jsonl is damaged"), "{partial:?}");
     fs::write(&path, &text[..40]).unwrap();
-    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl", "a whole result of every shard"]);
+    here.refused(&["sweep", "merge", "plan.json"], &["0001.jsonl", "a complete result of every shard"]);
     let status = here.ok(&["sweep", "status", "plan.json"]);
     assert!(status.stdout.contains("missing of default: 1;"), "{}", status.stdout);
     let again = here.ok(&["sweep", "run", "plan.json", "--shard", "1"]);
-    assert!(again.stderr.contains("not whole; it is now plan.shards/default/0001.incomplete"), "{}", again.stderr);
+    assert!(again.stderr.contains("incomplete; it is now plan.shards/default/0001.incomplete"), "{}", again.stderr);
     here.refused(&["sweep", "run", "plan.json", "--shard", "2"], &["--shard: 2 is out of range", "from 0 to 1"]);
     here.refused(&["sweep", "run", "plan.json", "--shard-from-env"], &["SLURM_ARRAY_TASK_ID", "--shard N"]);
     here.refused(&["sweep", "status", "other.json"], &["other.json cannot be read"]);
@@ -296,7 +296,7 @@ fn an_indexed_job_runs_every_shard() {
     let here = planned();
     let args = ["sweep", "emit", "k8s", "plan.json", "--image", "registry/ellwand:1", "--claim", "sweep"];
     let emitted = here.ok(&[&args[..], &["--node-selector", "gpu=a100", "--class", "a100"]].concat());
-    assert!(emitted.stderr.contains("checked against no cluster"), "{}", emitted.stderr);
+    assert!(emitted.stderr.contains("not checked against a cluster"), "{}", emitted.stderr);
     let job: Value = serde_json::from_str(&emitted.stdout).unwrap();
     assert_eq!(
         (&job["kind"], &job["spec"]["completionMode"], &job["spec"]["completions"]),

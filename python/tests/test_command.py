@@ -79,7 +79,7 @@ def test_an_interrupt_keeps_finished_cells(tmp_path):
     process.send_signal(signal.SIGINT)
     error = process.communicate(timeout=60)[1]
     assert process.returncode == 130, error
-    assert "goes on from here" in error and measured(record)
+    assert "continues from here" in error and measured(record)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process that its parent has ended")

@@ -40,7 +40,7 @@ fn rows_samples_and_findings_are_values() {
     assert!(results.findings().len() == results.report.findings.len());
     let table = results.text("table").unwrap();
     assert!(table.contains("fold") && table.contains("2000"), "{table}");
-    assert!(results.text("junit").unwrap_err().to_string().contains("'junit' is of the command line only"));
+    assert!(results.text("junit").unwrap_err().to_string().contains("'junit' exists only on the command line"));
     assert!(results.text("picture").unwrap_err().to_string().contains("'picture' is unknown"));
 }
 

@@ -26,7 +26,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     let selection = args.selection();
     let workload = registry.select(&selection.workloads)?;
     let [workload] = &workload[..] else {
-        let problem = format!("'{}' stands for several workloads", args.workload);
+        let problem = format!("'{}' matches several workloads", args.workload);
         return Err(InputError::new("WORKLOAD", problem, "one workload").into());
     };
     let dir = &args.output;
@@ -79,7 +79,7 @@ fn print_notes(workload: &dyn Workload, selection: &Selection, case: &Case, impl
         output::note(&format!("note: {chosen}"));
     }
     for (axis, value) in open_defaults(workload, selection, case) {
-        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays leave it open"));
+        output::note(&format!("note: computed with --{axis} {value}, the default: the arrays do not determine it"));
     }
     for remark in workload.remarks(case) {
         output::note(&format!("note: {remark}"));
@@ -265,7 +265,7 @@ fn implementations<'a>(
     }
     let with_device = |chosen: &'a Implementation| {
         if !selection.on_device(chosen) {
-            let problem = format!("{} runs on {} alone", chosen.name, chosen.needs);
+            let problem = format!("{} runs only on {}", chosen.name, chosen.needs);
             return Err(InputError::new("--device", problem, "another implementation, or no --device"));
         }
         let device = registry.device_for(chosen).map_err(|why| {

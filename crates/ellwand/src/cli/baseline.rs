@@ -73,9 +73,9 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
         return Err(unbuilt(revision, &name, &all, &String::from_utf8_lossy(&output.stderr)).into());
     }
     let made = executable(&output.stdout, &name)
-        .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
+        .with_context(|| format!("cargo built {revision} but does not say where {name} is"))?;
     keep(&made, &all.join("partial"), &built)
-        .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
+        .with_context(|| format!("cargo built {revision}, but {} cannot be saved", made.display()))?;
     Ok(built)
 }
 
@@ -116,7 +116,7 @@ fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Ve
     // What cargo cannot read it reports when it builds.
     let (args, lacking) = built::features(package, &metadata.map(|output| output.stdout).unwrap_or_default());
     if !lacking.is_empty() {
-        output::note(&format!("note: {revision} has no feature {} and is built without", lacking.join(", ")));
+        output::note(&format!("note: {revision} has no feature {} and is built without it", lacking.join(", ")));
     }
     args
 }
@@ -150,7 +150,7 @@ fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
         return InputError::new("--baseline", problem, "this program in a file that has the name of its cargo target");
     }
     let expected = if text.contains(&format!("failed to read `{}", all.display())) {
-        "path dependencies inside the repository, or in a directory beside it"
+        "path dependencies inside the repository, or in a directory next to it"
     } else {
         "a revision that builds as this program was built, or --baseline-args"
     };

@@ -90,7 +90,7 @@ impl Asked {
         if asked.baseline.is_none()
             && let Some(flag) = asked.terms.first()
         {
-            return Err(InputError::new(flag, "without --baseline there are no verdicts", "--baseline REV beside it"));
+            return Err(InputError::new(flag, "without --baseline there are no verdicts", "--baseline REV with it"));
         }
         Ok(asked)
     }
@@ -144,7 +144,7 @@ fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
     }
     if chosen.is_empty() {
         // Cargo gives one filter to every target, so that most of them have nothing to do.
-        output::note("no benchmark of this target is asked for");
+        output::note("no benchmark of this target matches");
         return Ok(Exit::Ok.code());
     }
     let program = std::env::current_exe().unwrap_or_default();

@@ -169,7 +169,7 @@ fn of_interrupted_run([done, planned]: [usize; 2]) -> Case {
     Case::interrupted("ellwand run", what)
 }
 
-/// The case for a comparison that ended before all cases were compared to their end.
+/// The case for a comparison that ended before all cases were compared completely.
 pub(super) fn of_interrupted(what: &str) -> Case {
     Case::interrupted("ellwand compare", what.into())
 }
@@ -393,14 +393,14 @@ mod tests {
                     rows,
                     &[],
                     (0.01, FailOn::Slower),
-                    Some("interrupted: 1 of 3 cases were compared to their end"),
+                    Some("interrupted: 1 of 3 cases were compared completely"),
                     out,
                 )
             },
             broken("x"),
         );
         assert!(
-            text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared to their end\n"),
+            text.ends_with("::error title=ellwand compare::interrupted: 1 of 3 cases were compared completely\n"),
             "{text}"
         );
         let mut out = Vec::new();

@@ -72,7 +72,7 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if let Ok(None) = certificate::kept(&ellwand_bench::environment::detect()) {
         output::note(
-            "note: no self-check yet; `ellwand selfcheck --quick` (2 min) counts false alarms on this machine",
+            "note: no self-check yet; `ellwand selfcheck --quick` (2 min) measures this machine's false-positive rate",
         );
     }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {
@@ -97,8 +97,7 @@ fn refuse_cold(args: &CompareArgs) -> Result<(), InputError> {
         return Ok(());
     }
     let problem = "verdicts are for warm caches only, as is the self-check that bounds their error rate";
-    let help =
-        "`run --caches cold` measures the same implementations out of cold caches, with intervals and no verdict";
+    let help = "`run --caches cold` measures the same implementations with cold caches, with intervals but no verdict";
     Err(InputError::new("--caches", problem, "--caches warm").help(help))
 }
 
@@ -131,7 +130,7 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
 fn cut(rows: &[Row], planned: usize, unkept: Option<&Failure>) -> Option<String> {
     let whole = rows::whole(rows);
     let why = unkept.map_or("interrupted".to_string(), |failure| failure.to_string());
-    (whole < planned).then(|| format!("{why}: {whole} of {planned} cases were compared to their end"))
+    (whole < planned).then(|| format!("{why}: {whole} of {planned} cases were compared completely"))
 }
 
 /// Refuses what applies only to a measurement, when two records are compared.

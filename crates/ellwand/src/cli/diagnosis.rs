@@ -157,7 +157,7 @@ fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputErro
 
 fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environment) -> Row {
     let diagnosis = place(measurement, here);
-    let why = || measurement.outcome.reason().unwrap_or("it has no time, or what it ran on no ceiling").to_string();
+    let why = || measurement.outcome.reason().unwrap_or("it has no time, or its device has no ceiling").to_string();
     Row {
         case: measurement.case.id.clone(),
         implementation: truth.implementation,
@@ -199,7 +199,7 @@ fn table(rows: &[Row], load: Option<f64>, out: &mut dyn Write) -> std::io::Resul
     let load = load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
     writeln!(
         out,
-        "\n{right} of {judged} right; load average {load} at the start; derived from times, counts and ceilings, no hardware counter is read"
+        "\n{right} of {judged} right; load average {load} at the start; derived from times, counts and ceilings, without hardware counters"
     )
 }
 

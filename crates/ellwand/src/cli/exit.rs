@@ -123,7 +123,7 @@ impl From<ReportError> for Failure {
                 Failure::Input(InputError::new("--across-machines", error.to_string(), expected))
             }
             ReportError::UnknownBaseline(error) => Failure::Input(error),
-            ReportError::Plot { .. } => Failure::Other(anyhow::anyhow!("{error}; use --no-plot to do without plots")),
+            ReportError::Plot { .. } => Failure::Other(anyhow::anyhow!("{error}; --no-plot skips the plots")),
             other => Failure::Other(other.into()),
         }
     }

@@ -55,14 +55,11 @@ impl Keeper {
         let record = writer::read(&path)?;
         if results.replaces() && record.comparisons.iter().all(|comparison| comparison.ended.is_some()) {
             results.keep_old();
-            output::note("nothing was decided; the old results are as they were");
+            output::note("nothing was decided; the old results are unchanged");
             return Ok(());
         }
         if results.replaces() && interrupted {
-            output::note(&format!(
-                "the old results are as they were; those of this comparison are in {}",
-                path.display()
-            ));
+            output::note(&format!("the old results are unchanged; those of this comparison are in {}", path.display()));
             return Ok(());
         }
         if !record.comparisons.is_empty() {

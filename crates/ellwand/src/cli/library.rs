@@ -191,7 +191,7 @@ impl Results {
         let Some(known) = format(name) else {
             let problem = match name {
                 "html" => "'html' needs the feature `page` of the crate ellwand".to_string(),
-                "junit" | "github" => format!("'{name}' is of the command line only"),
+                "junit" | "github" => format!("'{name}' exists only on the command line"),
                 _ => format!("'{name}' is unknown"),
             };
             let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();

@@ -38,7 +38,7 @@ pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     print(args, &here, &spans, &all)?;
     if !replaces {
         output::note(
-            "not saved: ceilings are stored already, and a quick measurement replaces none; `machine` without --effort quick does",
+            "not saved: a quick measurement does not replace stored ceilings; `machine` without --effort quick does",
         );
     } else if let Some(path) = ceilings::path(&here) {
         output::note(&format!("saved in {}; `run` reports the share of these ceilings", path.display()));
@@ -84,7 +84,7 @@ fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::
     writeln!(out, "clock: a pair of readings {}, smallest step {}", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
     writeln!(
         out,
-        "span: {} while no session records, {} while one does ({} with counters), an empty one reads {} (clock: {})",
+        "span: {} while no session records, {} while one does ({} with counters), an empty span reads {} (clock: {})",
         ns(Some(spans.off_ns)),
         ns(Some(spans.on_ns)),
         ns(Some(spans.counted_ns)),
@@ -130,8 +130,8 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
 
 /// Below the table.
 const WORDS: &str = "
-peak: the better decile of the slots; streamed: the bytes, read and written, from which on stores past the caches pay.
-A ceiling is a property of this machine under its load while it was measured.";
+peak: the better decile of the slots; streamed: the bytes, read and written, above which stores that bypass the caches pay off.
+A ceiling describes this machine under its load during the measurement.";
 
 fn value(ceiling: &Ceiling, value: f64) -> String {
     units::human(value, ceiling.kind.unit())

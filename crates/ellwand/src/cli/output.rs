@@ -177,7 +177,7 @@ pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::S
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| replace_file(&path, |out| out.write_all(text.as_bytes())));
     if let Err(error) = kept {
-        note(&format!("note: {} cannot be written ({error}), so this result is not kept", path.display()));
+        note(&format!("note: {} cannot be written ({error}), so this result is not saved", path.display()));
     }
 }
 

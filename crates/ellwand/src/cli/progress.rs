@@ -63,11 +63,12 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         });
-        if let Ok(style) = ProgressStyle::with_template("{bar:14} {percent:>3}%  {elapsed} gone, {prefix}  {wide_msg}")
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:14} {percent:>3}%  {elapsed} elapsed, {prefix}  {wide_msg}")
         {
             bar.set_style(style);
         }
-        bar.set_prefix("time to go unknown");
+        bar.set_prefix("remaining time unknown");
         let now = Instant::now();
         let step = (String::new(), "", now);
         Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now, step, named: false }
@@ -151,7 +152,7 @@ impl Progress {
         if self.last.elapsed() >= SILENCE {
             self.last = Instant::now();
             let gone = HumanDuration(Duration::from_secs(self.begin.elapsed().as_secs()));
-            super::output::note(&format!("{name}: {what}, {gone} gone"));
+            super::output::note(&format!("{name}: {what}, {gone} elapsed"));
         }
     }
 

@@ -131,7 +131,9 @@ pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
     let before = record.path().to_path_buf();
     if record.follow()? {
         let (before, now) = (before.display(), record.path().display());
-        output::note(&format!("warning: {before} has vanished; everything so far is in {now}, which is continued"));
+        output::note(&format!(
+            "warning: {before} has vanished; the run continues in {now}, which has everything so far"
+        ));
     }
     Ok(())
 }

@@ -151,7 +151,9 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
             (ratios(&before, &after), "a time is zero")
         }
-        (Some(_), Some(_)) => (None, "one process each shows no spread between processes; run with --blocks 2 or more"),
+        (Some(_), Some(_)) => {
+            (None, "one process each does not show the spread between processes; run with --blocks 2 or more")
+        }
         _ => (None, "it was not measured in both"),
     };
     let typical = |side: &Side<'_>| basis.median(side.samples?);
@@ -228,7 +230,7 @@ fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()>
         }
     }
     let end = if pairs.iter().any(|pair| pair.common) {
-        "no verdict: the two were not measured in turns; for one use `compare WORKLOAD:A WORKLOAD:B` or --baseline"
+        "no verdict: the two were not interleaved; for a verdict use `compare WORKLOAD:A WORKLOAD:B` or --baseline"
     } else {
         "the records have no case and implementation in common"
     };

@@ -18,12 +18,12 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
         let unfinished = file.join(UNFINISHED);
         if file.is_dir() && Stage::waits(file) {
             output::note(&format!(
-                "note: an unfinished run is in {}; `run --resume` goes on with it",
+                "note: an unfinished run is in {}; `run --resume` continues it",
                 unfinished.display()
             ));
         } else if file.is_dir() && Stage::decides(file) {
             output::note(&format!(
-                "note: an unfinished comparison is in {}; `compare --overwrite` begins it again",
+                "note: an unfinished comparison is in {}; `compare --overwrite` restarts it",
                 unfinished.display()
             ));
         }
@@ -105,7 +105,7 @@ pub(super) fn no_other_format(output: Option<&Path>, format: &Format) -> Result<
     match ellwand_report::format(ending) {
         Some(other) if other.extension != format.extension => {
             let problem =
-                format!("{} ends like a file of {}, and --format is {}", path.display(), other.name, format.name);
+                format!("{} has the extension of {}, but --format is {}", path.display(), other.name, format.name);
             Err(InputError::new("-o", problem, format!("--format {}, or the name of a directory", other.name)))
         }
         _ => Ok(()),
@@ -117,8 +117,8 @@ pub(super) fn no_file(output: Option<&Path>, format: &str) -> Result<(), InputEr
     let ending =
         |path: &Path| path.extension().is_some_and(|ending| ["xml", "json", "txt"].iter().any(|one| ending == *one));
     let Some(path) = output.filter(|path| ending(path) && !path.is_dir()).map(Path::display) else { return Ok(()) };
-    let problem = format!("{path} is named like a file, and --format {format} writes to stdout");
-    Err(InputError::new("-o", problem, "a directory for the record").help(format!("`> {path}` keeps what stdout says")))
+    let problem = format!("{path} looks like a file, but --format {format} writes to stdout");
+    Err(InputError::new("-o", problem, "a directory for the record").help(format!("`> {path}` saves stdout")))
 }
 
 /// Prints the report on stdout, or writes it to a file.

@@ -17,7 +17,7 @@ pub(super) fn here() -> Option<Revision> {
         if here.ancestors().any(|dir| dir.join(".git").exists()) {
             let why = format!("{error:#}");
             let why = why.lines().next().unwrap_or_default();
-            output::note(&format!("note: the record has no commit, which a history orders runs by: {why}"));
+            output::note(&format!("note: the record has no commit, so a history orders it by its own date: {why}"));
         }
     });
     let last = last.ok()?;

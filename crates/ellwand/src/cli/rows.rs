@@ -43,7 +43,7 @@ impl Row {
     }
 }
 
-/// How many of these cases were compared to their end.
+/// How many of these cases were compared completely.
 pub(super) fn whole(rows: &[Row]) -> usize {
     rows.iter().filter(|row| !row.is_cut()).count()
 }

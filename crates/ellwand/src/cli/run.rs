@@ -74,7 +74,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
             // The first error is the one to report.
             let (path, unwritten) = record.lost();
             let _ = show_lost(args, budgets.as_ref(), &path, unwritten, &planned);
-            output::note(&format!("stopped by an error; {} goes on from here", going_on(args, &results, &path)));
+            output::note(&format!("stopped by an error; {} continues from here", going_on(args, &results, &path)));
             return Err(failure);
         }
     };
@@ -142,14 +142,14 @@ fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
         return Ok(());
     }
     let other = if args.spans { "--spans" } else { "--once" };
-    let problem = format!("with {other} no slot is timed that could start cold");
+    let problem = format!("{other} times no slot that could start cold");
     Err(InputError::new("--caches", problem, format!("either --caches cold or {other}")))
 }
 
 /// Refuses an output directory that holds something else.
 fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<(), InputError> {
     if args.resume && directory_of(args).is_none() {
-        let problem = "it continues the record of a directory, and none is named";
+        let problem = "it continues the record in a directory, but no directory is named";
         return Err(InputError::new("--resume", problem, "-o with the directory of the record"));
     }
     if args.resume && dir.join(RECORD).exists() {
@@ -294,10 +294,10 @@ fn finish(
     }
     match (interrupted, keep_old) {
         (true, _) => {
-            let old = if unfinished { "the old results are as they were; " } else { "" };
-            output::note(&format!("interrupted; {old}{how} goes on from here"));
+            let old = if unfinished { "the old results are unchanged; " } else { "" };
+            output::note(&format!("interrupted; {old}{how} continues from here"));
         }
-        (false, true) => output::note("nothing was measured; the old results are as they were"),
+        (false, true) => output::note("nothing was measured; the old results are unchanged"),
         (false, false) => {}
     }
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }

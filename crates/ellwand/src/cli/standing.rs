@@ -28,7 +28,7 @@ pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) 
         return Ok(());
     }
     if path.exists() {
-        let problem = format!("{} holds a record already", dir.display());
+        let problem = format!("{} already holds a record", dir.display());
         return Err(InputError::new("-o", problem, "a new directory").help(help));
     }
     only_ours(dir, plots)
@@ -48,7 +48,7 @@ impl Results {
         let stage = if resume && Stage::waits(home) {
             let stage = Stage::open(home)?;
             let what = "which replace those in the directory above when they are complete";
-            output::note(&format!("note: going on with the results in {}, {what}", stage.dir().display()));
+            output::note(&format!("note: continuing the results in {}, {what}", stage.dir().display()));
             Some(stage)
         } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
             writer::refuse_in_use(&home.join(RECORD))?;
@@ -154,12 +154,12 @@ pub(super) fn for_report(
             return Ok(Vec::new());
         }
         if !overwrite {
-            let of = if there.is_some() { "is of another run" } else { "cannot be read" };
+            let of = if there.is_some() { "is from another run" } else { "cannot be read" };
             let problem = format!("{} {of}, and its report would be replaced", path.display());
             let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
             return Err(error.help("--overwrite replaces the report and leaves the record"));
         }
-        output::note(&format!("note: {} is of another run than the report beside it now", path.display()));
+        output::note(&format!("note: {} is from another run than the report that is now next to it", path.display()));
         return Ok(ellwand_report::standing(dir, &there.as_ref().map(PlotNames::of).unwrap_or_default()));
     }
     // The report of an earlier call is made from a record that is kept elsewhere.

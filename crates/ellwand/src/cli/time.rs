@@ -89,7 +89,7 @@ pub(super) fn excluded_above(change: &Change) -> Option<f64> {
 /// Why a comparison ended.
 pub(super) fn ended(end: End) -> &'static str {
     match end {
-        End::Hopeless => "it ended early, because its time could not decide it",
+        End::Hopeless => "it ended early, because the rest of its time could not decide it",
         End::Budget => "its time was up",
         End::Decided => "it was decided",
         End::Planned => "all planned blocks were taken",

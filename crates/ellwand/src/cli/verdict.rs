@@ -201,7 +201,7 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     notes.extend(mixed(&sides, decision));
     if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
-            "contended: {:.0} % of the slots met a context switch, and elapsed time is judged",
+            "contended: a context switch hit {:.0} % of the slots, and elapsed time is judged",
             100.0 * decision.disturbed
         ));
     }
@@ -218,7 +218,7 @@ fn mixed(names: &[String; 2], decision: &Decision) -> Option<String> {
     let apart = quotient < change.low / (1.0 + SEEN) || quotient > change.high * (1.0 + SEEN);
     apart.then(|| {
         format!(
-            "times vary from block to block: by the stated ones, medians over all {}, {} takes {} the time of {}; the verdict \
+            "times vary from block to block: by the printed medians over all {}, {} takes {} the time of {}; the verdict \
              compares slots that ran one after the other",
             if decision.basis == decision.basis.of_slots() { "slots" } else { "blocks" },
             names[1],

@@ -198,7 +198,7 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         assert!(lost.stdout.contains(part), "{name}: {}", lost.stdout);
         assert!(lost.stderr.contains("record.jsonl: File too large"), "{name}: {}", lost.stderr);
         if name == "run" {
-            assert!(lost.stderr.contains("the same command with --resume goes on from here"), "{}", lost.stderr);
+            assert!(lost.stderr.contains("the same command with --resume continues from here"), "{}", lost.stderr);
             let resumed = ran(asked(args).arg(&small).arg("--resume").output().unwrap());
             assert!(resumed.code == Some(0) && !resumed.stderr.contains("no record to resume"), "{}", resumed.stderr);
             let fresh = ran(asked(args).arg(dir.path().join("smal")).arg("--resume").output().unwrap());

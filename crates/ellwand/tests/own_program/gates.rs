@@ -199,11 +199,11 @@ pub(crate) fn a_comparison_keeps_its_record() {
     // It is never overwritten unasked.
     let again = compare("double:slower", &["-o", "kept"]);
     assert_eq!(again.code, Some(2));
-    assert!(again.stderr.contains("-o: kept holds a record already") && again.stderr.contains("--overwrite"));
+    assert!(again.stderr.contains("-o: kept already holds a record") && again.stderr.contains("--overwrite"));
     // What decides nothing replaces nothing.
     let before = std::fs::read(dir.path().join("kept/record.jsonl")).unwrap();
     let undecided = compare("double:picky", &["-o", "kept", "--overwrite"]);
-    assert!(undecided.code == Some(6) && undecided.stderr.contains("the old results are as they were"));
+    assert!(undecided.code == Some(6) && undecided.stderr.contains("the old results are unchanged"));
     assert_eq!(std::fs::read(dir.path().join("kept/record.jsonl")).unwrap(), before);
     assert_eq!(compare("double:picky", &["-o", "ended"]).code, Some(6));
     let none = tell_in(dir.path(), &["report", "ended"]);

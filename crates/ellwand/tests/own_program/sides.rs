@@ -265,7 +265,7 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     let ran = compare();
     assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
     assert!(
-        ran.stderr.contains("path dependencies inside the repository, or in a directory beside it"),
+        ran.stderr.contains("path dependencies inside the repository, or in a directory next to it"),
         "{}",
         ran.stderr
     );

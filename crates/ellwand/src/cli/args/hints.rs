@@ -17,9 +17,9 @@ const ELSEWHERE: [Elsewhere; 4] = [
         &[
             (
                 "iterations",
-                "iterations follow from the samples; --effort and --time set how long a case is measured, and --iterations N --warm-up N are for fixed counts",
+                "Ellwand chooses the iterations; --effort and --time set how long a case is measured, and --iterations N --warm-up N are for fixed counts",
             ),
-            ("time", "iterations follow from the samples; --time sets how long a case is measured"),
+            ("time", "Ellwand chooses the iterations; --time sets how long a case is measured"),
         ],
     ),
     (
@@ -30,7 +30,7 @@ const ELSEWHERE: [Elsewhere; 4] = [
         &["--verbose", "-v"],
         &[
             ("full", "--full prints every column, case, reading and finding"),
-            ("total-time", "-o DIR keeps a record, of which `report DIR --full` prints every column"),
+            ("total-time", "-o DIR saves a record; `report DIR --full` prints all its columns"),
         ],
     ),
     (&["--json"], &[("format", "--format json")]),
@@ -166,5 +166,5 @@ pub(super) fn name_not_utf8(error: clap::Error, line: &Command, args: &[OsString
     let flag = at.checked_sub(1).and_then(|before| args[before].to_str()).filter(|word| word.starts_with('-'));
     let words = flag.map_or_else(String::new, |flag| format!("{flag} ")) + &args[at].to_string_lossy();
     let named = InputError::new(words, "it is not UTF-8", "a name in UTF-8");
-    clap::Error::raw(error.kind(), format!("{}\n", named.help("a file can be renamed, or named by a link")))
+    clap::Error::raw(error.kind(), format!("{}\n", named.help("rename the file, or give it a link with such a name")))
 }

@@ -378,7 +378,7 @@ mod tests {
             ("list --count 3", Some("--count is an option of ")),
             ("run double --zebra", Some("the flags of a workload")),
             ("run double --verbos", Some("--full prints every column")),
-            ("compare a b --verbos", Some("-o DIR keeps a record, of which `report DIR --full` ")),
+            ("compare a b --verbos", Some("-o DIR saves a record; `report DIR --full` ")),
             ("check double --verbose", None),
             ("run double --repeat 3", Some("--iterations N")),
             ("compare a b --repeat 3", Some("--time sets how long")),

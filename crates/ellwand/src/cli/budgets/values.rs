@@ -91,7 +91,7 @@ impl Held<'_> {
     fn judge(&self, value: f64, ln: &[f64], about: &str) -> Judged {
         let Self { what, unit, side, limit, of } = *self;
         let Ok(interval) = mean_interval(ln, CONFIDENCE) else {
-            return self.open("one process shows nothing about others; --blocks 2 or more does");
+            return self.open("one process does not show how processes differ; --blocks 2 or more does");
         };
         // As in the table: the median over all slots, in an interval of the processes that holds it.
         let (low, high) = (interval.low().exp().min(value), interval.high().exp().max(value));
@@ -113,7 +113,7 @@ impl Held<'_> {
             // A comparison takes the blocks that its time allows.
             let more = (ln.len() + 3).max(6);
             let settles = format!("give run --blocks {more} or more, or compare a longer --time");
-            (State::Open, format!(": {}, which so few processes do not settle; {settles}", by()))
+            (State::Open, format!(": {}, but so few processes cannot decide it; {settles}", by()))
         } else {
             (State::Kept, String::new())
         };

@@ -75,7 +75,7 @@ fn unmatched(line: &Line) -> Option<String> {
     let (without, reference) = (line.without_ratio?, line.reference.as_ref()?);
     let newest = if without.newest { ", the newest among them," } else { "" };
     Some(format!(
-        "{} of {} runs{newest} have no ratio ({} was not measured with them) and were not looked at",
+        "{} of {} runs{newest} have no ratio ({} was not measured with them) and were skipped",
         without.runs,
         line.points.len(),
         clean(reference)
@@ -89,7 +89,7 @@ fn total(line: &Line) -> Option<String> {
     line.changes.iter().all(|change| (change.after > change.before) == up).then(|| {
         let points = line.changes.len();
         let by = percent(first.before, last.after);
-        format!("{points} changes in one direction, {by} together: after a steady drift the single commits mean little")
+        format!("{points} changes in one direction, {by} together: in a steady drift the single commits mean little")
     })
 }
 
@@ -115,6 +115,6 @@ fn outlying(line: &Line, rope: f64) -> Option<String> {
     let are = if runs == 1 { "the last run is".into() } else { format!("the last {runs} runs are") };
     let [last, before] = [median(last)?, median(before)?].map(|log| ratio(log.exp()));
     Some(format!(
-        "{are} far from those before ({last}, not {before}): an outlier or a change, which later runs will show"
+        "{are} far from those before ({last}, not {before}): an outlier or a change; later runs will show which"
     ))
 }

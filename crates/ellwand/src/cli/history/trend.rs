@@ -191,11 +191,11 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
         )),
         None if !line.changes.is_empty() || line.recent.is_some() => None,
         None if ratios < FEWEST => {
-            Some(format!("no change points: they need some {FEWEST} runs, and this has {ratios}"))
+            Some(format!("no change points: they need some {FEWEST} runs, but this series has {ratios}"))
         }
         None => {
             let scatter = scatter(&line.points).map_or_else(String::new, |scatter| {
-                format!("; the ratios of two runs in a row differ by {} (median)", human(scatter, "1"))
+                format!("; the ratios of two consecutive runs differ by {} (median)", human(scatter, "1"))
             });
             let rest = line.without_ratio.map_or_else(String::new, |_| format!(" in the other {ratios} runs"));
             Some(format!("no change of more than {} was found{rest}{scatter}", share(rope)))

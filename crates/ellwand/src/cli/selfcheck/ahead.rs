@@ -72,7 +72,7 @@ impl<'a> Ahead<'a> {
     fn sentence(&self, left_s: f64) -> String {
         let done: u32 = self.taken.iter().map(|taken| taken.0).sum();
         let planned: u32 = self.trials.iter().map(|trial| trial.decisions).sum();
-        format!("{done} of {planned} decisions, {} false alarms, about {:.0} s to go", self.alarms, left_s.ceil())
+        format!("{done} of {planned} decisions, {} false positives, about {:.0} s to go", self.alarms, left_s.ceil())
     }
 
     /// A line above the bar.
@@ -103,7 +103,7 @@ mod tests {
         assert!((ahead.left_s(Duration::ZERO) - f64::from(planned)).abs() < 1e-9);
         assert_eq!(
             ahead.sentence(7.2),
-            format!("{} of {planned} decisions, 0 false alarms, about 8 s to go", planned / 2)
+            format!("{} of {planned} decisions, 0 false positives, about 8 s to go", planned / 2)
         );
         ahead.budget = Some(Duration::from_secs(30));
         assert!((ahead.left_s(Duration::from_secs(10)) - 20.0).abs() < 1e-9);

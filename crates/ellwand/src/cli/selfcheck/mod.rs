@@ -143,15 +143,15 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
     if interrupted {
-        output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not saved"));
+        output::note(&format!("interrupted: {decisions} decisions were made; this certificate is not saved"));
         return;
     }
     let before = certificate::kept(here).ok().flatten().filter(|before| certificate::stays(before, certificate));
     let kept = match &before {
-        _ if chosen => "not kept: it is about a choice of trials".into(),
-        _ if decisions == 0 => "not kept: it has no decisions".into(),
-        Some(before) => format!("not kept: the one before has more decisions on equal code, {}", before.decisions),
-        None => "kept for what was decided".to_string(),
+        _ if chosen => "not saved: only some trials were selected".into(),
+        _ if decisions == 0 => "not saved: it has no decisions".into(),
+        Some(before) => format!("not saved: the previous one has more decisions on equal code, {}", before.decisions),
+        None => "saved with the decisions made so far".to_string(),
     };
     if let Some(planned) = certificate.planned {
         output::note(&format!(

@@ -86,7 +86,7 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
     if trials > 0 {
         writeln!(
             out,
-            "{alarms} false alarms in {trials} decisions on equal code: the false-positive rate is at most {} (95 % bound); region of equivalence {}",
+            "{alarms} false positives in {trials} decisions on equal code: the false-positive rate is at most {} (95 % bound); region of equivalence {}",
             bound.map_or_else(unknown, units::share),
             units::share(certificate.rope)
         )?;
@@ -131,7 +131,7 @@ fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<
         let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
         writeln!(
             out,
-            "a chain of N multiplies takes, in ns (N: time): {}; by the latency of {:.4} ns the largest error is {:.3} ns; times below {:.2} ns are not stated",
+            "a chain of N multiplies takes, in ns (N: time): {}; by the latency of {:.4} ns the largest error is {:.3} ns; times below {:.2} ns are not reported",
             times.join(", "),
             floor.latency_ns,
             floor.error_ns(),
@@ -150,7 +150,7 @@ fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<
         writeln!(out, "a decision takes {mean:.2} s of CPU time on average")?;
     }
     if let Some(planned) = certificate.planned {
-        writeln!(out, "partial: {} of {planned} planned decisions were taken", certificate.decisions())?;
+        writeln!(out, "partial: {} of {planned} planned decisions were made", certificate.decisions())?;
     }
     let load = |load: Option<f64>| load.map_or_else(unknown, |load| format!("{load:.2}"));
     writeln!(out, "load average {} before, {} after", load(certificate.load[0]), load(certificate.load[1]))

@@ -19,7 +19,9 @@ pub(super) fn kubernetes(args: &K8sArgs) -> Outcome {
     results::check_class(&args.class)?;
     let job = job(args, &planned)?;
     output::result(|out| -> io::Result<()> { writeln!(out, "{job:#}") })?;
-    output::note("note: this manifest was checked against no cluster; `kubectl apply --dry-run=server -f -` does that");
+    output::note(
+        "note: this manifest was not checked against a cluster; `kubectl apply --dry-run=server -f -` does that",
+    );
     Ok(Exit::Ok)
 }
 

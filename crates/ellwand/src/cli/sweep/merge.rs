@@ -125,8 +125,8 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
         let more = problems.len().saturating_sub(SHOWN);
         let rest = if more > 0 { format!("; and {more} more, see `sweep status`") } else { String::new() };
         problems.truncate(SHOWN);
-        let error = InputError::new("--results", problems.join("; ") + &rest, "a whole result of every shard");
-        return Err(error.help(format!("{}; --partial merges the whole ones", remedy(class))).into());
+        let error = InputError::new("--results", problems.join("; ") + &rest, "a complete result of every shard");
+        return Err(error.help(format!("{}; --partial merges the complete ones", remedy(class))).into());
     }
     problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
     Ok(machines)

@@ -53,7 +53,7 @@ pub(super) fn submissions(dir: &Path, hash: &str) -> Result<Vec<Submission>, Fai
         text => text.with_context(|| format!("{} cannot be read", path.display()))?,
     };
     let line = |(index, line): (usize, &str)| {
-        let damaged = || format!("{}: line {} is damaged; delete it to go on", path.display(), index + 1);
+        let damaged = || format!("{}: line {} is damaged; delete it to continue", path.display(), index + 1);
         serde_json::from_str::<Submission>(line).with_context(damaged)
     };
     let all: Vec<Submission> = text.lines().enumerate().map(line).collect::<Result<_, _>>()?;

@@ -114,7 +114,7 @@ impl Ready {
         let without = |id: &str| id.split("input#").next().map(str::to_string);
         if self.cells.iter().any(|cell| without(&cell.case.id()) == without(lost)) {
             let names = planned.plan.measure.input.join(", ");
-            let problem = format!("shard {number} measures {lost}, and {names} hold other arrays now");
+            let problem = format!("shard {number} measures {lost}, but {names} now hold other arrays");
             return Err(InputError::new("PLAN", problem, "the arrays that the plan was made of, or a new plan"));
         }
         let problem = format!("shard {number} measures {lost}, which this program does not have");
@@ -158,11 +158,11 @@ pub(super) fn measured(
         let _ = fs::remove_file(&written);
         return interrupted.map(|_| Exit::Interrupted);
     }
-    let stuck = || format!("{} is not whole and cannot be renamed", to.display());
+    let stuck = || format!("{} is incomplete and cannot be renamed", to.display());
     let wanted = &planned.plan.shards[number as usize];
     if let Some(aside) = results::set_aside(&to, wanted).with_context(stuck)? {
         output::note(&format!(
-            "note: the earlier result of shard {number} was not whole; it is now {}",
+            "note: the earlier result of shard {number} was incomplete; it is now {}",
             aside.display()
         ));
     }
@@ -171,7 +171,7 @@ pub(super) fn measured(
 
 fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
     let record = ellwand_bench::writer::read(written)?;
-    let refused = || format!("{} is whole and cannot become {}", written.display(), to.display());
+    let refused = || format!("{} is complete but cannot be renamed to {}", written.display(), to.display());
     if results::place(written, to).with_context(refused)? {
         output::note(&format!("shard {number}: written to {}", to.display()));
     } else {

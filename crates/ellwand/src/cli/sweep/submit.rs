@@ -58,7 +58,7 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
         };
         let exit = shard::measured(ready, planned, dir, DEFAULT, *number, line.to_vec())?;
         if exit == Exit::Interrupted {
-            output::note("interrupted; the same command goes on with the shards that are left");
+            output::note("interrupted; the same command continues with the remaining shards");
             return Ok(exit);
         }
     }
@@ -205,7 +205,7 @@ fn all_or_none(
         }
         match slurm::cancel(&jobs) {
             Ok(()) => output::note(&format!("note: cancelled what was submitted before (job {})", jobs.join(", "))),
-            Err(_) => output::note(&format!("warning: `scancel {}` failed; these jobs go on", jobs.join(" "))),
+            Err(_) => output::note(&format!("warning: `scancel {}` failed; these jobs keep running", jobs.join(" "))),
         }
     };
     for array in arrays {
