@@ -170,5 +170,5 @@ fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
     // The advice on the distance to the ceiling, too, is about memory.
     let report = Report::from_records(&[record(Caches::Cold, 40e-6)], &Options::default()).unwrap();
     let far = report.findings.iter().find(|finding| finding.rule == "far-from-ceiling").unwrap();
-    assert!(far.next_experiment.contains("wait for the latency of memory"), "{far:#?}");
+    assert!(far.next_experiment.contains("wait for memory latency"), "{far:#?}");
 }

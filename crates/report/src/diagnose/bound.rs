@@ -33,10 +33,10 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
     }
     let explained = match d.limit {
         // Threads wait at the same time, and not every wait costs a full cold wake-up.
-        Limit::Contended => "its waits at the cost of a cold wake-up each, of the time",
-        Limit::ThreadWake => "waking at its measured cost, of the time",
+        Limit::Contended => "share of the time for its waits, at the cost of a cold wake-up each",
+        Limit::ThreadWake => "share of the time for waking threads, at the measured cost",
         Limit::Issue | Limit::Dependency | Limit::Instructions => "share of the time in the core",
-        Limit::IdleThreads => "share of the processors without work",
+        Limit::IdleThreads => "share of the processors that is idle",
         _ => "share of the time that it explains",
     };
     // A busy machine lengthens the median, so the time is named.

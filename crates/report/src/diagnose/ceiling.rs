@@ -33,7 +33,7 @@ pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         })?;
         let (name, value, unit) = peak(hit.row)?;
         Some(Finding {
-            title: "faster than the measured ceiling: the ceiling or the count of required work is at fault".into(),
+            title: "faster than the measured ceiling: the ceiling or the count of required work is wrong".into(),
             evidence: vec![evidence("share of the ceiling when undisturbed", hit.value, "1"), evidence(name, value, unit)],
             next_experiment: "measure the ceilings again on a quiet machine (`ellwand machine`), and check whether the work could stay in a faster cache \
                               or whether fewer bytes and operations are required than the workload states"
@@ -58,13 +58,13 @@ pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         let memory = row.roof.as_ref()?.memory_bound;
         let on_device = row.device != "cpu";
         let explanation = if on_device {
-            "look at what warps wait for, at scattered accesses, at integer work that the count of operations leaves out, and whether blocks fill the device"
+            "look at what warps wait for, at scattered accesses, at integer work that the operation count omits, and check whether blocks fill the device"
         } else if !row.caches.is_warm() {
-            "lines that the processor does not fetch ahead, code and page tables wait for the latency of memory: compare with warm caches, and look at the order of accesses"
+            "cache lines that the processor does not prefetch, code and page tables wait for memory latency: compare with warm caches, and look at the order of accesses"
         } else if memory {
-            "neither memory nor the counted operations explain the time: look for dependent instructions, branches, table look-ups or integer work that the count of operations leaves out"
+            "neither memory nor the counted operations explain the time: look for dependent instructions, branches, table look-ups or integer work that the operation count omits"
         } else {
-            "the arithmetic units wait: look at the vector width that really ran, at dependency chains and at conversions"
+            "the arithmetic units wait: look at the vector width that actually ran, at dependency chains and at conversions"
         };
         Some(Finding {
             title: "the fastest implementation is far from the measured ceiling".into(),

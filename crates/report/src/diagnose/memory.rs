@@ -82,7 +82,7 @@ fn finding(
         evidence(format!("{} takes", other.implementation), faster, "s"),
     ];
     let traffic = traffic_s(report, row);
-    numbers.extend(traffic.map(|s| evidence("to write and read them once at the measured bandwidth", s, "s")));
+    numbers.extend(traffic.map(|s| evidence("time to write and read them once at the measured bandwidth", s, "s")));
     Some(Finding {
         title: format!(
             "intermediate results are written and read again; {} keeps at most a tenth as many",

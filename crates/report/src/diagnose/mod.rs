@@ -154,7 +154,7 @@ pub struct DiagnosisRule {
 pub const RULES: &[DiagnosisRule] = &[
     DiagnosisRule {
         id: "above-ceiling",
-        about: "faster than the measured peaks allow (share of the ceiling above 105 %, between two cache levels of that of the faster one): the ceiling or the count of work is at fault",
+        about: "faster than the measured peaks allow (share of the ceiling above 105 %, between two cache levels of the ceiling of the faster one): the ceiling or the count of work is wrong",
         apply: ceiling::above,
     },
     DiagnosisRule {
@@ -174,17 +174,17 @@ pub const RULES: &[DiagnosisRule] = &[
     },
     DiagnosisRule {
         id: "weak-baseline",
-        about: "speed-ups are stated, because somebody asked for it, against an implementation that is at least twice as slow as the next one",
+        about: "speed-ups refer, because the user asked for it, to an implementation that is at least twice as slow as the next one",
         apply: peers::weak_baseline,
     },
     DiagnosisRule {
         id: "page-faults",
-        about: "page faults go on in the steady state (at least 0.5 an iteration, and 1 % of the time where the cost of one is known)",
+        about: "page faults continue in the steady state (at least 0.5 an iteration, and 1 % of the time where the cost of one is known)",
         apply: quality::page_faults,
     },
     DiagnosisRule {
         id: "outliers",
-        about: "few items make most of a mean, by the thresholds that their workload states",
+        about: "few items make up most of a mean, by the thresholds of their workload",
         apply: quality::outliers,
     },
     DiagnosisRule {
@@ -199,7 +199,7 @@ pub const RULES: &[DiagnosisRule] = &[
     },
     DiagnosisRule {
         id: "host-bound",
-        about: "the host takes at least as long to launch it as the device to run it",
+        about: "the host takes at least as long to launch the work as the device to run it",
         apply: overhead::launching,
     },
     DiagnosisRule {
@@ -214,7 +214,7 @@ pub const RULES: &[DiagnosisRule] = &[
     },
     DiagnosisRule {
         id: "working-memory",
-        about: "it keeps at least as many bytes of intermediate results as it must read and write, another implementation of the case, at least 5 % faster, at most a tenth of that, and writing and reading them once explains at least 40 % of the difference",
+        about: "it keeps at least as many bytes of intermediate results as it must read and write; another implementation of the case, at least 5 % faster, keeps at most a tenth of them; and writing and reading them once explains at least 40 % of the difference",
         apply: memory::intermediate,
     },
     DiagnosisRule {

@@ -73,7 +73,7 @@ pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
                 evidence("ratio", hit.value, "x"),
             ],
             saving_upper_bound: Some(1.0 - device / host),
-            next_experiment: "replay its launches as a graph, fuse kernels, or give each launch more work; the times in the tables are the device's alone".into(),
+            next_experiment: "replay its launches as a graph, fuse kernels, or give each launch more work; the tables show only device times".into(),
             strength: hit.value,
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })

@@ -43,7 +43,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
         let (own, other) = (sober.median("time")?, fastest.median("time")?);
         Some(Finding {
             title: format!(
-                "speed-ups against {} flatter; against {} they are smaller",
+                "{} is a weak baseline; against {} the speed-ups are smaller",
                 base.implementation, sober.implementation
             ),
             evidence: vec![
@@ -131,7 +131,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
             place => format!(" up to {place}"),
         };
         Some(Finding {
-            title: format!("threads do not pay{upto}: {} is faster on one thread", single.implementation),
+            title: format!("threads do not pay off{upto}: {} is faster on one thread", single.implementation),
             evidence: vec![
                 evidence(group.implementation, row.median("time").unwrap_or(f64::NAN), "s"),
                 evidence(single.implementation.clone(), single.median("time").unwrap_or(f64::NAN), "s"),
@@ -159,7 +159,7 @@ pub(super) fn threads_idle(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
             return group.silent(rule, Class::Advice, 1);
         }
         Some(Finding {
-            title: "its threads hardly work at the same time".into(),
+            title: "its threads rarely work at the same time".into(),
             evidence: vec![
                 evidence("processors busy on average", busy, ""),
                 evidence("processors of the machine", cores, ""),

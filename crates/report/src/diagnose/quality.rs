@@ -19,7 +19,7 @@ pub(super) fn below_resolution(report: &Report, rule: &DiagnosisRule) -> Vec<Fin
     each(report, |group| {
         let hit = group.worst(1.0, |row| Some(f64::from(u8::from(row.below_resolution))))?;
         Some(Finding {
-            title: "an iteration is too short to measure; no time is stated".into(),
+            title: "an iteration is too short to measure; no time is reported".into(),
             evidence: vec![evidence("resolution", hit.row.resolution_s?, "s")],
             next_experiment: "let one iteration process more items".into(),
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
@@ -57,7 +57,7 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
             } else if hit.row.wall_over_cpu.is_some() {
                 "it shared the processor: elapsed times include waiting".into()
             } else {
-                "the scheduler interrupted it again and again: elapsed times may include waiting".into()
+                "the scheduler interrupted it often: elapsed times may include waiting".into()
             },
             evidence: numbers,
             next_experiment: if waits {
@@ -110,12 +110,12 @@ pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
             group.worst(FAULTS, |row| row.faults_per_iteration.map(|faults| if worth(row) { faults } else { 0.0 }))?;
         let time = hit.row.median("time")?;
         let mut numbers =
-            vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")];
+            vec![evidence("faults per iteration", hit.value, ""), evidence("time per iteration", time, "s")];
         numbers.extend(share(hit.row).map(|share| evidence("share at the measured cost of a fault", share, "1")));
         // A fault may cost more than the measured one: the share is no bound.
         let limits = hit.row.diagnosis.as_ref().filter(|d| d.limit == Limit::PageFaults);
         Some(Finding {
-            title: "page faults go on in the steady state: memory is taken from the system at every call".into(),
+            title: "page faults continue in the steady state: every call takes memory from the system".into(),
             evidence: numbers,
             saving_upper_bound: limits.and_then(|d| Some(d.changes.first()?.saving_upper_bound)),
             next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"

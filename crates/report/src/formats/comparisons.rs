@@ -42,7 +42,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
 
 /// What the column `beside` holds.
 const BESIDE: &str = "; slower-beside: the judged time is not shown to be slower, but the median, 90th percentile (p90) or mean of all slots \
-     is, by the ratio in the column beside";
+     is, by the ratio in the next column";
 
 /// The legend: shared parameters, confidence, and how times are computed.
 pub(super) fn legend(report: &Report) -> String {

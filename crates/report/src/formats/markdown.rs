@@ -372,7 +372,7 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let origin = crate::model::origin(metric.provenance);
         writeln!(out, "- **{}**: {} ({origin}; {direction}).", metric.title, metric.about)?;
     }
-    writeln!(out, "- **p10–p90**: 10th and 90th percentile; four fifths of the samples lie between them.")?;
+    writeln!(out, "- **p10–p90**: 10th and 90th percentile; four fifths of the samples are between them.")?;
     writeln!(
         out,
         "- **speed-up**: median time of the baseline divided by that of the row (derived; higher is better); **95 % interval**: from the processes of the run, or from the rounds if there is one process."

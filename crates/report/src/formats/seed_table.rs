@@ -46,7 +46,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
 const ABOVE: &str = " (above 105 %: part of the data is in a faster cache, or the ceiling was measured on a busier machine: measure it again with `machine`)";
 /// What the sign of a bound means.
 const HELD_UP: &str =
-    "≤: an upper bound, since other programs held the row up; the other numbers of its row follow from it";
+    "≤: an upper bound, because other programs held the row up; the other numbers of its row follow from it";
 
 fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     let text = |of: &dyn Fn(&SeedRow<'_>) -> String| rows.iter().map(of).collect::<Vec<_>>();

@@ -207,7 +207,7 @@ pub(super) fn two_clocks(speedup: &Speedup, own: &Measurement, peers: &[&Measure
         let (other, row) = (crate::units::clean(&base.implementation), crate::units::clean(&own.implementation));
         let (on_cpu, waits) = if basis(own).is_cpu() { (&row, &other) } else { (&other, &row) };
         format!(
-            "its speed-up is of the CPU time of {on_cpu} and the elapsed time of {waits}; in elapsed time of both, which \
+            "its speed-up compares the CPU time of {on_cpu} with the elapsed time of {waits}; by the elapsed time of both, which \
              other programs lengthened, it is {}",
             crate::units::ratio(base_s / own_s)
         )

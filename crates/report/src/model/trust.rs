@@ -31,7 +31,7 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     let age = certificate.age_ms(started_unix_ms);
     // A certificate later than the run means that the clock was set in between.
     let dated = match certificate.started_unix_ms.checked_sub(started_unix_ms).filter(|ahead| *ahead > 0) {
-        Some(ahead) => format!("dated {} after this run, since the system clock was set back", span(ahead)),
+        Some(ahead) => format!("dated {} after this run, because the system clock was set back", span(ahead)),
         None => format!("{} before this run", span(age)),
     };
     let load = match certificate.load {
@@ -104,7 +104,7 @@ mod tests {
         let bare = line(Some(&bare), 0);
         assert!(
             bare.contains(
-                "dated 16 minutes after this run, since the system clock was set back at unknown load · ellwand 0.1.0"
+                "dated 16 minutes after this run, because the system clock was set back at unknown load · ellwand 0.1.0"
             ),
             "{bare}"
         );

@@ -83,19 +83,19 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
             Lever::BufferReuse,
             // The price of a fault varies, so its product with the count bounds nothing.
             1.0 - memory.max(compute),
-            "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
+            "keep the buffers between calls, or ask for huge pages, and check that the faults per iteration vanish",
         ),
         Limit::ThreadWake => {
             let one = alone(m, e, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
             let waking = 1.0 - memory.max(compute);
-            let at_once = "give one call more work, so that the threads are woken once for all of it";
+            let at_once = "give one call more work, so the threads wake up once for all of it";
             levers.add(Lever::Batching, waking, at_once);
             levers.add(Lever::Threads, one, "run it on one thread at this size");
         }
         Limit::Contended => levers.add(
             Lever::Threads,
             d.share,
-            "give each thread data of its own and bring the results together at the end; compare with one thread",
+            "give each thread separate data and combine the results at the end; compare with one thread",
         ),
         Limit::IdleThreads => levers.add(
             Lever::Threads,
@@ -105,12 +105,12 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         Limit::Overhead => levers.add(
             Lever::Batching,
             1.0 - memory.max(compute),
-            "let one call process more items, and compare the time an item",
+            "let one call process more items, and compare the time per item",
         ),
         Limit::Latency => levers.add(
             Lever::Independence,
             1.0 - memory,
-            "follow several chains at once, or sort the accesses, and compare the time a load",
+            "follow several chains at once, or sort the accesses, and compare the time per load",
         ),
         // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
         Limit::AboveCeiling | Limit::FewSlots | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
@@ -140,13 +140,13 @@ fn of_memory(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environmen
     levers.add(
         Lever::Precision,
         if wide { memory / 2.0 } else { 0.0 },
-        "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
+        "store 16-bit numbers instead of 32-bit ones, and compare the error as well as the time",
     );
     levers.add(Lever::Threads, more_threads(d, m, e, ceilings), SEVERAL_THREADS);
     levers.add(
         Lever::Tuning,
         1.0 - memory,
-        "compare ordinary with non-temporal stores, and look whether bytes move more than once",
+        "compare ordinary with non-temporal stores, and check whether bytes move more than once",
     );
 }
 
@@ -156,7 +156,7 @@ fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environme
     levers.add(
         Lever::Precision,
         if m.work.double { compute / 2.0 } else { 0.0 },
-        "compute in f32, with twice the lanes, and look at the error with the time",
+        "compute in f32, with twice the lanes, and compare the error as well as the time",
     );
     levers.add(
         Lever::Tuning,
@@ -175,7 +175,7 @@ fn fewer_or_faster(d: &Diagnosis, m: &Measurement) -> &'static str {
             "compute several independent results at once, and replace divisions, roots and unpredictable branches"
         }
         _ if d.one_lane => {
-            "look whether the compiler vectorises its loops, and why not, or write them with vector instructions"
+            "check whether the compiler vectorises its loops, and if not, why; or write them with vector instructions"
         }
         _ if uncounted => "find the loop that takes the time (`perf record` with `run --once`)",
         _ => {

@@ -96,13 +96,13 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
                 add(
                     Lever::Precision,
                     memory / 2.0,
-                    "store 16-bit numbers instead of 32-bit ones, and look at the error with the time",
+                    "store 16-bit numbers instead of 32-bit ones, and compare the error as well as the time",
                 );
             }
             add(
                 Lever::Tuning,
                 beside(memory),
-                "see that neighbouring threads read neighbouring words, 16 bytes each and several at once, and that nothing moves twice",
+                "make neighbouring threads read neighbouring words, 16 bytes each and several at once, and check that nothing moves twice",
             );
         }
         Limit::Compute => {
@@ -113,7 +113,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
                 add(
                     Lever::Precision,
                     1.0 - narrowed.max(memory),
-                    "where the work is products of matrices: bf16 with sums in f32, and look at the error with the time",
+                    "if the work is matrix products: bf16 with sums in f32, and compare the error as well as the time",
                 );
             }
             add(
@@ -130,15 +130,11 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
             );
         }
         Limit::Transfer => {
-            add(
-                Lever::Residency,
-                transfer,
-                "leave the arrays on the device between calls, and bring over only what changed",
-            );
+            add(Lever::Residency, transfer, "keep the arrays on the device between calls, and copy only what changed");
             add(
                 Lever::Overlap,
                 transfer.min(1.0 - transfer),
-                "cut the work into pieces, and bring the next one in while this one is computed, on a second stream",
+                "split the work into pieces, and copy the next piece on a second stream while the current one is computed",
             );
         }
         Limit::Unexplained => {
@@ -147,7 +143,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> 
             let next = if few {
                 "few warps are resident (theoretical occupancy): give a block fewer registers or less shared memory, or each thread more independent loads"
             } else {
-                "run it under Nsight Compute with `run --once`: look at what warps wait for, at scattered accesses and conflicts of banks, and whether blocks fill the device"
+                "run it under Nsight Compute with `run --once`: look at what warps wait for, at scattered accesses and bank conflicts, and check whether blocks fill the device"
             };
             add(Lever::Tuning, 1.0 - d.share, next);
         }

@@ -8,7 +8,7 @@ use crate::units::human;
 
 /// What an unexplained time from cold caches holds besides.
 const COLD: &str =
-    "; from cold caches, code, page tables and scratch memory also come from memory, for an unknown time";
+    "; with cold caches, code, page tables and scratch memory also come from memory, which takes an unknown time";
 
 ellwand_core::words! {
     /// What limits a measurement.
@@ -150,12 +150,12 @@ impl Diagnosis {
                 format!("it takes as long as {:.1} empty calls", self.share.recip())
             }
             Limit::Overhead => "it is too short to measure".into(),
-            Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
-            Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
+            Limit::PageFaults if close => "it spends its time on new memory from the system".into(),
+            Limit::PageFaults => format!("new memory from the system takes {} of its time", share()),
             Limit::ThreadWake if close => "waking the threads costs as much as the whole run".into(),
             Limit::ThreadWake if self.share >= BINDS => format!("waking the threads takes {} of its time", share()),
             Limit::ThreadWake => {
-                format!("it takes {} as long as waking the threads at its best", human(1.0 / self.share, "x"))
+                format!("it takes {} as long as the fastest wake-up of the threads", human(1.0 / self.share, "x"))
             }
             Limit::Contended => "its threads wait for each other".into(),
             Limit::Issue => "its instructions keep the ports or the front end busy".into(),
@@ -168,7 +168,7 @@ impl Diagnosis {
             }
             Limit::Instructions => "its time goes into instructions other than the required operations".into(),
             Limit::IdleThreads => "its threads leave processors idle".into(),
-            Limit::HeldUp => "other programs had its processors".into(),
+            Limit::HeldUp => "other programs used its processors".into(),
             Limit::Launch if self.share >= BINDS => {
                 format!("as many empty launches as it has would take {} of its time", share())
             }
@@ -177,7 +177,7 @@ impl Diagnosis {
             }
             Limit::Launch => "it is too short to measure".into(),
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
-            Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
+            Limit::AboveCeiling => "the ceiling or the count of required work is wrong".into(),
             Limit::FewSlots => "its time is that of one or two slots".into(),
             Limit::Unexplained => {
                 let cold = if self.cold { COLD } else { "" };
@@ -187,7 +187,7 @@ impl Diagnosis {
                         part.limit.word().trim_end_matches("-bound"),
                         human(part.seconds / self.time_s, "1")
                     ),
-                    None => format!("no limit was measured that could{cold}"),
+                    None => format!("no measured limit could explain it{cold}"),
                 }
             }
         }

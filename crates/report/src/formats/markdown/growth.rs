@@ -37,7 +37,7 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
     writeln!(
         out,
         "\nTime grows as the axis value to the power of this exponent, with the other axes fixed. 0: a fixed cost dominates; 1: each item costs the same; \
-         above 1: larger sizes leave a cache, or the work itself grows faster. Rows that other programs disturbed are left out, and so are exponents known to less than 0.5.\n"
+         above 1: larger sizes leave a cache, or the work itself grows faster. Rows that other programs disturbed are omitted, and so are exponents that are not known to 0.5.\n"
     )
 }
 
