@@ -74,7 +74,7 @@ pub(in crate::cli) struct TrendArgs {
     /// What to show: WORKLOAD:IMPLEMENTATION
     #[arg(value_name = "WORKLOAD:IMPLEMENTATION")]
     pub(in crate::cli) what: Reference,
-    /// Divide times by those of this kernel, measured by the same runs: WORKLOAD:IMPLEMENTATION or
+    /// Divide times by those of this kernel in the same runs: WORKLOAD:IMPLEMENTATION or
     /// WORKLOAD/AXIS=VALUE,..:IMPLEMENTATION [default: the baseline of the case]
     #[arg(long, value_name = "WORKLOAD:IMPLEMENTATION")]
     pub(in crate::cli) reference: Option<Reference>,
@@ -84,7 +84,7 @@ pub(in crate::cli) struct TrendArgs {
     /// Make one series of the ratios of all machines; their times are never joined
     #[arg(long)]
     pub(in crate::cli) across_machines: bool,
-    /// Changes of up to PERCENT count as none
+    /// Changes of up to PERCENT do not count
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(in crate::cli) rope: f64,
     /// Show every run in the table, not only the last and those at changes

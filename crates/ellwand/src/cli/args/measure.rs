@@ -53,7 +53,7 @@ pub(crate) struct Measuring {
     /// How long to measure each case
     #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
     pub(crate) effort: Effort,
-    /// Most time for a case: what is slow is measured once, what is not ready not at all; processes get at least 6s to start
+    /// Time limit of a case: slow implementations are measured once, unready ones not at all; processes get at least 6s to start
     /// [default: 1m, once ready]
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "in_process")]
     pub(crate) time: Option<f64>,

@@ -73,7 +73,7 @@ pub(super) enum Command {
     Report(ReportArgs),
     /// Decide whether a candidate is faster than a baseline, slower, or the same
     Compare(CompareArgs),
-    /// Measure the ceilings of this machine and its GPUs: bandwidth, compute, latency, and what calls cost
+    /// Measure the ceilings of this machine and its GPUs: bandwidth, compute, latency, and the cost of calls
     Machine(MachineArgs),
     /// Measure this machine's false-positive rate and detection power
     Selfcheck(SelfcheckArgs),
@@ -115,7 +115,7 @@ pub(super) struct ReportArgs {
     pub(super) across_machines: bool,
     #[command(flatten)]
     pub(super) reports: Reports,
-    /// Also write run.json, summary.csv, report.md and plots to DIR; or only --format to a file that ends as it does
+    /// Also write run.json, summary.csv, report.md and plots to DIR; or write only --format to a file with its extension
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(super) output: Option<PathBuf>,
     /// Replace reports of other records in DIR

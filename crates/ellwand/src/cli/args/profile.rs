@@ -47,10 +47,10 @@ pub(in crate::cli) struct ShowArgs {
 
 #[derive(Args)]
 pub(in crate::cli) struct DiffArgs {
-    /// The profile to compare with
+    /// The baseline profile
     #[arg(value_name = "BASELINE")]
     pub(in crate::cli) baseline: PathBuf,
-    /// The profile in question
+    /// The candidate profile
     #[arg(value_name = "CANDIDATE")]
     pub(in crate::cli) candidate: PathBuf,
     /// Repeated operation to compare, such as a request; by default the outermost that covers at least half of the time

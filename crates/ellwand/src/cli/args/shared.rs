@@ -87,7 +87,7 @@ impl Cases {
 #[derive(Args)]
 pub(crate) struct Session {
     /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-DATE-TIME; none for compare]. `run` also
-    /// takes a file that ends as its --format does (r.json) and writes that format there
+    /// takes a file with the --format's extension (r.json) and writes that format there
     #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
     pub(crate) output: Option<PathBuf>,
     /// Replace the record in the output directory and its reports

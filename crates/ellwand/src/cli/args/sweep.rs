@@ -25,7 +25,7 @@ pub(in crate::cli) enum SweepCommand {
     Submit(SubmitArgs),
     /// Measure one shard; what a task of a job array runs
     Run(ShardArgs),
-    /// Show which shards are finished, and what the scheduler says of the others
+    /// Show which shards are finished, and the scheduler's state of the others
     Status(StatusArgs),
     /// Check the results of all shards and write one record for each machine
     Merge(MergeArgs),
@@ -145,7 +145,7 @@ pub(in crate::cli) struct MergeArgs {
     /// Directory for the records, each with its report in a directory inside [default: PLAN with the ending .merged]
     #[arg(short, long, value_name = "DIR", value_parser = directory())]
     output: Option<PathBuf>,
-    /// Merge the results that exist although some are missing
+    /// Merge the results that exist, even if some are missing
     #[arg(long)]
     pub(in crate::cli) partial: bool,
     /// Replace records in the directory

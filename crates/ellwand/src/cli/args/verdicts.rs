@@ -41,18 +41,18 @@ pub(crate) struct CompareArgs {
     /// Compare records of different machines
     #[arg(long)]
     pub(crate) across_machines: bool,
-    /// Region of practical equivalence: smaller differences count as the same, so that a larger one is decided sooner
+    /// Region of practical equivalence: smaller differences count as the same; a larger region decides sooner
     #[arg(long, visible_alias = "at-least", value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,
-    /// Most time for a case; it ends sooner if it is decided, or if the forecast says that this cannot decide it
+    /// Time limit of a case; it ends sooner if it is decided, or if the forecast says that the rest cannot decide it
     /// [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) time: Option<f64>,
-    /// Most time for all cases together [default: 5m, or --time if that is more]
+    /// Time limit of all cases together [default: 5m, or --time if that is more]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) total_time: Option<f64>,
-    /// Time that processes run between their slots, all together, so that a side that slows down with age is found; at
-    /// most a tenth of --time, and 0s for none [default: 1s]
+    /// Total time that processes run between their slots, to detect a side that slows down with age; at
+    /// most a tenth of --time; 0s turns it off [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
     pub(crate) age: Option<f64>,
     /// Largest number of blocks; each runs both sides in fresh processes [default: 512]
