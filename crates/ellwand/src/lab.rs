@@ -13,7 +13,7 @@ use crate::{Effort, MeasureError, Results, measure, suite};
 pub struct BenchmarkOptions {
     /// How long it measures.
     pub effort: Effort,
-    /// Untimed and timed calls in each slot, `[10, 100]` for example; `None` for as many as settle and fill a slot.
+    /// Untimed and timed calls in each slot, `[10, 100]` for example; with `None` Ellwand chooses both.
     pub calls: Option<[u64; 2]>,
 }
 
@@ -33,8 +33,8 @@ impl Timing {
     }
 }
 
-/// Measures a function in this process with the engine of [`measure()`]: warmed up, in slots of several calls. Two calls
-/// must return the same, before the timed ones and after them.
+/// Measures a function in this process with the engine of [`measure()`]: warmed up, in slots of several calls. Calls before
+/// and after the timed ones must return the same value.
 ///
 /// ```
 /// use ellwand::{BenchmarkOptions, Effort, benchmark_function, black_box};
@@ -45,7 +45,7 @@ impl Timing {
 /// ```
 ///
 /// # Errors
-/// If the function panics or returns something else at another call, if a call is below the resolution, or if the counts hold no timed call.
+/// If the function panics, if two calls return different values, if a call is below the resolution, or if the counts have no timed call.
 pub fn benchmark_function<O>(
     name: &str,
     f: impl Fn() -> O + Send + Sync + 'static,
@@ -76,7 +76,7 @@ where
     }
 }
 
-/// What takes longest among several results.
+/// The row that takes longest among several results.
 #[derive(Debug, Clone, Copy)]
 pub struct Bottleneck<'a> {
     /// Its row, with [`Row::diagnosis`]: what limits it, and the changes that would help most.
@@ -113,7 +113,7 @@ pub fn identify_bottleneck(results: &Results) -> Option<Bottleneck<'_>> {
     Some(Bottleneck { row, seconds, share: seconds / sum })
 }
 
-/// Calls a function once and returns what it returns, with what the calling thread allocated meanwhile, in bytes. Memory
+/// Calls a function once and returns its value, with the bytes that the calling thread allocated meanwhile. Memory
 /// that other threads or foreign code allocate does not count.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
 //! Ellwand: a workbench for measuring numerical code. *Always measure, never guess.*
 //!
 //! This crate is the facade that a program adds to its `Cargo.toml`, and the command line: [`run`] takes arguments and a
-//! registry, so that a user's own program with its own workloads has every command that `ellwand` has. [`measure()`] returns
-//! rows, samples and findings as values; [`benchmark_function`], [`identify_bottleneck`] and [`measure_memory_usage`] do so
-//! for a single function.
+//! registry, so your own program with its own workloads has every command that `ellwand` has. [`measure()`] returns
+//! rows, samples and findings as values; [`benchmark_function`], [`identify_bottleneck`] and [`measure_memory_usage`] return
+//! those of a single function.
 //!
 //! ```no_run
 //! let mut registry = ellwand::devices();
@@ -49,8 +49,8 @@ pub fn main(registry: impl Into<Registry>) -> ! {
 }
 
 /// The body of a `[[bench]]` target with `harness = false`. `cargo bench -- FILTER` measures what matches with quick
-/// effort and keeps the results in `target/ellwand`; `cargo test --benches` only checks the answers; `--list` and
-/// `--exact` are what nextest asks with.
+/// effort and saves the results in `target/ellwand`; `cargo test --benches` only checks the answers; nextest uses
+/// `--list` and `--exact`.
 pub fn bench_main(registry: impl Into<Registry>) -> ! {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
     std::process::exit(cli::bench(&args, &registry.into()))
@@ -63,7 +63,7 @@ pub fn devices() -> Registry {
     registry
 }
 
-/// The crates that this one stands on, for programs that need more than it names. They change from version to version.
+/// The crates that this one is built on, for programs that need more than it exports. They change from version to version.
 pub mod internals {
     #[cfg(feature = "page")]
     pub use crate::cli::profile_page;

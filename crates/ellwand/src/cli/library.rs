@@ -21,8 +21,8 @@ pub struct Measure {
     seed: u64,
 }
 
-/// Begins a measurement of a registry, or of a suite alone, in this process. Everything is measured unless names are
-/// given. Nothing is written, and the ceilings are those that an earlier `run` or `machine` stored.
+/// Begins a measurement of a registry, or of a single suite, in this process. It measures everything unless you give
+/// names. It writes nothing, and uses the ceilings that an earlier `run` or `machine` stored.
 ///
 /// ```no_run
 /// use ellwand::{Axis, suite};
@@ -83,7 +83,7 @@ impl Measure {
         self
     }
 
-    /// Fixes the untimed and timed iterations of each slot, instead of as many as settle and fill it.
+    /// Fixes the untimed and timed iterations of each slot, which Ellwand otherwise chooses.
     pub(crate) fn counts(mut self, counts: Counts) -> Self {
         self.counts = Some(counts);
         self
@@ -96,7 +96,7 @@ impl Measure {
         self
     }
 
-    /// Measures. An implementation that fails or is wrong is a row with the reason.
+    /// Measures. An implementation that fails or is wrong becomes a row with the reason.
     ///
     /// # Errors
     /// If a name, axis or value is unknown, or nothing is left to measure.
@@ -140,7 +140,7 @@ pub enum MeasureError {
     /// A name, axis or value is unknown or invalid.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The measurements make no report.
+    /// No report can be made of the measurements.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A function or its memory could not be measured, with the reason.
@@ -177,7 +177,7 @@ impl Results {
         self.record.measurements.iter().find(same).map_or(&[], |m| &m.samples)
     }
 
-    /// What the rules found: bottlenecks, with evidence, a bound of what they cost and the next experiment.
+    /// What the rules found: bottlenecks with evidence, a bound on their cost, and the next experiment.
     pub fn findings(&self) -> &[Finding] {
         &self.report.findings
     }
@@ -186,7 +186,7 @@ impl Results {
     /// `html`.
     ///
     /// # Errors
-    /// If there is no such format. `junit` and `github` are about exit codes, which only the command line has.
+    /// If there is no such format. `junit` and `github` describe exit codes, which only the command line has.
     pub fn text(&self, name: &str) -> Result<String, MeasureError> {
         let Some(known) = format(name) else {
             let problem = match name {

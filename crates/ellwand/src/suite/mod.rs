@@ -66,7 +66,7 @@ impl Point<'_> {
     /// The whole number on an axis, as a length.
     ///
     /// # Panics
-    /// When the suite has no such axis of whole numbers from 0 on: a slip in the program, not in what its user typed.
+    /// If the suite has no such axis of whole numbers from 0 on: a mistake in the program, not in what its user typed.
     pub fn usize(&self, axis: &str) -> usize {
         match self.0.int(axis).map(usize::try_from) {
             Some(Ok(value)) => value,
@@ -82,13 +82,13 @@ impl Deref for Point<'_> {
     }
 }
 
-/// Begins a suite: one task and the ways of computing it. The names of a suite, its implementations and its axes hold no
-/// `:`, `,` or `*`, and no axis has the name of a flag: every command refuses what no command line can give.
+/// Begins a suite: one task and the ways of computing it. Names of suites, implementations and axes must not contain
+/// `:`, `,` or `*`, and no axis may have the name of a flag: every command refuses names that no command line can give.
 pub fn suite(name: &str) -> Sketch {
     Sketch { description: Description::new(name.to_string(), "") }
 }
 
-/// A suite that does not know its input yet; [`Sketch::input`] makes it a [`Suite`].
+/// A suite without an input; [`Sketch::input`] makes it a [`Suite`].
 #[derive(Debug, Clone)]
 pub struct Sketch {
     description: Description,
@@ -116,9 +116,9 @@ impl Sketch {
         self
     }
 
-    /// How the input of a case is made, from nothing but the case and the random numbers given: every implementation,
-    /// in every process, must get the same one. If that takes less than 0.1 s with the reference, both are made twice, and a
-    /// case whose two answers differ is refused.
+    /// Makes the input of a case, only from the case and the given random numbers: every implementation, in every process,
+    /// must get the same input. If input and reference take less than 0.1 s, Ellwand makes both twice, and refuses a case
+    /// whose two answers differ.
     pub fn input<I, O>(self, make: impl Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync + 'static) -> Suite<I, O>
     where
         I: Clone + Send + Sync + 'static,
@@ -229,8 +229,8 @@ impl<I, O> Clone for Way<I, O> {
 /// A task with a typed input `I` and output `O`, and the ways of computing it. Turn it into a registry with
 /// [`Registry::from`] or add it to one with [`Suite::register`].
 ///
-/// The answers of different processes are distinguished by their `Debug` text, so that it must show all that `==` sees
-/// (a derived one does).
+/// Ellwand compares answers of different processes by their `Debug` text, so this text must show everything that `==`
+/// compares (a derived one does).
 pub struct Suite<I, O> {
     sketch: Sketch,
     make: Arc<Make<I>>,
@@ -249,33 +249,33 @@ where
     I: Clone + Send + Sync + 'static,
     O: PartialEq + Debug + Send + Sync + 'static,
 {
-    /// An implementation that reads its input. What it returns is kept until the next iteration, and dropping the one
-    /// before belongs to its time.
+    /// An implementation that reads its input. Its output is kept until the next iteration, and its time includes
+    /// dropping the previous output.
     #[must_use]
     pub fn implementation(self, name: &str, run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.add(name, Way::borrow(run))
     }
 
-    /// An implementation that uses its input up. Each iteration gets a copy made before the clock starts, and what it
-    /// returns is dropped after the clock has stopped.
+    /// An implementation that consumes its input. Each iteration gets a copy made before the clock starts, and its
+    /// output is dropped after the clock has stopped.
     ///
-    /// All copies of a slot are made before it, at most as many as half of the second-level cache holds, or 100 if these
-    /// are more. Their size is that of [`Suite::work`]'s bytes read. Without these, a slot has at most 64 copies of a type
-    /// that owns memory; state them if an iteration takes less than 100 ns.
+    /// Ellwand makes all copies of a slot before it: at most as many as half of the second-level cache holds, or 100 if
+    /// that is more. It takes their size from the bytes read of [`Suite::work`]. If these are not stated, a slot has at most
+    /// 64 copies of a type that owns memory; state them if an iteration takes less than 100 ns.
     #[must_use]
     pub fn implementation_owned(self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
         self.add(name, Way::own(run))
     }
 
     /// An implementation that writes into the caller's buffer, which [`Suite::output`] makes once, before the clock starts.
-    /// The buffer keeps what the iteration before wrote, as a caller's would.
+    /// The buffer keeps the output of the previous iteration, as a caller's would.
     #[must_use]
     pub fn implementation_into(self, name: &str, run: impl Fn(&I, &mut O) + Send + Sync + 'static) -> Self {
         self.add(name, Way::fill(run))
     }
 
     /// The buffer that [`Suite::implementation_into`] writes into, for an input. Its contents must differ from the answer: a buffer
-    /// that a run leaves as it was made is *wrong*, since an implementation that writes nothing leaves it so, too.
+    /// that is unchanged after a run is *wrong*, because the implementation may have written nothing.
     #[must_use]
     pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.output = Some(Arc::new(make));
@@ -297,8 +297,8 @@ where
         self
     }
 
-    /// Declares that the implementation that was added last uses several threads: its processor time is that of the whole
-    /// process, and it is not kept on one processor while it is compared.
+    /// Declares that the implementation that was added last uses several threads: its CPU time is that of the whole
+    /// process, and `compare` does not pin it to one processor.
     #[must_use]
     pub fn many_threads(mut self) -> Self {
         match self.ways.last_mut() {
@@ -308,29 +308,29 @@ where
         self
     }
 
-    /// The implementation against which speed-up is stated; the first one unless named.
+    /// The implementation that speed-ups refer to; by default the first one.
     #[must_use]
     pub fn baseline(mut self, name: &str) -> Self {
         self.baseline = Some(name.into());
         self
     }
 
-    /// The answer that counts, computed in an obvious way; the baseline's answer unless given.
+    /// The correct answer, computed in a simple way; by default the baseline's answer.
     #[must_use]
     pub fn reference(mut self, reference: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
         self.reference = Some(Way::borrow(reference));
         self
     }
 
-    /// Whether the second answer is as good as the first, which is the reference's; an error says what is wrong with
-    /// it. Equality unless given; an answer without a value (`()`, an empty list) is *wrong* then, since nothing is compared.
+    /// Accepts or refuses the second answer, given the reference's answer first; the error says what is wrong. By default
+    /// answers must be equal, and an answer without a value (`()`, an empty list) is *wrong*, because nothing is compared.
     #[must_use]
     pub fn judge(mut self, judge: impl Fn(&O, &O) -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.judge = Some(Arc::new(judge));
         self
     }
 
-    /// Work that any implementation must do; one call unless given. Its bytes read also bound how many copies of the
+    /// Work that any implementation must do; by default one call. Its bytes read also bound how many copies of the
     /// input are held at once ([`Suite::implementation_owned`]).
     #[must_use]
     pub fn work(mut self, work: impl Fn(&Point) -> Work + Send + Sync + 'static) -> Self {
@@ -338,8 +338,8 @@ where
         self
     }
 
-    /// Adds the task and its implementations to a registry. A slip (a baseline that is no implementation, a name given
-    /// twice) is reported by every command that uses the task.
+    /// Adds the task and its implementations to a registry. Every command that uses the task reports mistakes in it (a
+    /// baseline that is not an implementation, a name given twice).
     pub fn register(mut self, registry: &mut Registry) {
         let name = self.sketch.description.name.to_string();
         let twice = || InputError::new(&name, "a suite of this name is registered twice", "a name for each suite");
