@@ -18,7 +18,7 @@ pub enum StoreError {
     )]
     ReadOnly(String),
     /// No space is left.
-    #[error("{0}: the disk is full; make room and give the same command again. Records that were added are whole")]
+    #[error("{0}: the disk is full; make room and repeat the command. Records already added are complete")]
     Full(String),
     /// Another program made the database.
     #[error("{0} is a database of another program; name another folder as the store")]

@@ -64,13 +64,13 @@ impl Store {
         } else if !folder.is_dir() {
             let problem = format!("{} holds no history", folder.display());
             let error = InputError::setting("store", problem, "the folder of a history, or a URL postgres://..");
-            return Err(error.help("`history add RECORD` begins one").into());
+            return Err(error.help("`history add RECORD` creates one").into());
         }
         let path = folder.join(INDEX);
         let mut notes = Vec::new();
         let index = match Sqlite::open(&path, patience) {
             Err(StoreError::ReadOnly(place)) if !create => {
-                notes.push(format!("{place} cannot be written: the records are read again at each command"));
+                notes.push(format!("{place} cannot be written, so each command reads the records again"));
                 Sqlite::in_memory(&path)?
             }
             opened => opened?,
@@ -158,7 +158,7 @@ impl Store {
             }
             let (used, skipped) = if wins { (&stamp.name, &known.name) } else { (&known.name, &stamp.name) };
             let more = if longer.is_eq() { "as many measurements" } else { "more measurements" };
-            self.notes.push(format!("{skipped} is run {id} too; skipped, since {used} has {more}"));
+            self.notes.push(format!("{skipped} is run {id} too; skipped, because {used} has {more}"));
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ fn of_two_files_of_a_run_the_longer_counts_in_any_order() {
                     fs::remove_file(dir.path().join(INDEX)).unwrap();
                 }
                 let mut store = Store::open(dir.path(), true).unwrap();
-                let note = format!("{short} is run run-0001 too; skipped, since {long} has more measurements");
+                let note = format!("{short} is run run-0001 too; skipped, because {long} has more measurements");
                 assert_eq!(store.notes, [note]);
                 assert_eq!(store.run("run-0001").unwrap().1.len(), 3);
                 assert_eq!(store.file("run-0001").unwrap().unwrap(), dir.path().join(long));

@@ -53,7 +53,7 @@ const LOADED_BYTES: u64 = 256 << 20;
 /// Fresh inputs of one slot that may exceed the cache: with fewer, reading the clock would count.
 const LOADED_LEAST: u64 = 100;
 
-const NO_OUTPUT: &str = "implementation_into writes into a buffer, and the suite makes none";
+const NO_OUTPUT: &str = "implementation_into writes into a buffer, but the suite makes none";
 
 /// Fresh inputs of one slot where nothing is known of the memory that they own.
 const LOADED_UNKNOWN: u64 = 64;

@@ -83,7 +83,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             // A reference that answers one input in two ways is for the judge.
             if other(of(&again)?) && !other(of(&input)?) {
                 let problem = "its input differs each time it is made, and so from process to process";
-                let expected = "an input made from nothing but the case and the random numbers given";
+                let expected = "an input made only from the case and the given random numbers";
                 return Err(InputError::new(&case.workload, problem, expected));
             }
         }
@@ -104,7 +104,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     fn judged(&self, expected: &O, got: &Tensors) -> Verdict {
         if got.find(UNWRITTEN).is_some() {
             return Verdict::wrong(
-                "its buffer is as `.output` made it, so whether it wrote anything is unknown; let `.output` make contents \
+                "its buffer is unchanged, so it may have written nothing; let `.output` make contents \
                  that no answer has",
             );
         }
@@ -209,7 +209,7 @@ fn difference(answer: &dyn Debug, expected: &dyn Debug) -> String {
     let first = answer.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
     let (got, wanted) = (around(&answer, first), around(&expected, first));
     if answer == expected {
-        return format!("it answered {got}, which looks like the reference and is not equal to it");
+        return format!("it answered {got}, which looks like the reference but is not equal to it");
     }
     if answer.len().max(expected.len()) <= SHOWN {
         return format!("it answered {got}, the reference {wanted}");

@@ -334,7 +334,7 @@ fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     if let (false, Some(cost)) = (short.is_empty(), spans.cost) {
         let empty = crate::units::human(cost.empty_ns * 1e-9, "s");
         notes.push(format!(
-            "short calls, of which the span itself is a tenth or more (an empty span measures {empty}): {}",
+            "short calls, in which the span itself takes a tenth or more (an empty span measures {empty}): {}",
             short.join(", ")
         ));
     }

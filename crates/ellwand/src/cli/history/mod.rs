@@ -110,7 +110,7 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
                 output::note(&format!("{id} {how}: {cells}, {}", commit(&run)));
                 if !machines.is_empty() && machines.iter().all(|machine| machine.id != run.machine) {
                     output::note(&format!(
-                        "note: {id} is of another machine ({}, {}) than the runs before: its times are a \
+                        "note: {id} is from another machine ({}, {}) than earlier runs: its times are a \
                          separate series",
                         clean(&run.cpu),
                         cores(run.cores)
