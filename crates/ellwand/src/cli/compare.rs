@@ -122,7 +122,7 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     let mut sides = ["BASE", "CANDIDATE"].into_iter().zip(&args.side).zip(found);
     let Some(((argument, side), _)) = sides.find(|(_, found)| found.is_none()) else { return Ok(None) };
     let what = if Path::new(side).exists() { "is not a record" } else { "does not exist" };
-    let problem = format!("'{side}' {what}, and the other side is a record or named like one");
+    let problem = format!("'{side}' {what}, but the other side is a record or is named like one");
     Err(InputError::new(argument, problem, "a record.jsonl as `run` writes it, or the directory that holds one"))
 }
 

@@ -44,13 +44,13 @@ pub(crate) fn budgets_of_a_run() {
     budgets("[[budget]]\nworkload = \"double\"\nn = 2\ntime = \"1 us\"\n");
     let other = run("plain", &["--n", "3"]);
     assert_eq!(other.code, Some(0));
-    let unmatched = "budget unmatched: double: nothing that was measured has n 2 (ellwand.toml line 1)";
+    let unmatched = "budget unmatched: double: no measured case has n 2 (ellwand.toml line 1)";
     assert!(other.stdout.contains(unmatched) && other.stdout.contains("0 open, 1 unmatched"), "{}", other.stdout);
     let github = run("plain", &["--n", "3", "--format", "github"]);
     assert!(github.stdout.contains("1 of 1 measurements and budgets"), "{}", github.stdout);
-    assert!(github.stdout.contains("::notice title=double::nothing that was measured has n 2"), "{}", github.stdout);
+    assert!(github.stdout.contains("::notice title=double::no measured case has n 2"), "{}", github.stdout);
     let junit = run("plain", &["--n", "3", "--format", "junit"]);
-    assert!(junit.stdout.contains(r#"<skipped message="nothing that was measured has n 2"#), "{}", junit.stdout);
+    assert!(junit.stdout.contains(r#"<skipped message="no measured case has n 2"#), "{}", junit.stdout);
     assert!(!run("plain", &["--n", "2,3"]).stdout.contains("unmatched"));
     // Below a table only: other formats stay readable.
     let json = run("plain", &["--n", "2", "--format", "json"]);
@@ -96,7 +96,7 @@ pub(crate) fn budgets_of_a_comparison() {
     assert!(!another.stderr.contains("unmatched"), "{}", another.stderr);
     let other = compare("double:twin", &format!("{time}n = 7\n"), &["--format", "github"]);
     assert_eq!(other.code, Some(0), "{}", other.stdout);
-    assert!(other.stdout.contains("::notice title=double twin::nothing that was measured has n 7"), "{}", other.stdout);
+    assert!(other.stdout.contains("::notice title=double twin::no measured case has n 7"), "{}", other.stdout);
     assert!(other.stderr.contains("budget unmatched: double twin"), "{}", other.stderr);
     // Memory is read where a budget wants to know it, and only there.
     let memory = "[[budget]]\nworkload = \"double\"\npeak_memory = \"8 GB\"\n";

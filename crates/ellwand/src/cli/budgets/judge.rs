@@ -121,9 +121,9 @@ impl Budget {
         let wanted = match (axes.is_empty(), self.speedup) {
             (false, _) => format!("has {}", axes.join(", ")),
             (true, Some(_)) => "has a speed-up over another implementation".into(),
-            (true, None) => "fits".into(),
+            (true, None) => "matches".into(),
         };
-        let text = format!("nothing that was measured {wanted}");
+        let text = format!("no measured case {wanted}");
         Judged { what: "budget".into(), state: State::Unmatched, value: None, limit: f64::INFINITY, text }
     }
 
