@@ -179,7 +179,7 @@ pub const RULES: &[DiagnosisRule] = &[
     },
     DiagnosisRule {
         id: "page-faults",
-        about: "page faults continue in the steady state (at least 0.5 an iteration, and 1 % of the time where the cost of one is known)",
+        about: "page faults continue in the steady state (at least 0.5 per iteration, and 1 % of the time if the cost of a fault is known)",
         apply: quality::page_faults,
     },
     DiagnosisRule {
