@@ -357,5 +357,5 @@ pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
         Ok(wgpu::find()?.into_iter().map(device).collect())
     }
     #[cfg(not(feature = "vulkan"))]
-    Err(DeviceError::new("this program was built without Vulkan, which the feature `vulkan` brings"))
+    Err(DeviceError::new("this program was built without Vulkan (feature `vulkan`)"))
 }

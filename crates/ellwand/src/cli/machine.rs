@@ -80,11 +80,15 @@ fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::
         or_unknown(&here.governor),
         or_unknown(&here.huge_pages)
     )?;
-    let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
+    let ns = |value: Option<f64>| match value {
+        None => "unavailable".into(),
+        Some(value) if value < 0.1 => "below 0.1 ns".into(),
+        Some(value) => units::human(value * 1e-9, "s"),
+    };
     writeln!(out, "clock: a pair of readings {}, smallest step {}", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
     writeln!(
         out,
-        "span: {} while no session records, {} while one does ({} with counters), an empty span reads {} (clock: {})",
+        "span: {} without a recording session, {} with one ({} with counters); an empty span reads {} (clock: {})",
         ns(Some(spans.off_ns)),
         ns(Some(spans.on_ns)),
         ns(Some(spans.counted_ns)),

@@ -54,6 +54,10 @@ pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
         let help = "--across-machines compares them anyway; a difference may then come from the machines";
         return Err(InputError::new("CANDIDATE", problem, "two records of one machine").help(help).into());
     }
+    let [one, other] = [&baseline, &candidate].map(|record| record.run.seed);
+    if one != other {
+        output::note(&format!("note: the records were made with different inputs (--seed {one}; --seed {other})"));
+    }
     let pairs = pairs(&baseline, &candidate);
     output::result(|out| match args.format {
         Form::Json => write_json(&pairs, rope, out),

@@ -173,10 +173,8 @@ fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<
                 label(point)
             )?;
         }
-        remarks(line, args.rope)
-            .into_iter()
-            .chain(unchanged(line, args.rope))
-            .try_for_each(|text| writeln!(out, "{text}"))
+        let texts = unchanged(line, args.rope).into_iter().chain(remarks(line, args.rope));
+        texts.into_iter().try_for_each(|text| writeln!(out, "{text}"))
     })
 }
 
