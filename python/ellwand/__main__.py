@@ -20,7 +20,7 @@ From Python:
 
 
 def launch(files: Sequence[str], call: str | None) -> list[str]:
-    """The command that starts a worker which knows what this process knows."""
+    """The command that starts a worker with the same files and functions as this process."""
     command = [sys.executable]
     if sys.version_info >= (3, 11):
         # The current folder must not hide a package from workers.
@@ -35,7 +35,7 @@ def launch(files: Sequence[str], call: str | None) -> list[str]:
 
 @contextlib.contextmanager
 def _quiet(is_command: bool) -> Iterator[None]:
-    """Keeps stdout for the verdict: what a script prints that runs again goes to stderr. A worker has moved its streams already."""
+    """Keeps stdout for the verdict: output of a re-run script goes to stderr. A worker has redirected its streams already."""
     if not is_command:
         yield
         return
@@ -48,7 +48,7 @@ def _quiet(is_command: bool) -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(verdict, 1)
         os.close(verdict)
-        # Its threads may print later.
+        # Threads of the script may print later.
         sys.stdout = sys.stderr
 
 
@@ -109,7 +109,7 @@ def script() -> None:
     """The entry point of the command."""
     code = main()
     if sys.argv[-1:] == [WORKER]:
-        # A worker has answered; frameworks take long to unload, and some crash on the way.
+        # The worker has sent its answers. Frameworks take long to unload, and some crash while they do.
         os._exit(code)
     sys.exit(code)
 

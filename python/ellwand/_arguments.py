@@ -1,4 +1,4 @@
-"""What a function was given: the memory that it could write to, and whether it did."""
+"""Which memory a function could write to through its arguments, and whether it did."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ._errors import EllwandError
 
 __all__ = ["arrays", "frozen"]
 
-#: Values that cannot change. A container of these is compared as a whole.
+#: Immutable types. A container that holds only these is compared as a whole.
 FIXED = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 def frozen(value: Any) -> Any:
-    """The content of a value, which another call compares with: of containers, arrays, tensors and frames of pandas. Other objects are the same
-    while they are the same object, since many keep a cache."""
+    """A snapshot of a value for comparison with a later call: the content of containers, arrays, tensors and pandas frames. Any other object
+    is compared by identity, because many objects keep a cache."""
     kind = type(value)
     if kind in FIXED:
         return value
@@ -38,7 +38,7 @@ def frozen(value: Any) -> Any:
 
 
 def _frame(value: Any) -> Any:
-    """The content of a frame or a series of pandas; None for anything else, and for cells without a hash, such as lists."""
+    """The content of a pandas frame or series; None for any other value, and if cells such as lists cannot be hashed."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(value, (pandas.DataFrame, pandas.Series)):
         return None
@@ -51,7 +51,7 @@ def _frame(value: Any) -> Any:
 
 
 def arrays(value: Any) -> Iterator[Any]:
-    """The NumPy arrays in a value, and its tensors on the CPU as such: a result may share their memory."""
+    """The NumPy arrays in a value, and its CPU tensors unconverted: a result may share their memory."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple, deque)):
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """The array of numbers on memory that a function could write to, if the value is one."""
+    """The value as a numeric array if a function could write to its memory; otherwise None."""
     import numpy as np
 
     torch = sys.modules.get("torch")
@@ -79,6 +79,6 @@ def _array(value: Any) -> Any:
         try:
             value = _arrays.borrow("argument", value)
         except EllwandError:
-            # On a GPU, sparse, or of a type that NumPy does not have.
+            # On a GPU, sparse, or of a type that NumPy lacks.
             return None
     return value if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" else None

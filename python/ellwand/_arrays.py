@@ -20,7 +20,7 @@ _SHAPE = "an array, a number, or a dictionary of these"
 
 
 def _torch() -> Any:
-    """PyTorch if somebody imported it; it is never imported here."""
+    """PyTorch if the program has imported it; Ellwand never imports it here."""
     return sys.modules.get("torch")
 
 
@@ -35,15 +35,15 @@ def _of_torch(name: str, tensor: Any) -> Any:
     if tensor.layout != torch.strided:
         raise EllwandError(f"{name}: the tensor's layout is {tensor.layout}; expected torch.strided: pass {name}.to_dense()")
     if tensor.dtype == torch.bfloat16:
-        # The bits, as every part of Ellwand keeps bf16.
+        # The bits: Ellwand stores bf16 as uint16 everywhere.
         return tensor.view(torch.uint16).numpy()
     if tensor.is_neg() or tensor.is_conj():
         how = "resolve_neg" if tensor.is_neg() else "resolve_conj"
-        raise EllwandError(f"{name}: the tensor is a view that changes signs when it is read; pass {name}.{how}()")
+        raise EllwandError(f"{name}: the tensor is a lazy conjugate or negative view; pass {name}.{how}()")
     try:
         return tensor.numpy()
     except (RuntimeError, TypeError) as error:
-        # Float8, quantised and other elements that NumPy does not have.
+        # Float8, quantized and other element types that NumPy lacks.
         raise EllwandError(f"{name}: NumPy has no {tensor.dtype} ({error}); pass {name}.float()") from error
 
 
@@ -65,11 +65,11 @@ def borrow(name: str, value: Any) -> Array:
     try:
         return np.asarray(value)
     except Exception as error:
-        raise EllwandError(f"{name}: a {type(value).__name__} is no array ({error}); expected {_SHAPE}") from error
+        raise EllwandError(f"{name}: a {type(value).__name__} is not an array ({error}); expected {_SHAPE}") from error
 
 
 def plain(name: str, value: Any) -> Array:
-    """``value`` as a NumPy array in row-major order whose element type the instrument knows."""
+    """``value`` as a NumPy array in row-major order, with an element type that Ellwand supports."""
     import numpy as np
 
     array = borrow(name, value)
@@ -80,12 +80,12 @@ def plain(name: str, value: Any) -> Array:
     elif array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         raise EllwandError(f"{name}: its element type is {array.dtype}; expected integers or floats of at most 64 bits")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    # Not ascontiguousarray, which makes a vector of a scalar.
+    # Not ascontiguousarray, which turns a scalar into a vector.
     return np.asarray(native, order="C")
 
 
 def named(value: Any, names: tuple[str, ...]) -> dict[str, Array]:
-    """Outputs by name. A bare array takes the only name there is."""
+    """Outputs by name. A bare array gets the workload's only output name."""
     if value is None:
         raise EllwandError(f"it returned None; expected {_SHAPE}")
     if isinstance(value, Mapping):
@@ -128,18 +128,18 @@ def fetched(value: Any) -> Any:
 
 
 def waiter(value: Any) -> Callable[[Any], None] | None:
-    """The function that waits until results of this kind are computed; None for results that need no waiting."""
+    """The function that waits until results of this kind are computed; None if they need no waiting."""
     leaves = _leaves(value)
     torch = _torch()
     if any(hasattr(leaf, "block_until_ready") for leaf in leaves):
 
         def block(result: Any) -> None:
             for leaf in _leaves(result):
-                # A result may hold numbers and NumPy's arrays too.
+                # A result may also contain numbers and NumPy arrays.
                 if hasattr(leaf, "block_until_ready"):
                     leaf.block_until_ready()
 
-        # JAX computes on streams of XLA.
+        # JAX computes on XLA's own streams.
         block.elsewhere = True  # type: ignore[attr-defined]
         return block
     cuda = {leaf.device for leaf in leaves if torch is not None and isinstance(leaf, torch.Tensor) and leaf.is_cuda}
@@ -157,7 +157,7 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
 
 
 def _of_work_left() -> Callable[[Any], None] | None:
-    """The same where the result has no arrays, but a framework still computes when the function has returned."""
+    """The waiting function for a result without arrays, if a framework is still computing when the function returns."""
     torch, cupy, jax = (sys.modules.get(name) for name in ("torch", "cupy", "jax"))
     if torch is not None and torch.cuda.is_initialized() and not torch.cuda.current_stream().query():
         return lambda _result: torch.cuda.synchronize()
@@ -174,8 +174,8 @@ def _of_work_left() -> Callable[[Any], None] | None:
 
 
 def spoil(value: Any, keep: list[Array], byte: int) -> None:
-    """Fills results that can be written to and share no memory with ``keep`` with a byte: a function that only hands out
-    what it computed before then answers wrong."""
+    """Fills writable results that share no memory with ``keep`` with a byte: a function that only returns an earlier answer
+    again is then wrong."""
     import numpy as np
 
     torch = _torch()
@@ -191,7 +191,7 @@ def spoil(value: Any, keep: list[Array], byte: int) -> None:
 
 
 def spoil_on_device(value: Any, byte: int) -> None:
-    """Fills results on a GPU with a byte: an allocator hands out the same memory again, with the last answer in it."""
+    """Fills results on a GPU with a byte: the allocator hands out the same memory again, and it still holds the last answer."""
     import numpy as np
 
     torch = _torch()
@@ -199,7 +199,7 @@ def spoil_on_device(value: Any, byte: int) -> None:
         if _is_of_cupy(leaf):
             leaf.fill(np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0])
         elif torch is not None and isinstance(leaf, torch.Tensor) and leaf.is_cuda:
-            # A gradient's graph, and values that lie on each other, cannot be written to.
+            # Tensors that require a gradient or have overlapping elements cannot be written to.
             if leaf.requires_grad or leaf.layout != torch.strided or 0 in leaf.stride():
                 continue
             with torch.inference_mode():

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 class Axis:
     """One dimension of a sweep; it becomes a flag of the command line, a column and the x axis of a plot.
 
-    ``default`` is a value, or a list of values to sweep. Integers lie between ``low`` and ``high``; floats are above 0;
+    ``default`` is a value, or a list of values to sweep. Integers are between ``low`` and ``high``; floats are above 0;
     words are one of ``choices``; a bool is a switch.
     """
 
@@ -62,12 +62,12 @@ class Axis:
         if every(str):
             unknown = [value for value in self.default if value not in self.choices]
             if unknown:
-                raise EllwandError(f"axis {self.name}: {unknown[0]!r} is none of the choices {self.choices}")
+                raise EllwandError(f"axis {self.name}: {unknown[0]!r} is not one of the choices {self.choices}")
             return "choice"
         if every((int, float)):
             self.default = [float(value) for value in self.default]
             return "positive"
-        raise EllwandError(f"axis {self.name}: its defaults {self.default} have several types; expected one")
+        raise EllwandError(f"axis {self.name}: its defaults {self.default} have different types; expected one type")
 
     def __repr__(self) -> str:
         return f"Axis({self.name!r}, {self.default!r})"

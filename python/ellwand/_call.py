@@ -21,7 +21,7 @@ __all__ = ["NAME", "Call", "Content", "register", "register_file"]
 
 NAME = "call"
 
-#: Results that are work to be done, what they are called, and what runs them.
+#: Results whose work has not run: type, name, and how to run them.
 UNFINISHED = (
     (types.CoroutineType, "a coroutine", "lambda: asyncio.run(main())"),
     (types.AsyncGeneratorType, "an asynchronous generator", "one that runs an event loop"),
@@ -29,9 +29,9 @@ UNFINISHED = (
 )
 
 
-#: Functions, positional arguments, keyword arguments, and what makes the arguments of each call from these.
+#: Functions, positional arguments, keyword arguments, and the function that makes the arguments of each call from these.
 Content = tuple[list[Callable[..., Any]], tuple[Any, ...], dict[str, Any], "Callable[..., Any] | None"]
-#: Bytes of arguments that are made before a slot, and the most calls that they are made for.
+#: Limits on the arguments made before a slot: their bytes, and the number of calls.
 LOADED_BYTES, MOST_LOADED = 256 << 20, 1 << 16
 NOT_CHECKED = "not checked: results were not compared"
 
@@ -41,7 +41,7 @@ class Call:
     """Functions with their arguments, and how their results are compared."""
 
     names: list[str]
-    #: Pickled content: each process, and each arm, gets its own.
+    #: Pickled content: each process, and each arm, unpickles its own copy.
     blob: bytes
     threads: int
     tolerance: tuple[float, float]
@@ -49,24 +49,24 @@ class Call:
     path: list[str]
     main: str | None
     package: str
-    #: The arguments of the script, what its earlier measurements returned or raised, and which measurement this is: a script that
-    #: runs again in a worker goes on to the one that asked.
+    #: The script's arguments, the outcomes of its earlier measurements, and which measurement this is: a worker runs the
+    #: script again up to that measurement.
     argv: list[str]
     earlier: list[tuple[_load.Key, Any]]
     key: _load.Key = ()
-    #: Threads of the pools of NumPy and others in a worker, which runs on one processor if the functions use one thread.
+    #: Size of the thread pools of NumPy and others in a worker. The worker runs on one processor if the functions use one thread.
     pools: int | None = None
-    #: Whether results are compared, unless ``inplace``.
+    #: Whether to compare results; ``inplace`` turns this off.
     check: bool = True
-    #: Whether another process can find what the blob names.
+    #: Whether another process can find the functions that the blob names.
     travels: bool = False
     #: Why the content cannot be pickled.
     refused: str = ""
-    #: The functions and arguments themselves, if they are measured in the process that has them.
+    #: The functions and arguments themselves, if this process measures them.
     content: Content | None = None
 
     def fresh(self) -> Content:
-        """Functions with arguments that nobody else has, if that is possible."""
+        """Functions with their own copies of the arguments, if these can be copied."""
         if self.content is None:
             return cast(Content, pickle.loads(self.blob))
         functions, args, kwargs, setup = self.content
@@ -76,16 +76,16 @@ class Call:
             return self.content
 
     def outputs(self, result: Any) -> dict[str, Any]:
-        """A result for the judge. What depends on earlier calls cannot be compared."""
+        """A result for the judge; without values if it depends on earlier calls, since it cannot be compared then."""
         return flat(result if self.check and not self.inplace else None)
 
     def notes(self) -> tuple[str, ...]:
-        """What every output says of the measurement."""
+        """Notes that every output prints with the measurement."""
         return () if self.check and not self.inplace else (NOT_CHECKED,)
 
 
 def register_file(path: str) -> None:
-    """Registers the call that a file holds, in a process that the caller of ``bench`` started."""
+    """Registers the call from a file, in a process that ``bench`` or ``compare`` started."""
     with open(path, "rb") as file:
         call: Call = pickle.load(file)
     sys.path[:], sys.argv[:] = call.path, call.argv
@@ -97,7 +97,7 @@ def register_file(path: str) -> None:
 
 
 def register(call: Call) -> None:
-    """Makes the call the workload ``call`` of this process, with one implementation a function."""
+    """Makes the call this process's only workload, ``call``, with one implementation per function."""
     _registry.WORKLOADS[:], _registry.IMPLEMENTATIONS[:] = rows(call)
 
 
@@ -123,7 +123,7 @@ class _Task:
         self.call = call
 
     def inputs(self, _case: Case, _seed: int) -> dict[str, Any]:
-        # The arguments travel pickled: they need not be arrays.
+        # The arguments travel pickled, so they need not be arrays.
         return {}
 
     def reference(self, _case: Case, _inputs: dict[str, Any]) -> dict[str, Any]:
@@ -187,28 +187,28 @@ def made(setup: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _left(given: tuple[Any, ...]) -> Any:
-    """What a function that returns nothing left in its arguments."""
+    """The arguments as a function that returns None left them: its result."""
     return given[0] if len(given) == 1 else given
 
 
 class _Loaded:
-    """A function with arguments that are made for each call before it is timed."""
+    """A function whose arguments are made before each call, untimed."""
 
     def __init__(self, function: Callable[..., Any], make: Callable[[], tuple[Any, ...]]) -> None:
         self.function, self.make = function, make
         self.fresh: list[tuple[Any, ...]] = [make()]
-        #: Kept until the next slot is loaded, so that no call pays for freeing them.
+        #: Kept until the next slot is loaded, so that no timed call pays for freeing them.
         self.used: list[tuple[Any, ...]] = []
         size = sum(map(sys.getsizeof, self.fresh[0])) + sum(array.nbytes for array in _arguments.arrays(self.fresh[0]))
         self.most = max(1, min(MOST_LOADED, LOADED_BYTES // (size or 1)))
 
     def load(self, calls: int) -> None:
-        """Makes the arguments of calls, and of one more, which a probe reads around."""
+        """Makes the arguments of `calls` calls, and of one extra call around which a probe reads."""
         self.used.clear()
         self.fresh.extend(self.make() for _ in range(calls + 1 - len(self.fresh)))
 
     def __call__(self) -> Any:
-        # Only a call outside of slots finds none.
+        # Arguments run out only for a call outside a slot.
         given = self.fresh.pop() if self.fresh else self.make()
         self.used.append(given)
         return self.function(*given)
@@ -219,14 +219,14 @@ def finished(result: Any, name: str) -> Any:
     for kind, work, instead in UNFINISHED:
         if isinstance(result, kind):
             if isinstance(result, (types.CoroutineType, types.GeneratorType)):
-                # Or Python warns of it.
+                # Otherwise Python warns that it was never awaited.
                 result.close()
             raise EllwandError(f"{name} returned {work} that has not run; measure a function that runs it, such as {instead}")
     return result
 
 
 def flat(result: Any, name: str = "result") -> dict[str, Any]:
-    """A result as named arrays with a value at least: floats as float32 or float64, other objects by their text."""
+    """A result as named arrays, each with at least one value: floats as float32 or float64, other objects as their text."""
     import numpy as np
 
     if result is None:
@@ -235,7 +235,7 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
         inside = {k: v for key, each in result.items() for k, v in flat(each, f"{name}.{key}").items()}
         return {f"{name}.length": np.array([len(result)]), **inside}
     if isinstance(result, (set, frozenset)):
-        # Processes differ in the order of a set.
+        # The iteration order of a set differs between processes.
         result = sorted(result, key=repr)
     if isinstance(result, (tuple, list)) and not all(isinstance(each, (bool, int, float)) for each in result):
         inside = {k: v for i, each in enumerate(result) for k, v in flat(each, f"{name}.{i}").items()}
@@ -253,10 +253,10 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
         return {name: _text(result)}
     kind = array.dtype.kind
     if array.size == 0:
-        # It has no values, and its shape has: empty results are equal.
+        # It has no values but its shape does: empty results of one shape are equal.
         return {name: np.zeros(array.shape), f"{name}.shape": np.array(array.shape, np.int64)}
     if kind == "f":
-        # In its own size, which peak memory is compared with.
+        # At its own size, because peak memory is compared with it.
         return {name: np.asarray(array, np.float32 if array.dtype.itemsize <= 4 else np.float64, order="C")}
     if kind in "biu":
         return {name: _arrays.plain(name, array)}
@@ -267,7 +267,7 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
     if array.dtype.hasobject:
         return flat(array.ravel().tolist(), name)
     if kind == "V" and array.dtype.names is None:
-        # The small floats of JAX and others.
+        # Small float types of JAX and others.
         return {name: array.astype(np.float64)}
     return {name: np.frombuffer(array.tobytes(), np.uint8)}
 

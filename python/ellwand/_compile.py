@@ -1,6 +1,6 @@
-"""Compilers of frameworks: what they compiled in this process, how long that took, and the text of it.
+"""Framework compilers: how many programs they compiled in this process, how long that took, and the programs' text.
 
-JAX reports through ``jax.monitoring``, PyTorch through the counters of dynamo. Neither is imported here.
+JAX reports through ``jax.monitoring``, PyTorch through dynamo's counters. Neither is imported here.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 __all__ = ["LOWERED", "Watch", "listen", "save"]
 
-#: Names a folder for the text of what JAX and torch.compile compile.
+#: Names the folder for the text of the programs that JAX and torch.compile compile.
 LOWERED = "ELLWAND_LOWERED"
 
-#: Tracing, lowering and compiling; the last one occurs once a program.
+#: Tracing, lowering and compiling; each program reports the last one once.
 _STAGES = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
 )
-_COUNT = "programs that were compiled; more than one for a case is a recompilation, as after a change of shape"
-_TIME = "time in the compiler, a part of the preparation; caches on disk make it shorter"
+_COUNT = "compiled programs; more than one for a case is a recompilation, for example after a change of shape"
+_TIME = "time in the compiler, part of the preparation; disk caches shorten it"
 
 _jax = {"programs": 0, "seconds": 0.0}
 _listening = False
@@ -35,7 +35,7 @@ def _heard(event: str, seconds: float, **_more: Any) -> None:
 
 
 def listen() -> None:
-    """Counts what JAX compiles from now on, if it is imported."""
+    """Counts the programs that JAX compiles from now on, if it is imported."""
     global _listening
     jax = sys.modules.get("jax")
     if jax is not None and not _listening:
@@ -54,7 +54,7 @@ def _totals() -> tuple[int, float]:
 
 
 class Watch:
-    """What was compiled since this was made."""
+    """Counts the programs compiled since its creation."""
 
     def __init__(self) -> None:
         listen()
@@ -77,10 +77,10 @@ class Watch:
 
 
 def save(*names: str) -> None:
-    """Has the compilers write what they make of the next programs, if ``ELLWAND_LOWERED`` names a folder.
+    """Makes the compilers write the text of the next programs, if ``ELLWAND_LOWERED`` names a folder.
 
-    JAX writes the lowered text of each program, inductor its graphs and the code that it generates. ``names`` name the folder
-    below: workload, case and implementation.
+    JAX writes the lowered text of each program, inductor its graphs and the code it generates. ``names`` (workload, case and
+    implementation) are the subfolders.
     """
     folder = os.environ.get(LOWERED)
     if not folder:
@@ -96,5 +96,5 @@ def save(*names: str) -> None:
 
         dynamo.debug_dir_root = path
         inductor.trace.enabled = True
-        # A graph from the cache is not compiled, and has no text.
+        # A graph from the cache is not compiled and has no text.
         inductor.force_disable_caches = True

@@ -1,5 +1,5 @@
-"""The GPU that PyTorch drives: the stream on which work is timed, and spans of its events, which nothing waits for until a
-summary is asked for."""
+"""The GPU that PyTorch drives: the stream whose work is timed, and spans timed by device events. Nothing waits for the events
+until a summary is requested."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 __all__ = ["TRANSFERS", "DeviceSpan", "TorchGpu", "use"]
 
-#: Directions of transfers, as files of profiles name them.
+#: Directions of transfers, as named in profile files.
 TRANSFERS = ("host-to-device", "device-to-host")
 
-#: Nanoseconds on the device's clock at its first event; times of events are relative to each other.
+#: Device-clock time of the first event, in nanoseconds; event times are relative to each other.
 ORIGIN = 1_000_000_000
 
-#: The time between two events is a float of 32 bits in milliseconds, so it is read from an event that is at most this old
-#: where the program works on; a second has steps of 61 ns.
+#: CUDA returns the time between two events as a 32-bit float in milliseconds. So a time is read from an event at most this
+#: old while the program keeps working; over a second the steps are 61 ns.
 ANCHOR_S = 1.0
 
 
-#: The stream on which work is timed, if there is one, and the number of its device.
+#: The stream whose work is timed, if any, and the number of its device.
 timed: tuple[int, int] | None = None
-#: CuPy refers to its current stream weakly.
+#: CuPy holds only a weak reference to its current stream.
 _held: Any = None
 
 
 def use(stream: tuple[int, int] | None) -> None:
-    """Makes a CUDA stream the current one of PyTorch and CuPy in this thread, as far as they are imported."""
+    """Makes a CUDA stream the current one of PyTorch and CuPy in this thread, if they are imported."""
     global timed, _held
     timed = stream
     if stream is None:
@@ -46,12 +46,12 @@ def use(stream: tuple[int, int] | None) -> None:
         torch.cuda.set_stream(torch.cuda.ExternalStream(handle, device=device))
     if cupy is not None:
         cupy.cuda.Device(device).use()
-        # Current until another one is used.
+        # Stays current until another stream is used.
         _held = cupy.cuda.ExternalStream(handle, device).use()
 
 
 class Moment:
-    """An event on a device, whose time follows from that of an earlier one."""
+    """An event on a device. Its time is computed from that of an earlier event."""
 
     __slots__ = ("anchor", "at", "event")
 
@@ -68,12 +68,12 @@ class Moment:
         for moment in reversed(moments):
             assert moment.anchor is not None
             at += moment.anchor.ns_to(moment)
-            # What came before is not needed any more.
+            # Earlier events are no longer needed.
             moment.at, moment.anchor = at, None
         return at
 
     def ns_to(self, later: Moment) -> int:
-        """The time from here to a later moment; waits for it."""
+        """The time from this event to a later one; waits for the later one."""
         later.event.synchronize()
         ms: float = self.event.elapsed_time(later.event)
         return round(ms * 1e6)
@@ -86,12 +86,12 @@ class TorchGpu:
         self.cuda, self.device = torch.cuda, device
         self.lock, self.collecting = threading.Lock(), threading.Lock()
         self.pending: list[tuple[str, str, Cause | None, Moment, Moment]] = []
-        #: Spans that are open, each with its largest memory so far.
+        #: Open spans, each with its largest memory so far.
         self.open: list[Open] = []
         self.anchor = Moment(self._event(), None, ORIGIN)
         self.anchor.event.synchronize()
         self.renewed = time.monotonic()
-        # The drift of the two clocks is known from here to the time of a collection.
+        # Clock drift is known from here to the time of a collection.
         self.pairs = [self.pair(recorder) for _ in range(4)]
 
     def _event(self) -> Any:
@@ -112,8 +112,8 @@ class TorchGpu:
         return before, self.moment().ns(), recorder._ticks()
 
     def memory(self) -> tuple[float, float]:
-        """The bytes that are allocated, and the most since the last call, which every open span takes over."""
-        # `memory_allocated` and its like flatten and sort all statistics, which takes longer than a span.
+        """Allocated bytes, and the maximum since the last call; every open span takes over the maximum."""
+        # `memory_allocated` and similar functions flatten and sort all statistics, which takes longer than a span.
         allocated = self.cuda.memory_stats_as_nested_dict(self.device).get("allocated_bytes", {}).get("all", {})
         now, most = float(allocated.get("current", 0)), float(allocated.get("peak", 0))
         self.cuda.reset_peak_memory_stats(self.device)
@@ -123,7 +123,7 @@ class TorchGpu:
         return now, most
 
     def collect(self, recorder: Recorder) -> None:
-        """Adds what the device did since the last call to the profile."""
+        """Adds the device's work since the last call to the profile."""
         with self.collecting:
             with self.lock:
                 pending, self.pending = self.pending, []
@@ -131,17 +131,17 @@ class TorchGpu:
             try:
                 for name, kind, link, begin, end in pending:
                     at = begin.ns()
-                    # Not the difference of two times, each of which is rounded.
+                    # Not the difference of two times, since each is rounded.
                     spans.append((name, kind, link, at, at + begin.ns_to(end)))
                 if spans:
                     recorder._collect(f"cuda:{self.device}", spans, lambda: self.moment().ns(), self.pairs)
             except RuntimeError as error:
-                # A device that failed answers no more, and the spans of the host are good.
+                # A failed device answers no more, but the spans of the host are still good.
                 warnings.warn(f"cuda:{self.device}: the times of {len(pending)} spans are lost: {describe(error)}", stacklevel=4)
 
 
 class Open:
-    """A span that is open: what it found, and the most memory since."""
+    """An open span: its state at the start, and the most memory since."""
 
     __slots__ = ("before", "begin", "most")
 
@@ -150,8 +150,8 @@ class Open:
 
 
 class DeviceSpan:
-    """A span on the host and what it started on the device: kernels, or a transfer (``kind``). Like a span of the host, it may be
-    used again, inside itself and by several threads."""
+    """A span on the host and the work it started on the device: kernels, or a transfer (``kind``). Like a host span, it can be
+    reused, nested in itself and used by several threads."""
 
     def __init__(self, gpu: TorchGpu, region: Region, operation: str, kind: str) -> None:
         self.gpu, self.region, self.operation, self.kind = gpu, region, operation, kind
@@ -161,7 +161,7 @@ class DeviceSpan:
         before, _ = self.gpu.memory()
         self.region.__enter__()
         try:
-            # On the device's clock after the host's: the span is the cause.
+            # Device clock after the host clock: the span is the cause.
             opened = Open(before, self.gpu.moment())
         except BaseException:
             self.region.__exit__(*sys.exc_info())
@@ -187,7 +187,7 @@ class DeviceSpan:
             with self.gpu.lock:
                 self.gpu.pending.append((self.operation, self.kind, link, opened.begin, end))
         except Exception:
-            # The program's own exception says what failed.
+            # The program's own exception explains the failure.
             if error is None:
                 raise
         finally:

@@ -1,4 +1,4 @@
-"""The exceptions of the package, and exceptions of others as text."""
+"""The exceptions of the package, and text for exceptions of other code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 
 __all__ = ["EllwandError", "InProcessWarning", "Unsupported", "WrongType", "WrongValue", "describe"]
 
-#: Frames of a traceback that a row keeps: the last ones are nearest to the cause.
+#: Traceback frames kept in a row: the last ones are nearest to the cause.
 FRAMES = 4
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,25 +18,25 @@ class EllwandError(Exception):
 
 
 class WrongType(EllwandError, TypeError):
-    """An argument of another type."""
+    """An argument of the wrong type."""
 
 
 class WrongValue(EllwandError, ValueError):
-    """An argument with a value that it cannot have."""
+    """An argument whose value is not allowed."""
 
 
 class Unsupported(EllwandError):
-    """Raise it in the preparation of an implementation that cannot run here or for this case, with the reason."""
+    """Raise this while preparing an implementation that cannot run here or for this case; give the reason."""
 
 
 class InProcessWarning(UserWarning):
-    """A function was measured in the calling process, because no other process can find it."""
+    """A function was measured in the calling process because no other process can find it."""
 
 
 def describe(error: BaseException) -> str:
     """The exception in one line, then the last frames of its traceback that are not Ellwand's."""
     name = type(error).__name__
-    # An error of our own is written for the reader already.
+    # Our own errors are already written for the reader.
     head = str(error) if isinstance(error, EllwandError) else f"{name}: {error}" if str(error) else name
     ours = (_HERE, "<frozen importlib")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]

@@ -1,7 +1,7 @@
-"""Arrays that a function has just made and that nobody else refers to: no other result may be overwritten.
+"""Which arrays a function has just created and nobody else refers to. No other result may be overwritten.
 
-A function may return what it keeps (an attribute, an array of its module, a cached answer), which is the user's. So a result is
-overwritten only where its reference counts say that its memory is free as soon as Ellwand lets go of it.
+A function may return an array that it keeps (an attribute, a module variable, a cached answer); that array is the user's. So Ellwand
+overwrites a result only if its reference counts show that its memory is free as soon as Ellwand lets go of it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _ONE = [object()]
 
 
 def _held_once() -> int:
-    """The count of an object to which one container refers, read by an index. Versions of Python differ in it."""
+    """The reference count of an object held by one container and read by index. It differs between Python versions."""
     return sys.getrefcount(_ONE[0])
 
 
 def spoiler(keep: list[Any]) -> Callable[[Any, int | None], int]:
-    """A function that fills the fresh arrays of a result with a byte, except what shares memory with ``keep``: what the next call
-    computes then lies where no answer is. Its caller, which is not written in Python, has the only reference to the result."""
+    """Returns a function that fills the fresh arrays of a result with a byte, except those that share memory with ``keep``, so that no old
+    answer is left for the next call. Its caller, which is not Python code, holds the only reference to the result."""
 
     def spoil(result: Any, byte: int | None) -> int:
         count = sys.getrefcount(result)
@@ -32,13 +32,13 @@ def spoiler(keep: list[Any]) -> Callable[[Any, int | None], int]:
         return count
 
     alone = [0]
-    # `map` calls as the caller does: it holds one reference, and the parameter another.
+    # `map` calls it as the real caller does: one reference is the caller's, the other the parameter.
     alone[0] = next(map(spoil, (object() for _ in range(1)), (None,)))
     return spoil
 
 
 def _fill(value: Any, keep: list[Any], byte: int) -> None:
-    """Fills an array to which only its caller refers, or the arrays in a container to which only it does, and so on."""
+    """Fills an array if only the caller refers to it; in a container, does the same for each element, recursively."""
     import numpy as np
 
     if isinstance(value, np.ndarray):
@@ -56,7 +56,7 @@ def _fill(value: Any, keep: list[Any], byte: int) -> None:
 
 
 def _is_free(array: Any) -> bool:
-    """Whether the array can be written to and has memory of its own, or is the only view of an array that has."""
+    """Whether the array is writable and owns its memory, or is the only view of an array that does."""
     import numpy as np
 
     if not array.flags.writeable or array.dtype.kind not in "biufcmM":

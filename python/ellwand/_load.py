@@ -19,20 +19,20 @@ OPTION = "--load"
 
 
 class Stop(BaseException):
-    """Ends the execution of a script that is loaded for its functions, where it would measure again."""
+    """Ends a script that a worker loads for its functions at the point where it would measure again."""
 
 
-#: Which measurement it is: its kind, the names of its functions, and the lines from which it was called.
+#: Identifies a measurement: its kind, the names of its functions, and the lines from which it was called.
 Key = tuple[Any, ...]
 
-#: While a script is loaded for its functions: what its measurements returned or raised where it ran first.
+#: While a script is loaded for its functions: the outcomes of its measurements in the first run.
 replayed: list[tuple[Key, Any]] | None = None
-#: The measurement that asked for this process.
+#: The measurement that started this process.
 asked: Key = ()
 
 
 def key(kind: str, names: Sequence[str], frame: types.FrameType | None) -> Key:
-    """Which measurement ``frame`` makes. It is the same where the script runs again, whatever else runs there."""
+    """The identity of the measurement that ``frame`` makes. A re-run of the script gives the same key, whatever else it runs."""
     lines: list[tuple[str, int]] = []
     while frame is not None:
         name = frame.f_code.co_filename
@@ -45,8 +45,8 @@ def key(kind: str, names: Sequence[str], frame: types.FrameType | None) -> Key:
 
 
 def replay(key: Key) -> Any:
-    """What the measurement that a script begins here returned where it ran first; None if it is the script's first run. Ends a script
-    that is loaded where it asked for this process."""
+    """The outcome that this measurement had in the script's first run; None during that first run. Ends a loaded script at the
+    measurement that started this process."""
     if replayed is None:
         return None
     found = next((i for i, (known, _) in enumerate(replayed) if known == key), None)
@@ -56,19 +56,18 @@ def replay(key: Key) -> Any:
             raise outcome
         return outcome
     kind, names, lines = key
-    # The script came to what asks first if that stands above, where a guard keeps this process out.
+    # Past the line of the measurement that started this process, a guard has kept this process from it.
     if key == asked or not lines or not asked or asked[2][-1:] <= lines[-1:]:
         raise Stop
     file, line = lines[0]
     raise EllwandError(
-        f"{file}:{line}: {kind}({', '.join(names)}) was not measured where the script ran first, and a worker came to it; "
+        f"{file}:{line}: {kind}({', '.join(names)}) was not measured in the script's first run, but a worker reached it; "
         'put it under `if __name__ == "__main__":`'
     )
 
 
 def outcome_of(error: BaseException) -> BaseException:
-    """An exception that a script may catch again where it is replayed: of its own type if that is one of Python's or of Ellwand's, and
-    without its frames."""
+    """An exception that a replayed script can catch again: without frames, and of its original type if that is Python's or Ellwand's."""
     if type(error).__module__ in ("builtins", EllwandError.__module__):
         try:
             copy: BaseException = pickle.loads(pickle.dumps(error))
@@ -79,7 +78,7 @@ def outcome_of(error: BaseException) -> BaseException:
 
 
 def take(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files after ``--load``, and the other arguments."""
+    """Splits the files after ``--load`` from the other arguments."""
     files: list[str] = []
     rest: list[str] = []
     left = list(args)
@@ -89,7 +88,7 @@ def take(args: Sequence[str]) -> tuple[list[str], list[str]]:
             return files, [*rest, word, *left]
         if word == OPTION:
             if not left or left[0].startswith("-"):
-                raise EllwandError(f"{OPTION}: no file follows; expected a Python file, as in {OPTION} my.py")
+                raise EllwandError(f"{OPTION}: it needs a file; expected a Python file, as in {OPTION} my.py")
             files.append(left.pop(0))
         elif word.startswith(OPTION + "="):
             files.append(word[len(OPTION) + 1 :])
@@ -109,7 +108,7 @@ def load(path: str) -> None:
     if spec is None or spec.loader is None:
         raise EllwandError(f"{OPTION} {path}: Python cannot load it; expected a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Its neighbours can be imported, as if it were run.
+    # Lets the file import its neighbours, as if it were run.
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[name] = module
@@ -120,10 +119,9 @@ def load(path: str) -> None:
 
 
 def main_module(path: str, package: str, earlier: list[tuple[Key, Any]], ask: Key) -> None:
-    """Runs a script for its functions, under the name that ``multiprocessing`` gives it, so that a guarded main part stays
-    out. An unguarded one gets the outcomes of ``earlier`` measurements and ends where it makes the one that asks: what it measures is
-    defined by then.
-    ``package`` is that of ``python -m``."""
+    """Runs a script for its functions under the name ``__mp_main__``, as ``multiprocessing`` does, so a guarded main part does
+    not run. In an unguarded script, ``earlier`` measurements return their outcomes, and the script ends at the measurement that
+    started this process: everything it measures is defined by then. ``package`` is that of ``python -m``."""
     global replayed, asked
     module = types.ModuleType("__mp_main__")
     module.__file__ = path

@@ -30,11 +30,11 @@ from ._results import Comparison, Measurement
 __all__ = ["bench", "compare"]
 
 EFFORTS = ("quick", "normal", "thorough")
-#: How long a command may take to end after Ctrl-C before it is killed, in seconds.
+#: Seconds that a command may take to end after Ctrl-C before it is killed.
 FAREWELL_S = 10.0
 
 
-#: What the measurements of this process returned or raised, in their order.
+#: Outcomes of this process's measurements, in order: what they returned or raised.
 _outcomes: list[tuple[_load.Key, Any]] = []
 #: The measurement that is under way.
 _key: ContextVar[_load.Key] = ContextVar("key", default=())
@@ -43,7 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _kept(measure: F) -> F:
-    """Keeps the outcome for the workers of later measurements, where the script runs again."""
+    """Keeps the outcome for workers of later measurements, which run the script again."""
     kind = measure.__name__
     functions = 1 if kind == "bench" else 2
 
@@ -85,21 +85,21 @@ def bench(
     """Measures ``function(*args, **kwargs)``: the median time of a call with its 95 % interval.
 
     The function runs in fresh worker processes if another process can find it by name; otherwise in this one, with a warning.
-    A function that raises raises EllwandError here. Every option but ``effort`` is one of ``compare`` too:
+    A function that raises makes ``bench`` raise EllwandError. All options except ``effort`` also apply to ``compare``:
 
     - ``effort``: ``"quick"``, ``"normal"`` or ``"thorough"``: how many samples are taken.
-    - ``time``: seconds after which no process starts; a function that is slow for it is called fewer times. Three calls come before
-      the timed one and one after it: a time below five calls is an error. Less than 6 s count as 6 s.
-    - ``threads``: how many threads the function uses, and the pools of NumPy, PyTorch and others have in a worker; what these
-      choose if PyTorch or JAX is imported, else 1. ``threads=os.cpu_count()`` measures a product of NumPy on all cores.
-    - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of them. For
-      functions that change or use up what they are given: ``bench(list.sort, data, setup=list.copy)``. The result of a
-      function that returns None is then what it left in its arguments.
+    - ``time``: seconds after which no process starts; a slow function is called fewer times to fit. Three calls come before
+      the timed one and one after it, so a time below five calls is an error. Less than 6 s counts as 6 s.
+    - ``threads``: how many threads the function uses, and the size of the thread pools of NumPy, PyTorch and others in a worker. If PyTorch
+      or JAX is imported, the libraries choose by default; otherwise 1. ``threads=os.cpu_count()`` measures a NumPy product on all cores.
+    - ``setup``: makes the arguments of each call, untimed: ``setup(*args, **kwargs)`` returns the argument, or a tuple of arguments. For
+      functions that change or consume their arguments: ``bench(list.sort, data, setup=list.copy)``. If the function returns None,
+      its result is what it left in its arguments.
     - ``tolerance``: how far the results of two calls may differ, ``(absolute, relative)``.
-    - ``check=False`` compares no results, for functions whose results differ by design (random numbers, objects without equality).
+    - ``check=False`` does not compare results, for functions whose results differ by design (random numbers, objects without equality).
       The measurement then says *not checked*.
-    - ``inplace=True`` lets calls change their arguments for later calls. Results are not checked.
-    - ``isolated``: True demands fresh processes, False this one.
+    - ``inplace=True`` lets a call change the arguments of later calls. Results are not checked.
+    - ``isolated``: True requires fresh processes, False measures in this one.
     """
     if effort not in EFFORTS:
         raise WrongValue(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
@@ -108,7 +108,7 @@ def bench(
     )
     call = _call_of([function], args, kwargs, threads, tolerance, inplace, check, setup)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
-        if _in_workers(call, isolated, "its interval does not cover the differences between processes"):
+        if _in_workers(call, isolated, "the interval does not cover differences between processes"):
             run = ["run", _call.NAME, "--effort", effort, "--no-ceilings", "--no-plot", "-o", f"{folder}/out"]
             _command(call, folder, [*run, *_most(time)])
         else:
@@ -138,15 +138,15 @@ def compare(
     """Decides whether ``candidate(*args)`` is faster than ``baseline(*args)``, slower, or the same within ``rope``.
 
     Each block runs the baseline, the candidate and the baseline again in fresh processes, in turns; results must agree within
-    ``tolerance`` (absolute, relative). ``time`` is the most that this may take, in seconds; 20 unless given. Functions that no
-    other process can find are measured in this one, with a warning: their ratio is a hint and no verdict. ``threads``, ``setup``,
-    ``check``, ``inplace`` and ``isolated`` are those of ``bench``.
+    ``tolerance`` (absolute, relative). ``time`` is the maximum time for the comparison, in seconds; 20 by default. Functions that no
+    other process can find are measured in this one, with a warning: their ratio is a hint, not a verdict. ``threads``, ``setup``,
+    ``check``, ``inplace`` and ``isolated`` work as in ``bench``.
     """
     check_options(rope=rope, blocks=blocks, time=time, threads=threads, setup=setup)
     check_options(tolerance=tolerance, check=check, inplace=inplace, isolated=isolated)
     call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace, check, setup)
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
-        if not _in_workers(call, isolated, "the ratio suggests, and decides nothing"):
+        if not _in_workers(call, isolated, "the ratio is a hint, not a verdict"):
             return _compare_here(call, f"{folder}/out", ([baseline, candidate], args, kwargs, setup), rope, time)
         sides = [f"{_call.NAME}:{name}" for name in call.names]
         most = [*([] if blocks is None else ["--blocks", str(blocks)]), *_most(time)]
@@ -165,16 +165,16 @@ def _most(time: float | None) -> list[str]:
     return [] if time is None else ["--time", f"{float(time)}s"]
 
 
-#: Seconds of the units of the command line.
+#: Command-line time units in seconds.
 UNITS_S = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600}
 
 
 def _options(text: str) -> str:
-    """What a command advises, in the words of this module."""
+    """A command's advice, with this module's option names."""
     seconds = lambda found: f"time={float(found[1]) * UNITS_S[found[2]]:g}"  # noqa: E731
     text = re.sub(r"--time ([0-9.]+)(ms|s|min|h)\b", seconds, text)
-    # Where starting the processes takes the time, a smaller case saves none.
-    slow = "take slow imports and other work out of the module of the functions (each process runs it), or choose a smaller case"
+    # If starting the processes takes the time, a smaller case does not help.
+    slow = "move slow imports and other work out of the functions' module (each process runs it), or choose a smaller case"
     return text.replace("or choose a smaller case", slow)
 
 
@@ -198,19 +198,19 @@ def _raise_unless_measured(side: Measurement, args: tuple[Any, ...], kwargs: dic
 
 
 def _needed(row: dict[str, Any], planned: int | None) -> str:
-    """What would decide an undecided comparison: more blocks if all that were asked for were taken, else more time."""
+    """What would decide an undecided comparison: more blocks if the requested number were taken, else more time."""
     taken, more, seconds = len(row["blocks"]), row.get("more_blocks"), row.get("needed_s")
     if more and planned is not None and taken >= planned:
         return f"about {more} more blocks needed: blocks={taken + more}"
     if seconds is None or seconds >= MOST_S:
-        return f"{row['ended']}; more time would hardly decide it"
+        return f"{row['ended']}; more time is unlikely to decide it"
     return f"{row['ended']}; more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
 
 
 def _comparison(row: dict[str, Any], call: Call, blocks: int | None) -> Comparison:
     reason = _needed(row, blocks) if row["verdict"] == "undecided" else None
     if row.get("unsettled"):
-        reason = f"the fastest times are the same, and the {row['unsettled']} of the slots is not settled"
+        reason = f"the fastest times are the same, but the {row['unsettled']} of the slots has not settled"
     disturbed = row.get("disturbed") or 0.0
     contended = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
     return Comparison(
@@ -245,13 +245,13 @@ def _call_of(
 ) -> Call:
     for function in functions:
         if not callable(function):
-            raise WrongType(f"{function!r} is no function; expected one, with its arguments after it")
+            raise WrongType(f"{function!r} is not a function; expected a function, followed by its arguments")
     names = [_name(function) for function in functions]
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
     pools = threads
     if threads is None:
-        # These libraries choose all cores, or all that are no hyperthreads.
+        # These libraries use all cores by default, or all except hyperthreads.
         threads, pools = (_registry.CORES, None) if {"torch", "jax"} & set(sys.modules) else (1, 1)
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     main = _travel.main_file()
@@ -260,7 +260,7 @@ def _call_of(
     call = replace(call, pools=None if pools is None else int(pools), check=check)
     try:
         blob, travels = _travel.pickled((functions, args, kwargs, setup))
-        # Only a script that runs again needs them.
+        # Only a script that is run again needs the earlier outcomes.
         return replace(call, blob=blob, travels=travels, earlier=list(_outcomes) if main and b"__main__" in blob else [])
     except Exception as error:
         return replace(call, refused=describe(error).splitlines()[0])
@@ -282,7 +282,7 @@ def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
 
 
 def _command(call: Call, folder: str, words: list[str]) -> str:
-    """Runs a command of ``ellwand`` on the call; returns what it printed."""
+    """Runs an ``ellwand`` command on the call and returns its output."""
     file = f"{folder}/call"
     with open(file, "wb") as out:
         pickle.dump(call, out)
@@ -292,7 +292,7 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
 
     command = [*launch([], file)[:-1], *words]
     assert CALL in command
-    # Its own group: Ctrl-C reaches it once, through us.
+    # A separate process group, so that Ctrl-C reaches the command once, through us.
     code, out_text, err_text = ended(command, stderr=subprocess.PIPE, start_new_session=True)
     # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
     if code not in (0, 3, 4, 5, 6, 1) or (code == 1 and not _wrote(folder, out_text)):
@@ -301,7 +301,7 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
 
 
 def ended(command: list[str], **options: Any) -> tuple[int, str, str]:
-    """Runs a command to its end; returns its code and what it printed."""
+    """Runs a command to its end; returns its exit code and output."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **options)
     try:
         out_text, err_text = process.communicate()

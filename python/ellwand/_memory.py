@@ -1,4 +1,4 @@
-"""Memory that was freed and is still resident."""
+"""Freed memory that is still resident."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["give_back"]
 
 
 def give_back() -> None:
-    """Returns freed memory to the system: a call that is served from it would show no growth."""
+    """Returns freed memory to the system: a call served from it would show no growth."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

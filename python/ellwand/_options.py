@@ -1,4 +1,4 @@
-"""The options of ``bench`` and ``compare``: each is refused by its name, before anything runs."""
+"""The options of ``bench`` and ``compare``: a wrong one is rejected by name before anything runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._errors import EllwandError, WrongType, WrongValue
 
 __all__ = ["check", "is_number"]
 
-#: What the command allows.
+#: The limits of the command line.
 LEAST_BLOCKS, MOST_BLOCKS, LEAST_S, MOST_S = 2, 1000, 0.1, 86_400.0
 
 
@@ -30,7 +30,7 @@ def is_number(value: Any) -> bool:
 
 
 def _kind(value: Any) -> type[EllwandError]:
-    """As ``int`` and ``float`` do: a text is a wrong value."""
+    """Like ``int`` and ``float``: a string of the wrong form is a wrong value."""
     return WrongValue if isinstance(value, str) else WrongType
 
 
@@ -38,14 +38,14 @@ def _integer(name: str, value: Any, most: float, expected: str, least: int = 1) 
     if value is None:
         return
     if not _is_integer(value):
-        raise _kind(value)(f"{name}: {value!r} is no integer; expected {expected}")
+        raise _kind(value)(f"{name}: {value!r} is not an integer; expected {expected}")
     if not least <= value <= most:
         raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
 
 
 def _number(name: str, value: Any, least: float, most: float, expected: str) -> None:
     if not is_number(value):
-        raise _kind(value)(f"{name}: {value!r} is no number; expected {expected}")
+        raise _kind(value)(f"{name}: {value!r} is not a number; expected {expected}")
     if not least <= value <= most:
         raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
 
@@ -58,9 +58,9 @@ def _time(name: str, value: Any) -> None:
 def _tolerance(name: str, value: Any) -> None:
     expected = "two numbers of at least 0, (absolute, relative), such as (1e-8, 1e-5)"
     if not isinstance(value, (tuple, list)) or not all(map(is_number, value)):
-        raise WrongType(f"{name}: {value!r} is no pair of numbers; expected {expected}")
+        raise WrongType(f"{name}: {value!r} is not a pair of numbers; expected {expected}")
     if len(value) != 2 or not all(math.isfinite(each) and each >= 0 for each in value):
-        raise WrongValue(f"{name}: {value!r} cannot be one; expected {expected}")
+        raise WrongValue(f"{name}: {value!r} is not a tolerance; expected {expected}")
 
 
 def _switch(name: str, value: Any) -> None:
@@ -70,7 +70,7 @@ def _switch(name: str, value: Any) -> None:
 
 def _setup(name: str, value: Any) -> None:
     if value is not None and not callable(value):
-        raise WrongType(f"{name}: {value!r} is no function; expected one that returns the arguments of a call, or None")
+        raise WrongType(f"{name}: {value!r} is not a function; expected a function that returns the arguments of a call, or None")
 
 
 def _isolated(name: str, value: Any) -> None:

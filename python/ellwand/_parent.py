@@ -1,4 +1,4 @@
-"""The command of a measurement ends when the script that started it is gone, and takes its folder with it."""
+"""Ends a measurement's command when the script that started it is gone, and deletes its folder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PR_SET_PDEATHSIG = 1
 
 @contextlib.contextmanager
 def followed(call: str) -> Iterator[None]:
-    """Asks the system for SIGTERM when the parent ends, which ends the command and its workers. Other systems than Linux have nothing
-    like it: the measurement is made to its end there."""
+    """Asks the system for SIGTERM when the parent ends, which ends the command and its workers. Only Linux offers this: on other
+    systems the measurement runs to its end."""
     with open(f"{call}.parent", encoding="ascii") as file:
         parent = int(file.read())
     # Until the command has its own handler.

@@ -1,4 +1,4 @@
-"""An implementation made ready for one case: from what the user's function returned to what the instrument calls."""
+"""An implementation prepared for one case: turns what the user's function returned into what the instrument calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ready", "loop_of", "ready", "readings_of"]
 
-#: Launches of a run on a device, unless the implementation says how many. A queue holds about a thousand.
+#: Launches per run on a device, unless the implementation declares a number. A queue holds about a thousand.
 LAUNCHES = 24
 
 #: id, title, unit, better, value (None: unavailable), about.
@@ -29,7 +29,7 @@ Reading = tuple[str, str, str, str, "float | None", str]
 
 @dataclass
 class Ready:
-    """What the Rust half calls; it times ``run`` and, if there is one, the function that ``waiter`` finds."""
+    """What the Rust half calls. It times ``run`` and the function that ``waiter`` finds, if any."""
 
     run: Callable[[], Any]
     keeps: bool
@@ -38,14 +38,14 @@ class Ready:
     output: Callable[[Any], dict[str, Any]]
     readings: Callable[[], list[Reading]]
     what_ran: str
-    #: Launches of a run on a device, as far as known.
+    #: Launches per run on a device, as far as known.
     launches: int = LAUNCHES
-    #: Whether it has a way to wait that is part of its work.
+    #: True if the object has a ``sync`` method, whose time is part of its work.
     syncs: bool = False
-    #: Makes what the given number of runs uses up; and the most runs that it can be made for.
+    #: Makes what the given number of runs consumes; and the largest such number.
     load: Callable[[int], object] | None = None
     most: int = (1 << 64) - 1
-    #: Runs a number of times and returns the last result: a loop in Python calls faster than native code does.
+    #: Runs a given number of times and returns the last result: a Python loop makes calls faster than native code.
     many: Callable[[int], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ def _times(times: int) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """Ends the loop in a child, which would fork again in each iteration if the function does."""
+    """Ends the loop in a forked child, which would otherwise fork again in each iteration if the function forks."""
     collections.deque(_iterations, maxlen=0)
 
 
@@ -73,7 +73,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def loop_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[int], Any]:
-    """A function that calls ``function(*args, **kwargs)`` a number of times and returns the last result: a compiled loop, as
+    """A function that calls ``function(*args, **kwargs)`` a given number of times and returns the last result: a compiled loop, like
     that of ``timeit``."""
     if not all(name.isidentifier() and not keyword.iskeyword(name) for name in kwargs):
         function, args, kwargs = functools.partial(function, *args, **kwargs), (), {}
@@ -81,7 +81,7 @@ def loop_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     named = {f"k{i}": value for i, value in enumerate(kwargs.values())}
     passed = ", ".join([*given, *(f"{name}={local}" for name, local in zip(kwargs, named))])
     scope: dict[str, Any] = {"function": function, "counted": _times, **given, **named}
-    # Locals of the loop, which are faster than globals.
+    # Locals of the loop, because they are faster than globals.
     source = f"""def loop(times, {", ".join(f"{name}={name}" for name in scope)}):
     for _ in counted(times):
         result = function({passed})
@@ -102,11 +102,11 @@ def _digest(array: Any) -> bytes:
 
 
 def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
-    """Prepares ``row`` for ``case``. The arrays of ``inputs`` are this implementation's own."""
+    """Prepares ``row`` for ``case``. ``inputs`` is this implementation's own copy."""
     before = {name: _digest(array) for name, array in inputs.items()}
     _compile.save(*case.id.split("/"), row.name)
     watch = _compile.Watch()
-    # The copies in `inputs` are not the implementation's. Declaring one needs no native code.
+    # The peak should not count the copies in `inputs`. Imported here, so that declaring a row needs no native code.
     from . import _native
 
     _native.restart_peak()
@@ -119,7 +119,7 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
         return _arrays.named(_arrays.fetched(result) if row.device == "cuda" else result, row.outputs)
 
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
-    # What a preparation compiles beside the task is not the task's.
+    # The task reports only its own compilations, not those of other work in its preparation.
     kept = getattr(made, "watch", None)
     rows = readings_of(getattr(made, "readings", None), kept if isinstance(kept, _compile.Watch) else watch)
     if callable(made) and not hasattr(made, "run"):
@@ -138,7 +138,7 @@ def _spoil(row: Implementation, inputs: dict[str, Any]) -> Callable[[Any, int], 
 def _launches(row: Implementation, made: Any) -> int:
     given = getattr(made, "launches", LAUNCHES) if row.device == "cuda" else LAUNCHES
     if not isinstance(given, int) or given < 1:
-        raise EllwandError(f"{row.workload}:{row.name}: launches is {given!r}; expected how many kernels a run launches")
+        raise EllwandError(f"{row.workload}:{row.name}: launches is {given!r}; expected the number of kernels that a run launches")
     return given
 
 
@@ -166,7 +166,7 @@ def _object(
         return output(given[0])
 
     def spoil(_result: Any, byte: int) -> None:
-        """The arrays that the object handed out are overwritten too: most objects return the ones they write to."""
+        """Overwrites the arrays that the object returned as well: most objects return the ones they write to."""
         if poison:
             poison()
         overwrite(given, byte)
@@ -192,12 +192,12 @@ def _object(
 
 
 def readings_of(function: Callable[[], Any] | None, watch: _compile.Watch) -> Callable[[], list[Reading]]:
-    """The readings of an implementation, and those of the compilers that it used."""
+    """The readings of an implementation and of the compilers it used."""
     return lambda: [_reading(each) for each in [*(function() if function else ()), *watch.readings()]]
 
 
 def _reading(given: Any) -> Reading:
-    """A reading from a dictionary: id and value at least."""
+    """A reading from a dictionary with at least id and value."""
     try:
         name, value = str(given["id"]), given["value"]
         return (
@@ -210,6 +210,6 @@ def _reading(given: Any) -> Reading:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EllwandError(
-            f"readings: {given!r} is no reading ({type(error).__name__}: {error}); "
+            f"readings: {given!r} is not a reading ({type(error).__name__}: {error}); "
             "expected a dictionary such as {'id': 'cache-size', 'value': 3.0, 'unit': 'B'}"
         ) from error

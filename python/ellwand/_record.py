@@ -21,7 +21,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class Record(Sequence[Measurement]):
-    """The measurements of a record. Statistics are computed by the report, as every other format prints them."""
+    """The measurements of a record. The report computes the statistics, so they equal those of every other format."""
 
     def __init__(self, path: Path, report: dict[str, Any], lines: list[dict[str, Any]]) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class Record(Sequence[Measurement]):
         return environment
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary a measurement: parameters, status, metrics, readings."""
+        """One flat dictionary per measurement: parameters, status, metrics, readings."""
         return [
             {
                 "workload": m.workload,
@@ -68,11 +68,11 @@ class Record(Sequence[Measurement]):
         ]
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
+        """The rows as a pandas DataFrame."""
         return _frame("pandas", self.rows())
 
     def to_polars(self) -> Any:
-        """The rows as a polars frame."""
+        """The rows as a polars DataFrame."""
         return _frame("polars", self.rows())
 
     def text(self, format: str = "table") -> str:
@@ -102,12 +102,12 @@ def _frame(library: str, rows: list[dict[str, Any]]) -> Any:
     return module.DataFrame(rows)
 
 
-#: The clocks that a time may be of, by the basis that the report names.
+#: The clocks of a time, by the basis that the report names.
 _CLOCKS = {"cpu": "CPU time", "shortest-cpu": "CPU time"}
 
 
 def _samples(lines: list[dict[str, Any]], row: dict[str, Any]) -> tuple[np.ndarray[Any, Any] | None, str]:
-    """The samples of a row, on the clock of its median; and the clock."""
+    """The samples of a row, on the same clock as its median; and the name of the clock."""
     import numpy as np
 
     key = row["case"], row["implementation"], row["device"]
@@ -174,6 +174,6 @@ def read(path: PathLike) -> Record:
         try:
             lines.append(json.loads(line))
         except ValueError:
-            # The last line of a run that was killed; the report skipped it too.
+            # The last, incomplete line of a killed run; the report skipped it too.
             continue
     return Record(file, report, lines)

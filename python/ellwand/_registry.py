@@ -1,4 +1,4 @@
-"""What Python adds to the registry of the command line: workloads and implementations, as rows."""
+"""What Python adds to the command line's registry: workloads and implementations, as rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._prepared import Ready, ready
 
 __all__ = ["IMPLEMENTATIONS", "WORKLOADS", "Implementation", "Workload", "implementation", "workload"]
 
-#: Cores that this process may use: the thread count of ``parallel``, and the default of every framework.
+#: Cores available to this process: the thread count of ``parallel``, and the default of every framework.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 Prepare = Callable[[Case, "dict[str, Any]"], Any]
@@ -37,26 +37,26 @@ class Implementation:
     what_ran: Callable[[], str] = lambda: ""
     #: Names of the workload's outputs; filled in before the instrument starts.
     outputs: tuple[str, ...] = ()
-    #: Whether it is code of another library: `check` reports on which hard inputs it is right.
+    #: True for code of another library: `check` reports the hard inputs on which it is right.
     foreign: bool = False
 
     def prepare(self, case: Case, inputs: dict[str, Any], stream: tuple[int, int] | None) -> Ready:
-        """Called by the Rust half in the process that measures; ``stream`` is the CUDA stream whose events time it, and the
-        number of its device."""
+        """Called by the Rust half in the measuring process; ``stream`` is the CUDA stream whose events time the work, and its
+        device number."""
         from . import _device
         from ._threads import limit
 
         limit(self.threads)
         _device.use(stream)
         made = ready(self, case, inputs)
-        # The preparation perhaps imported PyTorch.
+        # The preparation may have imported PyTorch.
         _device.use(stream)
         return made
 
 
 @dataclass
 class Workload:
-    """A mathematical task with its inputs and its reference."""
+    """A mathematical task with inputs and a reference."""
 
     name: str
     about: str
@@ -74,7 +74,7 @@ IMPLEMENTATIONS: list[Implementation] = []
 
 def _known_name(kind: str, name: str) -> str:
     if not name or any(mark in name for mark in ":,* \t\n"):
-        raise EllwandError(f"{kind} {name!r}: expected a name without spaces, commas, colons and asterisks")
+        raise EllwandError(f"{kind} {name!r}: expected a name without spaces, commas, colons or asterisks")
     return name
 
 
@@ -85,12 +85,12 @@ def implementation(
 
     ``inputs`` holds NumPy arrays that must not be changed. ``prepared`` is a function of no arguments that returns the
     outputs, or an object with ``run()`` and ``output()`` and, if it needs them, ``sync()``, ``poison()``, ``readings()``. Only
-    ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses; all cores unless given. ``foreign`` marks code of
-    another library: a hard input that it does not compute right is reported, and fails no check.
+    ``run`` and ``sync`` are timed. ``threads`` is how many threads a run uses, by default all cores. ``foreign`` marks code of
+    another library: a hard input that it computes wrongly is reported but does not fail a check.
 
-    With ``device="cuda"`` the current stream of PyTorch and CuPy is one whose events time the work; ``run`` enqueues its work
+    With ``device="cuda"`` PyTorch's and CuPy's current stream is one whose events time the work; ``run`` enqueues its work
     there and must not wait. Work that waits, or runs on other streams, is timed on the host. The outputs may be on the device,
-    and are overwritten between runs. ``launches`` of what is prepared says how many kernels a run launches; 24 is assumed.
+    and are overwritten between runs. The prepared object's ``launches`` is the number of kernels in a run; the default is 24.
     """
     if device not in ("cpu", "cuda"):
         raise EllwandError(f"device: {device!r} is unknown; expected 'cpu' or 'cuda'")
@@ -101,7 +101,7 @@ def implementation(
 
     def register(function: F) -> F:
         if not callable(function):
-            raise EllwandError(f"{workload}:{name}: {function!r} is no function; expected one of (case, inputs)")
+            raise EllwandError(f"{workload}:{name}: {function!r} is not a function; expected a function of (case, inputs)")
         doc = (getattr(function, "__doc__", None) or "").strip().splitlines()
         row = Implementation(
             _known_name("workload", workload),
@@ -121,8 +121,8 @@ def implementation(
     return register
 
 
-#: A row that replaced one of Ellwand's would be taken for it in records and reports.
-_TAKEN = "{workload}:{name}: Ellwand has an implementation of this name; choose another name"
+#: Records and reports would confuse a replacement with Ellwand's own implementation.
+_TAKEN = "{workload}:{name}: Ellwand already has an implementation of this name; choose another name"
 
 
 def _is_ours(row: Implementation) -> bool:
@@ -131,7 +131,7 @@ def _is_ours(row: Implementation) -> bool:
 
 
 class _Task:
-    """A workload's methods with plain results, for the Rust half."""
+    """Wraps a workload's methods for the Rust half, with plain results."""
 
     def __init__(self, made: Any, name: str, outputs: tuple[str, ...]) -> None:
         self.made, self.name, self.names = made, name, outputs
@@ -154,7 +154,7 @@ class _Task:
         known = {"item", "items", "flops", "bytes_read", "bytes_written"}
         unknown = sorted(set(given) - known)
         if unknown:
-            raise EllwandError(f"work: {unknown[0]!r} is unknown; expected some of {', '.join(sorted(known))}")
+            raise EllwandError(f"work: {unknown[0]!r} is unknown; expected {', '.join(sorted(known))}")
         return (
             str(given.get("item", "calls")),
             int(given.get("items", 1)),

@@ -1,4 +1,4 @@
-"""What a measurement and a comparison found, as objects that print and display themselves."""
+"""The results of a measurement and of a comparison, as objects that print and display themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "")
 
 @dataclass(frozen=True)
 class Measurement:
-    """The time of one implementation at one case, with its 95 % interval."""
+    """The time of one implementation for one case, with its 95 % interval."""
 
     workload: str
     implementation: str
@@ -51,21 +51,21 @@ class Measurement:
     what_ran: str
     first_run_s: float | None
     prepare_s: float | None
-    #: Values of all metrics by id: the median of each.
+    #: Medians of all metrics, by id.
     metrics: Mapping[str, float]
     readings: Mapping[str, float | None]
     warnings: tuple[str, ...] = ()
-    #: Seconds an iteration, one value a sample, on the same clock as ``seconds``.
+    #: Seconds per iteration, one value per sample, on the same clock as ``seconds``.
     samples: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
-    #: What ``seconds``, ``low``, ``high`` and ``samples`` are: elapsed time, CPU time (from 1 ms on, if it accounts for the elapsed
+    #: The clock of ``seconds``, ``low``, ``high`` and ``samples``: elapsed time, CPU time (from 1 ms on, if it accounts for the elapsed
     #: time) or device time.
     clock: str = ""
-    #: What other programs took: the time and its interval are then upper bounds. None if nothing shows that.
+    #: What other programs took; the time and its interval are then upper bounds. None if no such delay was found.
     held_up: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether there is a time."""
+        """Whether a time was measured."""
         return self.status == "measured"
 
     @property
@@ -108,15 +108,15 @@ class Comparison:
     candidate: str
     #: faster, slower, same, undecided, slower-beside, withheld, below-resolution, none; or suggests-.. if both ran in one process.
     verdict: str
-    #: Time of the candidate over that of the baseline, with its 99 % interval; None without a verdict.
+    #: Time of the candidate divided by that of the baseline, with its 99 % interval; None without a verdict.
     ratio: float | None
     low: float | None
     high: float | None
-    #: Share within which times count as the same.
+    #: Relative difference within which times count as the same.
     rope: float
-    #: Median times of an iteration: baseline, candidate.
+    #: Median iteration times of baseline and candidate.
     seconds: tuple[float, float] | None
-    #: Fresh processes of each side that the verdict rests on; 0 if both ran in the calling process.
+    #: Fresh processes per side behind the verdict; 0 if both ran in the calling process.
     blocks: int
     elapsed_s: float
     reason: str | None = None
@@ -138,7 +138,7 @@ class Comparison:
         return self.verdict == "same"
 
     def _bounds(self) -> tuple[str, str]:
-        """The ends of the interval. More than a factor of 100 away they say only that too little was measured."""
+        """The ends of the interval. Beyond a factor of 100 they only mean that too little was measured."""
         ratio, low, high = (float("nan") if value is None else value for value in (self.ratio, self.low, self.high))
         least, most = ratio / 100, ratio * 100
         return (

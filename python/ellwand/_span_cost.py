@@ -1,4 +1,4 @@
-"""What the profiler's spans cost, measured in this process."""
+"""The cost of the profiler's spans, measured in this process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ._native import Recorder
 
 __all__ = ["Costs", "costs"]
 
-#: What a span costs its caller and what an empty one measures of that, in ns, for each `Way` of `src/spans/recorder.rs`: a
-#: function that `profile_function` made, a region that is used again, one that is found by its name, one with arguments.
+#: In ns for each `Way` of `src/spans/recorder.rs`: what a span costs its caller, and what an empty span measures of that. The ways: a
+#: function made by `profile_function`, a reused region, a region looked up by name, a region with arguments.
 Costs = list[tuple[float, float]]
 
 BATCHES = 31
@@ -20,21 +20,21 @@ BATCHES = 31
 
 @functools.cache
 def costs(measure: tuple[str, ...] = ()) -> Costs:
-    """Medians of batches on a separate thread, by a profiler that measures the same of every span."""
+    """Medians of batches on a separate thread, with a profiler that measures the same quantities for every span."""
     found: Costs = []
 
     def run() -> None:
-        # What is measured takes microseconds.
+        # Each measurement takes only microseconds.
         calls = 32 if measure else 128
         plain, empty = _per_call(_calls, _nothing, calls), _per_call(_loop, None, calls)
         for way in (_calls, _regions, _named, _with_arguments):
-            # With room for arguments: spans that are aggregated cost less.
+            # With room for all spans and arguments: aggregated spans cost less.
             probe = Recorder(max_entries=16 * BATCHES * calls, measure=measure)
             is_function = way is _calls
             given = probe._function(_nothing, "empty", ("", 0)) if is_function else probe
             cost = _per_call(way, given, calls) - (plain if is_function else empty)
             inside = probe._snapshot(lambda: [(0.0, 0.0)] * 4).summary()[0]["p50_ns"]
-            # The span of a function has the function too, which takes its time anyway.
+            # A function's span also contains the function, whose time does not count as cost.
             found.append((max(cost, 0.0), max(inside - (plain - empty if is_function else 0.0), 0.0)))
 
     thread = threading.Thread(target=run, name="ellwand")

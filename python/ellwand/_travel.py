@@ -16,13 +16,13 @@ __all__ = ["has_cloudpickle", "main_file", "pickled"]
 
 
 def has_cloudpickle() -> bool:
-    """Whether functions can travel by value."""
+    """Whether functions can be pickled by value."""
     return importlib.util.find_spec("cloudpickle") is not None
 
 
 def pickled(content: Any) -> tuple[bytes, bool]:
-    """Pickles by name where that is possible, by value with cloudpickle if it is installed; and whether another process can find
-    what is named. It cannot find what was typed at a prompt.
+    """Pickles by name where possible, else by value if cloudpickle is installed; also returns whether another process can find
+    the names. It cannot find what was typed at a prompt.
 
     Raises whatever pickle raises.
     """
@@ -49,7 +49,7 @@ def main_file() -> str | None:
 
 
 class _Pickler(pickle.Pickler):
-    """Notes where the functions and classes come from."""
+    """Records the modules of the functions and classes."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -62,7 +62,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _by_name(content: Any) -> tuple[bytes, list[types.ModuleType]]:
-    """The bytes, and the modules that they name."""
+    """The bytes, and the modules they refer to."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(content)
@@ -71,7 +71,7 @@ def _by_name(content: Any) -> tuple[bytes, list[types.ModuleType]]:
 
 
 def _by_value(content: Any, modules: list[types.ModuleType]) -> bytes:
-    """The bytes with the functions and classes of some modules themselves."""
+    """The bytes, with the functions and classes of some modules included by value."""
     import cloudpickle
 
     known = cloudpickle.list_registry_pickle_by_value()
@@ -86,8 +86,8 @@ def _by_value(content: Any, modules: list[types.ModuleType]) -> bytes:
 
 
 def _is_findable(module: types.ModuleType) -> bool:
-    """Whether another process with the same path would find this module, and not another of its name. A module that no Python file
-    made is taken to be part of its package."""
+    """Whether another process with the same path would find this module, and not another one of the same name. A module without a
+    Python file is assumed to be part of its package."""
     here = getattr(module, "__file__", None)
     if not here or not here.endswith(".py"):
         return True
@@ -102,7 +102,7 @@ def _is_findable(module: types.ModuleType) -> bool:
 
 
 def _found(name: str, path: Any) -> Any:
-    """What the import system finds, without a look at what is imported already."""
+    """What the import system finds, ignoring modules that are already imported."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         spec = find(name, path) if find else None

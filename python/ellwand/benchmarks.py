@@ -27,9 +27,9 @@ OPERATIONS = {
     "MSELoss": ("mse-loss",),
     "CrossEntropyLoss": ("cross-entropy-loss",),
 }
-#: Axes by the keys of such scripts.
+#: Axes by their names in such scripts.
 AXES = {"batch_size": "batch", "sequence_length": "sequence", "tensor_dimension": "dimension"}
-#: Implementations as such scripts name them.
+#: Implementations by their names in such scripts.
 NAMES = {
     "torch": "PyTorch",
     "torch-compile": "PyTorch (torch.compile)",
@@ -51,7 +51,7 @@ def _default_implementations() -> list[str]:
 def _numbers(name: str, values: Iterable[int]) -> str:
     values = list(values)
     if not values or any(not isinstance(value, int) or value < 1 for value in values):
-        raise EllwandError(f"{name}: {values} is no list of numbers above 0; expected one such as [16, 32]")
+        raise EllwandError(f"{name}: {values} is not a list of numbers above 0; expected a list such as [16, 32]")
     return ",".join(str(value) for value in values)
 
 
@@ -67,16 +67,16 @@ def run_comprehensive_benchmark(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Measures the operations in fresh processes, prints a table after each, and writes the rows so far to ``output_file``.
+    """Measures the operations in fresh processes, prints a table after each operation, and writes the rows so far to ``output_file``.
 
-    A row that has no time (wrong, unsupported, failed) has ``time_ms`` None, and ``status`` and ``reason``. Ctrl-C raises
-    KeyboardInterrupt once the rows so far are printed and written. ``rtol`` and ``atol`` accept ``|got - reference| <= atol + rtol
-    |reference|`` instead of what each operation accepts. ``memory_mb`` is what the implementation states, None for libraries that
-    state nothing, such as PyTorch and JAX.
+    A row without a time (wrong, unsupported, failed) has ``time_ms`` None, and ``status`` and ``reason``. Ctrl-C raises
+    KeyboardInterrupt after the rows so far are printed and written. ``rtol`` and ``atol`` accept ``|got - reference| <= atol + rtol
+    |reference|`` instead of each operation's own tolerance. ``memory_mb`` is what the implementation reports; it is None for
+    libraries that report nothing, such as PyTorch and JAX.
     """
     unknown = [name for name in operations if name not in OPERATIONS]
     if unknown:
-        raise EllwandError(f"operations: {unknown[0]!r} is unknown; expected some of {', '.join(OPERATIONS)}")
+        raise EllwandError(f"operations: {unknown[0]!r} is unknown; expected {', '.join(OPERATIONS)}")
     chosen = list(implementations or _default_implementations())
     workloads = list(dict.fromkeys(each for name in operations for each in OPERATIONS[name]))
     axes = ["--batch", _numbers("batch_sizes", batch_sizes)]
@@ -92,7 +92,7 @@ def run_comprehensive_benchmark(
             try:
                 _run(workload, words, folder)
             finally:
-                # After Ctrl-C too.
+                # Also after Ctrl-C.
                 found = _rows(folder)
                 _print(found)
                 rows += found
@@ -111,23 +111,23 @@ def _writable(output_file: str | os.PathLike[str]) -> Path:
 
 
 def _run(workload: str, words: list[str], folder: str) -> None:
-    """Runs the command, whose progress goes on on stderr."""
+    """Runs the command; its progress appears on stderr."""
     command = [*launch([], None)[:-1], *words, "--format", "jsonl", "-o", f"{folder}/out"]
     code, _, _ = ended(command, env={**os.environ, "ELLWAND_TEMPORARY": "1"})
-    # A row that is wrong or failed has a code too.
+    # A wrong or failed row also gives a non-zero exit code.
     if not os.path.exists(f"{folder}/out/record.jsonl"):
-        raise EllwandError(f"{workload}: the measurement ended with code {code}; its reason is on stderr")
+        raise EllwandError(f"{workload}: the measurement ended with code {code}; see stderr for the reason")
 
 
 def _rows(folder: str) -> list[dict[str, Any]]:
-    """The rows of a record, those without a time last."""
+    """The rows of a record; those without a time come last."""
     if not os.path.exists(f"{folder}/out/record.jsonl"):
         return []
     record = read(f"{folder}/out")
     rows: list[dict[str, Any]] = json.loads(record.text("seed-json"))
     stated = {_key(each.implementation, each.params, AXES.values()): each.readings.get("total-memory") for each in record}
     for row in rows:
-        # The growth of a process would also be that of compilation, and is no figure to compare with.
+        # Not the growth of the process, which would include the compiler's and cannot be compared.
         memory = stated[_key(row["implementation"], row, AXES)]
         row["memory_mb"] = None if memory is None else memory / 1e6
     rows += [_missing(each) for each in record if each.seconds is None]

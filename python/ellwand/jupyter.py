@@ -20,12 +20,12 @@ def measure_cell(line: str, cell: str | None, namespace: dict[str, Any]) -> Any:
         raise EllwandError(f"%%ellwand: {line.strip()!r} is unknown; expected one of {', '.join(EFFORTS)}, or nothing")
     effort = words[0] if cell is not None and words else "quick"
     source = line if cell is None else cell
-    # The cell's names live in this process alone.
+    # The cell's names exist only in this process.
     return bench(_function(source, namespace), effort=effort, isolated=False, inplace=True)
 
 
 def _function(source: str, namespace: dict[str, Any]) -> Callable[[], None]:
-    """A cell as a function, as ``%%timeit`` runs it: the notebook's variables are its globals, and what it assigns is local."""
+    """A cell as a function, as in ``%%timeit``: the notebook's variables are its globals, and its assignments are local."""
     from ._errors import EllwandError
 
     try:
@@ -37,7 +37,7 @@ def _function(source: str, namespace: dict[str, Any]) -> Callable[[], None]:
     if not body:
         raise EllwandError("%ellwand: there is nothing to measure; write an expression after it, or use %%ellwand")
     module = ast.parse("def cell(): pass", "<ellwand cell>")
-    # A cell that reads a name before it assigns it, such as `n += 1`, raises UnboundLocalError, as under `%%timeit`.
+    # As under `%%timeit`, a cell such as `n += 1` raises UnboundLocalError if it reads a name before it assigns it.
     module.body[0].body = body  # type: ignore[attr-defined]
     scope: dict[str, Any] = {}
     exec(compile(module, "<ellwand cell>", "exec"), namespace, scope)
@@ -45,7 +45,7 @@ def _function(source: str, namespace: dict[str, Any]) -> Callable[[], None]:
 
 
 def register(ipython: Any) -> None:
-    """Adds the magic to a shell."""
+    """Registers the magics with a shell."""
 
     def ellwand(line: str, cell: str | None = None) -> Any:
         """Measure a cell: %%ellwand [quick|normal|thorough]"""

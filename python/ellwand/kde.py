@@ -1,4 +1,4 @@
-"""The clusterless decoder: where is the animal, from unsorted spikes and their marks."""
+"""The clusterless decoder: it estimates where the animal is from unsorted spikes and their marks."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _widths(value: Any) -> list[float]:
 
 
 class ClusterlessDecoder:
-    """A model fitted to an animal's track and the spikes heard along it.
+    """A model fitted to an animal's track and the spikes recorded along it.
 
-    ``position`` is [time] or [time, dimensions], ``grid`` the centres of the bins, ``spike_times`` and ``spike_features`` one
-    array an electrode: [spikes] and [spikes, features].
+    ``position`` is [time] or [time, dimensions]; ``grid`` holds the centres of the bins; ``spike_times`` and ``spike_features`` hold one
+    array per electrode: [spikes] and [spikes, features].
     """
 
     def __init__(

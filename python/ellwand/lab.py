@@ -1,7 +1,7 @@
 """Profiling as a lab teaches it: time a function, profile the parts of attention, find the bottleneck, optimise, measure memory.
 
-Works on PyTorch, JAX and NumPy, whichever the caller uses. For verdicts use ``ellwand.compare``: what is timed here runs in the
-calling process, one after the other.
+Works on PyTorch, JAX and NumPy arrays. Functions here are timed one after the other in the calling process: for verdicts use
+``ellwand.compare``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 COMPONENTS = ("QKV Projection", "Score Computation", "Softmax", "Weighted Sum", "Output Projection")
-#: What helps where a component takes longest.
+#: What helps if this component takes longest.
 ADVICE = {
     "Score Computation": "Use Flash Attention",
     "Softmax": "Use Flash Attention",
@@ -40,7 +40,7 @@ ADVICE = {
     "QKV Projection": "Use a lower precision (the three projections are one product already)",
     "Output Projection": "Use a lower precision",
 }
-#: FLOP a byte from which a machine computes longer than it reads: between those of CPUs (about 10) and GPUs (about 50). An estimate.
+#: Ridge point in FLOP per byte, above which compute limits: an estimate between those of CPUs (about 10) and GPUs (about 50).
 RIDGE = 20.0
 
 
@@ -49,11 +49,11 @@ def _arguments(args: Any) -> tuple[Any, ...]:
 
 
 def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10, iterations: int = 100) -> float:
-    """Mean seconds of ``fn(*args)``, waiting for its result each time, after ``warmup`` calls."""
+    """Mean seconds of ``fn(*args)`` after ``warmup`` calls, waiting for each result."""
     if warmup < 0 or iterations < 1:
         raise EllwandError(f"warmup={warmup}, iterations={iterations}: expected at least 0 and at least 1")
     given = _arguments(args)
-    # Whether a result must be waited for is known after a call: the last one of the warm-up, or the first one that is timed.
+    # A call shows whether its result must be waited for: the last warm-up call, or the first timed one.
     start = time.perf_counter()
     result = fn(*given)
     for _ in range(warmup - 1):
@@ -76,15 +76,15 @@ def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10,
 class AttentionProfile(dict[str, float]):
     """Milliseconds by component; prints as a table with the bottleneck and a recommendation."""
 
-    #: FLOP a byte of each component.
+    #: FLOP per byte of each component.
     intensity: dict[str, float]
-    #: Between which milliseconds the middle half of the rounds is.
+    #: Milliseconds that bound the middle half of the rounds.
     scatter: dict[str, tuple[float, float]]
     framework: str
 
     @property
     def total(self) -> float:
-        """Milliseconds of all components."""
+        """Total milliseconds of all components."""
         return math.fsum(self.values())
 
     def _share(self, ms: float) -> float:
@@ -108,14 +108,14 @@ class AttentionProfile(dict[str, float]):
 
 
 class Bottleneck(str):
-    """The name of the component that takes longest, with what is known of it."""
+    """The name of the slowest component, and what is known about it."""
 
     time_ms: float
     share: float
     #: "memory", "compute" or "unknown"; estimated from the operations and bytes of the component.
     bound: str
     recommendation: str
-    #: The next component if the times of both scatter over each other, so that either may take longest.
+    #: The next component if the scatter of the two times overlaps, so that either may be the slowest.
     within_scatter_of: str | None = None
 
     def _tie(self) -> str:
@@ -129,7 +129,7 @@ def _framework(name: str | None) -> str:
         if importlib.util.find_spec(name) is None:
             raise EllwandError(f"framework: {name} is not installed; `pip install {name}`, or another framework")
         return name
-    # The one that the caller imported, or else one that is installed.
+    # The one that the caller imported, else one that is installed.
     loaded = [each for each in ("torch", "jax") if each in sys.modules]
     installed = [each for each in ("torch", "jax") if importlib.util.find_spec(each) is not None]
     return (loaded or installed or ["numpy"])[0]
@@ -145,7 +145,7 @@ def profile_attention_components(
     iterations: int = 20,
     show: bool = False,
 ) -> AttentionProfile:
-    """Times each component of attention in milliseconds: the median of ``iterations`` rounds over all components."""
+    """Times each component of attention in milliseconds: the median over ``iterations`` rounds of all components."""
     if min(seq_len, d_model, num_heads, batch) < 1 or d_model % num_heads:
         raise EllwandError(
             f"seq_len={seq_len}, d_model={d_model}, num_heads={num_heads}: expected numbers above 0, and heads that divide d_model"
@@ -177,7 +177,7 @@ def profile_attention_components(
     profile.scatter = {}
     profile.intensity = _intensity(batch * seq_len, d_model, num_heads, seq_len)
     placed = {each: (function, tuple(place(array) for array in arrays)) for each, (function, arrays) in calls.items()}
-    # In turns, so that what disturbs a moment does not choose the bottleneck.
+    # In turns, so that a brief disturbance does not choose the bottleneck.
     rounds = [
         {each: benchmark_function(function, arrays, warmup=1, iterations=1) for each, (function, arrays) in placed.items()}
         for _ in range(iterations)
@@ -192,7 +192,7 @@ def profile_attention_components(
 
 
 def _intensity(positions: int, d: int, heads: int, seq: int) -> dict[str, float]:
-    """Required FLOP a byte of each component, in float32."""
+    """Required FLOP per byte of each component, in float32."""
 
     def product(flops: float, *values: int) -> float:
         return flops / (4.0 * sum(values))
@@ -208,7 +208,7 @@ def _intensity(positions: int, d: int, heads: int, seq: int) -> dict[str, float]
 
 
 def _components(name: str) -> tuple[dict[str, Callable[..., Any]], Callable[[Any], Any]]:
-    """Product and softmax of a framework, and how an array gets there."""
+    """A framework's product and softmax, and how an array gets there."""
     if name == "torch":
         import torch
 
@@ -227,7 +227,7 @@ def _components(name: str) -> tuple[dict[str, Callable[..., Any]], Callable[[Any
 
 
 def _time(name: str, value: Any) -> float:
-    # Also those of NumPy, and tensors of one value.
+    # Also NumPy scalars, and tensors of one value.
     try:
         if not isinstance(value, (str, bytes)):
             return float(value)
@@ -237,11 +237,11 @@ def _time(name: str, value: Any) -> float:
 
 
 def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
-    """The component that takes longest: a string with ``share``, ``bound``, ``recommendation`` and ``within_scatter_of``."""
+    """The slowest component: a string with ``share``, ``bound``, ``recommendation`` and ``within_scatter_of``."""
     if not isinstance(profile_results, Mapping):
         kind = type(profile_results).__name__
         raise EllwandError(f"profile_results: it is a {kind}; expected a dictionary of times by component")
-    # "Total", "total (ms)": the sum is no component.
+    # "Total", "total (ms)": the sum is not a component.
     parts = {str(name): value for name, value in profile_results.items() if not re.fullmatch(r"total\b[^a-z]*(\(.*\))?", str(name), re.I)}
     times = {name: _time(name, value) for name, value in parts.items()}
     if not times or not all(math.isfinite(value) and value >= 0.0 for value in times.values()):
@@ -265,7 +265,7 @@ LEVELS = ("baseline", "torch.compile", "scaled_dot_product_attention", "flash at
 
 
 def optimize_attention(Q: Any, K: Any, V: Any, optimization_level: int = 0) -> Any:
-    """Attention of tensors [batch, heads, sequence, head]: 0 step by step, 1 compiled, 2 fused, 3 by the flash backend alone."""
+    """Attention of tensors [batch, heads, sequence, head]: 0 step by step, 1 compiled, 2 fused, 3 with only the flash backend."""
     if optimization_level not in range(len(LEVELS)):
         named = ", ".join(f"{level} ({name})" for level, name in enumerate(LEVELS))
         raise EllwandError(f"optimization_level: {optimization_level!r} is unknown; expected {named}")
@@ -281,7 +281,7 @@ def optimize_attention(Q: Any, K: Any, V: Any, optimization_level: int = 0) -> A
 def _plain_attention(q: Any, k: Any, v: Any) -> Any:
     import numpy as np
 
-    # The caller's own exp, so that an array of JAX stays one.
+    # The caller's own exp, so that a JAX array stays one.
     space = q.__array_namespace__() if hasattr(q, "__array_namespace__") else np
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])
     e = space.exp(scores - scores.max(-1, keepdims=True))
@@ -312,14 +312,14 @@ def _torch_attention(level: int) -> Callable[[Any, Any, Any], Any]:
 
 
 class MemoryUsage(float):
-    """Peak megabytes above what was in use before, with where the figure comes from."""
+    """Peak megabytes above the memory in use before, with the source of the figure."""
 
     source: str
     before_mb: float
 
 
 def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
-    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, else of the process."""
+    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, otherwise of the process."""
     given = _arguments(args)
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)
@@ -333,14 +333,14 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
 
     def run(seen: Callable[[], None] = lambda: None) -> None:
         result = fn(*given)
-        # First: to look for what is still computed lists a result, which takes memory.
+        # First, because the search for pending work lists the result, which takes memory.
         seen()
         wait = _arrays.waiter(result)
         if wait is not None:
             wait(result)
             seen()
 
-    # An array of JAX names its devices.
+    # A JAX array names its devices.
     devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
     usage = _of_jax(sorted(devices, key=str), run) if devices else None
     if usage is not None:
@@ -357,7 +357,7 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     def seen() -> None:
         nonlocal before
         peaks.append(_resident("VmHWM:"))
-        # What left the process meanwhile (mapped files that the kernel took back, memory of other threads) was no part of the peak.
+        # Memory that left the process meanwhile (mapped files reclaimed by the kernel, other threads' memory) was not in the peak.
         before = min(before, _resident("VmRSS:"))
 
     run(seen)
@@ -365,7 +365,7 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
 
 
 def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:
-    """Peak of the arrays on JAX devices that keep statistics, as GPUs do and CPUs do not."""
+    """Peak of the arrays on JAX devices, if these keep statistics: GPUs do and CPUs do not."""
 
     def total(key: str) -> float:
         return math.fsum((device.memory_stats() or {}).get(key, 0) for device in devices)

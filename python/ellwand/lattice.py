@@ -28,16 +28,16 @@ def encode(
     ``q`` is the nesting ratio and ``levels`` the number M of levels: log2(q) bits a dimension and level. ``beta`` is the scale
     of the finest lattice in units of the data. ``overload`` says what becomes of vectors outside the codebook: ``"flag"``
     marks them, ``"retry"`` scales them down by 2^alpha up to ``cap`` times, ``"none"`` encodes them as if they were inside, so
-    that they decode to another point. A vector with NaN is outside the codebook.
+    they decode to another point. A vector with NaN is outside the codebook.
 
-    The defaults are those of the bare quantizer: data that does not fit ``beta`` overloads without notice. The program's
-    (``ellwand run lattice-encode``) are others: ``overload="retry"``, ``alpha=1 / 3``, ``cap=16``, and ``beta`` chosen for the data.
+    These are the defaults of the bare quantizer: data too large for ``beta`` overloads silently. ``ellwand run lattice-encode``
+    has other defaults: ``overload="retry"``, ``alpha=1 / 3``, ``cap=16``, and ``beta`` chosen for the data.
     """
     return _native.encode(floats("x", x), lattice, q, levels, beta, centred, overload, alpha, cap)
 
 
 def decode(codes: Codes, *, depth: int | None = None) -> Any:
-    """The array, in its original shape; with ``depth``, from its coarsest levels alone."""
+    """The array in its original shape; with ``depth``, decoded from only that many of its coarsest levels."""
     return codes.decode(depth)
 
 

@@ -1,6 +1,6 @@
-"""Layer operations and attention on float32 arrays: NumPy, PyTorch tensors on the CPU, and whatever speaks DLPack.
+"""Layer operations and attention on float32 arrays: NumPy arrays, PyTorch tensors on the CPU, and anything that supports DLPack.
 
-Inputs are borrowed, not copied, if they are contiguous; all cores work, without the interpreter's lock. Results are tensors if
+Contiguous inputs are borrowed, not copied. All cores work, with the interpreter's lock released. Results are tensors if
 ``x`` is one.
 """
 
@@ -29,7 +29,7 @@ __all__ = [
     "swish",
 ]
 
-#: Bytes of a cache line: outputs that start on one can be stored past the caches.
+#: Bytes of a cache line: outputs aligned to one can be stored with non-temporal stores.
 _LINE = 64
 
 
@@ -46,7 +46,7 @@ def floats(name: str, value: Any) -> Array:
 
 
 def _aligned(shape: tuple[int, ...]) -> Array:
-    """Room for a result."""
+    """An uninitialised array for a result."""
     import numpy as np
 
     count = int(np.prod(shape))
@@ -77,14 +77,14 @@ def _vector(name: str, value: Any, x: Array, absent: float) -> Array:
         return np.full(width, absent, np.float32)
     vector = floats(name, value)
     if vector.shape != (width,):
-        raise EllwandError(f"{name}: its shape is {vector.shape}; expected ({width},), one value a column of x")
+        raise EllwandError(f"{name}: its shape is {vector.shape}; expected ({width},), one value per column of x")
     return vector
 
 
 def _same(name: str, value: Any, x: Array) -> Array:
     array = floats(name, value)
     if array.shape != tuple(x.shape):
-        raise EllwandError(f"{name}: its shape is {array.shape}; expected that of x, {tuple(x.shape)}")
+        raise EllwandError(f"{name}: its shape is {array.shape}; expected the shape of x, {tuple(x.shape)}")
     return array
 
 
@@ -113,7 +113,7 @@ def residual_layer_norm(x: Any, residual: Any, gamma: Any = None, beta: Any = No
 
 
 def gelu(x: Any, *, approximate: Literal["none", "tanh"] = "none") -> Any:
-    """GELU, x Phi(x); ``approximate="tanh"`` for the form by tanh."""
+    """GELU, x Phi(x); ``approximate="tanh"`` computes the tanh approximation."""
     return _layer("gelu", x, _rows(x), tanh=_tanh(approximate))
 
 
@@ -161,8 +161,8 @@ def cross_entropy_loss(x: Any, labels: Any) -> float:
         return _native.loss("cross-entropy-loss", values, second=_same("labels", labels, values))
     if classes.dtype.kind not in "iu" or classes.shape != values.shape[:-1]:
         raise EllwandError(
-            f"labels: {classes.dtype} of shape {classes.shape}; expected integers of shape {values.shape[:-1]}, one a row of x,"
-            " or float32 probabilities of the shape of x"
+            f"labels: {classes.dtype} of shape {classes.shape}; expected integers of shape {values.shape[:-1]}, one per row of x,"
+            " or float32 probabilities in the shape of x"
         )
     return _native.loss("cross-entropy-loss", values, labels=np.asarray(classes, dtype=np.int64, order="C"))
 
@@ -170,7 +170,7 @@ def cross_entropy_loss(x: Any, labels: Any) -> float:
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False) -> Any:
     """softmax(Q K^T / sqrt(head)) V for q [batch, heads, sequence, head] and k, v [batch, kv_heads, keys, head].
 
-    With ``causal`` a query sees the keys up to its own position, counted from the first, as in PyTorch.
+    With ``causal`` a query sees the keys up to its own position. Positions count from the first key, as in PyTorch.
     """
     queries, keys, values = floats("q", q), floats("k", k), floats("v", v)
     if queries.ndim != 4:

@@ -6,7 +6,7 @@
     profiler.print_summary()
     profiler.export_json("profile.json")
 
-Spans are written by the recorder that Rust code uses too, so that what Ellwand's kernels do appears inside them. They may nest
+The recorder that Rust code uses writes the spans, so work of Ellwand's kernels appears inside them. Spans may nest
 and overlap between threads and asyncio tasks; a span ends on the thread that began it. In Jupyter a profiler shows its page.
 """
 
@@ -47,9 +47,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class ProfileEntry:
-    """One finished span. A quantity that was not measured is 0.
+    """One finished span. Quantities that were not measured are 0.
 
-    ``start_time`` and ``end_time`` are seconds since 1970, which a float resolves to 0.24 us: of short spans both are equal, and
+    ``start_time`` and ``end_time`` are seconds since 1970; a float resolves these only to 0.24 us, so they are equal for short spans.
     ``start_ns`` and ``duration_ms`` are exact.
     """
 
@@ -81,8 +81,8 @@ class ProfileEntry:
 class ProfileSummary:
     """All finished spans of an operation.
 
-    Of spans inside a span of the same operation (recursion) the totals count the outer one alone; ``call_count``, mean, minimum and
-    maximum are over all of them, so that the total is then less than ``call_count`` times the mean.
+    For recursive spans (inside a span of the same operation) the totals count only the outer one, while ``call_count``, mean, minimum
+    and maximum cover all of them. The total is then less than ``call_count`` times the mean.
     """
 
     operation: str
@@ -96,24 +96,24 @@ class ProfileSummary:
     total_cpu_time_ms: float = 0.0
     avg_memory_mb: float = 0.0
     avg_gpu_utilization: float = 0.0
-    #: Work that the program declared, of all calls.
+    #: Work that the program declared, summed over all calls.
     total_bytes: int = 0
     total_items: int = 0
     total_flops: float = 0.0
 
 
 class GPUProfiler(Recorder):
-    """Records spans. ``device_id`` chooses among several GPUs.
+    """Records spans. ``device_id`` selects one of several GPUs.
 
-    ``max_entries`` spans are kept one by one; further ones are aggregated by operation. ``measure`` adds ``"cpu"``, the CPU time
-    of the thread (1 to 3 us a span), or ``"rss"``, the resident memory of the process at the end of a span (some us). A span in
-    which its asyncio task was suspended has no CPU time: the thread's clock also counts what ran meanwhile.
+    The first ``max_entries`` spans are kept individually; later ones are aggregated by operation. ``measure`` adds ``"cpu"``, the CPU
+    time of the thread (1 to 3 us per span), or ``"rss"``, the resident memory of the process at the end of a span (some us). A span
+    whose asyncio task was suspended has no CPU time: the thread's clock also counts what ran meanwhile.
 
-    A profiler is made by ``__new__``: a subclass whose ``__init__`` has other parameters overrides that too, and its ``__init__``
-    passes nothing on.
+    ``__new__`` constructs a profiler. A subclass whose ``__init__`` has other parameters must also override ``__new__``, and its
+    ``__init__`` passes no arguments to this class.
     """
 
-    #: By number; never changed, but replaced.
+    #: By device number. The dictionary is never modified, only replaced.
     _gpus: dict[int, TorchGpu] = {}
 
     def enable(self) -> None:
@@ -121,7 +121,7 @@ class GPUProfiler(Recorder):
         self.enabled = True
 
     def disable(self) -> None:
-        """Records nothing from now on; what was recorded stays."""
+        """Stops recording; the profiler keeps what it has recorded."""
         self.enabled = False
 
     def reset(self) -> None:
@@ -135,8 +135,8 @@ class GPUProfiler(Recorder):
     def profile_function(self, operation: str | None = None, device: str = "cpu") -> Callable[[F], F]: ...
 
     def profile_function(self, operation: Any = None, device: str = "cpu") -> Any:
-        """A decorator that records a span for every call, of a generator for every time it runs on; the function's name is the
-        operation unless given. Parentheses may be left out."""
+        """A decorator that records a span for every call, or for every resumption of a generator. The operation is the function's name
+        unless given. Parentheses are optional."""
         if not isinstance(device, str):
             raise WrongType(f"device: {device!r} is of type {type(device).__name__}; expected a string such as 'cpu' or 'gpu'")
         if operation is None or isinstance(operation, str):
@@ -149,7 +149,7 @@ class GPUProfiler(Recorder):
                 inside: Any = function
                 return type(inside)(decorate(inside.__func__))
             if not callable(function):
-                raise WrongType(f"profile_function: {function!r} is no function; put it below the decorator that made this")
+                raise WrongType(f"profile_function: {function!r} is not a function; put profile_function below the decorator that made this")
             name = operation or name_of(function)
             code = getattr(inner(function), "__code__", None)
             place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
@@ -174,7 +174,7 @@ class GPUProfiler(Recorder):
 
                 return synchronous
             profiled = functools.update_wrapper(self._function(function, name, place), function)
-            # torch.compile and torch.jit ask `Module.forward` for its file and code, which only a function of Python has.
+            # torch.compile and torch.jit read the file and code of `Module.forward`, which only a Python function has.
             is_forward = getattr(function, "__name__", "") == "forward" and "torch" in sys.modules
             return functools.wraps(function)(lambda *args, **kwargs: profiled(*args, **kwargs)) if is_forward else profiled
 
@@ -195,41 +195,41 @@ class GPUProfiler(Recorder):
         return DeviceSpan(gpu, region, operation, device if device in TRANSFERS else "kernel")
 
     def _gpu(self, number: int) -> tuple[TorchGpu | None, str]:
-        """Who computes on a GPU: only what the program imported is asked."""
+        """The library that computes on a GPU; only libraries the program has imported are considered."""
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
             with _gpu_lock:
                 if number not in self._gpus:
                     self._gpus = {**self._gpus, number: TorchGpu(torch, number, type(self))}
             return self._gpus[number], "pytorch"
-        # Asked for and missing: the span is timed on the host, and says so.
+        # A GPU was requested but is missing: the span is timed on the host and marked so.
         return None, "cupy" if "cupy" in sys.modules else "unavailable"
 
     def snapshot(self) -> Profile:
-        """What was recorded so far: rows, the file, and the page."""
+        """What was recorded so far: table rows, the file, and the page."""
         for gpu in self._gpus.values():
             gpu.collect(self)
         return self._snapshot(lambda: costs(self.measure))
 
     @property
     def entries(self) -> list[ProfileEntry]:
-        """The finished spans, in the order in which they began."""
+        """The finished spans, ordered by their start."""
         return _entries(self.snapshot())
 
     def get_summary(self) -> dict[str, ProfileSummary]:
-        """A summary by operation, the one that took longest first."""
+        """A summary by operation, slowest first."""
         return _summaries(self.snapshot())
 
     def get_bottlenecks(self, top_n: int = 5) -> list[ProfileSummary]:
-        """The operations that took longest in total."""
+        """The operations that took the longest time in total."""
         return list(self.get_summary().values())[:top_n]
 
     def print_summary(self) -> None:
-        """Prints a line an operation. Its share is that of the time in outermost spans, summed over threads and tasks, which is more
-        than the elapsed time where these overlap; a nested span is part of the one around it."""
+        """Prints one line per operation. Its share is relative to the time in outermost spans, summed over threads and tasks: more than the
+        elapsed time if these overlap. A nested span's time is part of the span around it."""
         profile = self.snapshot()
         rows = profile.summary()
-        # Self times add up to the outermost spans; totals count nested spans once more.
+        # Self times add up to the outermost spans; totals would count nested spans twice.
         whole = sum(row["self_ns"] for row in rows)
         print(
             f"{'operation':<28} {'calls':>7} {'total ms':>11} {'mean ms':>10} {'p50 ms':>10} {'p99 ms':>10} "
@@ -247,19 +247,19 @@ class GPUProfiler(Recorder):
             first, most, last = (value / 1e6 for value in profile.resident_bytes)
             print(f"resident memory at span ends: up to {most:.1f} MB, change {last - first:+.1f} MB (from {first:.1f} to {last:.1f} MB)")
         if profile.lost:
-            print(f"lost: {profile.lost} spans, for whose operations there was no room")
+            print(f"lost: {profile.lost} spans, because there was no room for their operations")
         if profile.aggregated:
             print(f"aggregated: {profile.aggregated} spans beyond max_entries={self.max_entries}; their percentiles are estimates")
 
     def print_bottlenecks(self, top_n: int = 5) -> None:
-        """Prints the operations that took longest."""
+        """Prints the operations that took the longest time."""
         for rank, each in enumerate(self.get_bottlenecks(top_n), 1):
             print(f"[{rank}] {_printable(each.operation)}: {each.total_time_ms:.2f} ms in {each.call_count} calls")
             if each.total_gpu_time_ms:
                 print(f"    GPU {each.total_gpu_time_ms:.2f} ms, CPU {each.total_cpu_time_ms:.2f} ms")
 
     def document(self) -> dict[str, Any]:
-        """The profile, as ``export_json`` writes it."""
+        """The profile as a dictionary, as ``export_json`` writes it."""
         document: dict[str, Any] = json.loads(b"".join(_file(self.snapshot())))
         return document
 
@@ -270,7 +270,7 @@ class GPUProfiler(Recorder):
             with open(path, "wb") as file:
                 file.writelines(parts)
         except OSError as error:
-            raise EllwandError(f"{os.fspath(path)}: it cannot be written: {error.strerror}") from error
+            raise EllwandError(f"{os.fspath(path)}: cannot be written: {error.strerror}") from error
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the page of the profile to a file: timeline, flame graph, tables and findings, without network."""
@@ -289,7 +289,7 @@ class GPUProfiler(Recorder):
 
 
 def _resumed(function: Callable[..., Any], span: Callable[[], Any]) -> Callable[..., Any]:
-    """A generator function with a span for each time that its body runs on."""
+    """A generator function with a span for each time that its body is resumed."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -337,7 +337,7 @@ def _resumed_async(function: Callable[..., Any], span: Callable[[], Any]) -> Cal
 
 
 def _file(profile: Profile) -> tuple[bytes, bytes]:
-    """The file in two parts: a profile of a million spans is large."""
+    """The file in two parts, because a profile of a million spans is large."""
     own = {"summary": {name: asdict(each) for name, each in _summaries(profile).items()}}
     end = f',\n"gpu_profiler":{json.dumps(own, allow_nan=False)}}}\n'
     return profile.json().rstrip().removesuffix(b"}"), end.encode()
@@ -380,13 +380,13 @@ def _entry(span: dict[str, Any], overhead_ms: float) -> ProfileEntry:
 
 
 def _printable(operation: str) -> str:
-    """An operation on one line, as the tables of Ellwand show it."""
+    """An operation's name on one line, as in Ellwand's tables."""
     text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in operation)
     return text or "(no name)"
 
 
 def _short(name: str, width: int = 28) -> str:
-    """A name that is too long without its middle: names differ at both ends."""
+    """Shortens a long name in its middle, because names differ at both ends."""
     if len(name) <= width:
         return name
     head = (width - 2) // 2
@@ -445,14 +445,14 @@ def get_profiler(enabled: bool | None = None, device_id: int = 0) -> GPUProfiler
 
 
 def __getattr__(name: str) -> Any:
-    # A method of the profiler of the whole program, so that a call costs no more than that.
+    # A bound method of the whole program's profiler, so that a call has no extra cost.
     if name == "span":
         return get_profiler().span
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _after_fork() -> None:
-    """Another thread may have held a lock."""
+    """Replaces the locks in a forked child: another thread may have held one."""
     global _global_lock, _gpu_lock
     _global_lock, _gpu_lock = threading.Lock(), threading.Lock()
 

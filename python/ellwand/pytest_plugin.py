@@ -25,26 +25,26 @@ __all__ = ["Measure", "measure"]
 
 
 class Budget:
-    """A measurement that can be compared with limits."""
+    """A measurement to compare with limits."""
 
     def __init__(self, measurement: Measurement, memory_mb: Callable[[], float]) -> None:
         self.measurement = measurement
         self._memory = memory_mb
 
     def takes_at_most(self, seconds: float) -> Budget:
-        """Fails only if the whole interval lies above the limit: noise alone does not fail a test. The time is that of
+        """Fails only if the whole interval is above the limit, so noise alone does not fail a test. The time is that of
         ``measurement.clock``: elapsed time, or from 1 ms on CPU time if it accounts for the elapsed time."""
         _limit("takes_at_most", seconds, "seconds")
         low, samples = self.measurement.low, self.measurement.samples
         if low is None and samples is not None:
-            # Too few samples for an interval: the fastest one must be above the limit.
+            # Too few samples for an interval: then the fastest one must be above the limit.
             low = float(samples.min())
         if low is not None and low > seconds:
             pytest.fail(f"it takes longer than {human(seconds)}: {self.measurement!r}", pytrace=False)
         return self
 
     def needs_at_most(self, megabytes: float) -> Budget:
-        """Fails if peak memory exceeds the limit in three runs out of three."""
+        """Fails if peak memory exceeds the limit in all three of three runs."""
         _limit("needs_at_most", megabytes, "megabytes")
         peaks = []
         for _ in range(3):
@@ -56,17 +56,17 @@ class Budget:
 
 def _limit(name: str, value: Any, unit: str) -> None:
     if not is_number(value) or not 0 <= float(value) < math.inf:
-        raise WrongValue(f"{name}: {value!r} is no limit; expected {unit}, such as {name}(0.5)")
+        raise WrongValue(f"{name}: {value!r} is not a limit; expected {unit}, such as {name}(0.5)")
 
 
 class Verdict:
-    """A comparison that can be asserted on."""
+    """A comparison to assert on."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
 
     def is_not_slower(self, by: float = 0.1) -> Verdict:
-        """Fails if the candidate was shown to be slower. An undecided comparison passes if it excludes a slow-down by more than the
+        """Fails if the candidate is shown to be slower. An undecided comparison passes if it excludes a slow-down of more than the
         share ``by``; a comparison without a verdict fails."""
         _limit("is_not_slower", by, "a share")
         found = self.comparison
@@ -82,7 +82,7 @@ class Verdict:
         return self
 
     def is_faster(self) -> Verdict:
-        """Fails unless the candidate was shown to be faster."""
+        """Fails unless the candidate is shown to be faster."""
         if not self.comparison.faster:
             pytest.fail(f"not shown to be faster: {self.comparison!r}", pytrace=False)
         return self
@@ -97,7 +97,7 @@ class Measure:
         from .lab import measure_memory_usage
 
         measurement = bench(function, *args, **options)
-        # Memory is measured on the same call: what is no option of `bench` is a keyword of the function.
+        # Memory is measured for the same call: keywords that are not options of `bench` go to the function.
         parameters = inspect.signature(bench).parameters.values()
         known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
         kwargs = {name: value for name, value in options.items() if name not in known}
@@ -111,7 +111,7 @@ class Measure:
         return Budget(measurement, memory)
 
     def compare(self, baseline: Callable[..., Any], candidate: Callable[..., Any], /, *args: Any, **options: Any) -> Verdict:
-        """As ``ellwand.compare``."""
+        """Compares as ``ellwand.compare``."""
         from ._measure import compare
 
         return Verdict(compare(baseline, candidate, *args, **options))

@@ -1,4 +1,4 @@
-//! Arrays between the two languages: NumPy arrays on one side, tensors on the other.
+//! Arrays in both languages: NumPy arrays in Python, tensors in Rust.
 
 use ellwand::internals::core::tensor::{Data, Dtype};
 use ellwand::internals::core::{Tensor, Tensors};
@@ -7,21 +7,21 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Calls a macro with every element type that both sides know.
+/// Calls a macro with every element type that both languages know.
 macro_rules! for_each_dtype {
     ($go:ident) => {
         $go!(F32 f32, F64 f64, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64)
     };
 }
 
-/// A copy as an array that cannot be written to.
+/// A copy as a read-only array.
 fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let shape = tensor.shape().to_vec();
     macro_rules! make {
         ($($variant:ident $type:ty),*) => {
             match tensor.data() {
                 $(Data::$variant(values) => PyArray1::from_slice(py, values).reshape(shape)?.into_any(),)*
-                other => return Err(PyTypeError::new_err(format!("arrays of {} are unknown to NumPy", other.dtype()))),
+                other => return Err(PyTypeError::new_err(format!("NumPy has no arrays of {}", other.dtype()))),
             }
         };
     }
@@ -41,7 +41,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, tensors: &Tensors) -> PyResult<Bound
     Ok(dict)
 }
 
-/// A copy of an array that lies in row-major order, which the Python half has seen to.
+/// A copy of an array. The Python half ensures that it is in row-major order.
 fn from_numpy(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let refused = |error: &dyn std::fmt::Display| PyTypeError::new_err(format!("{name}: {error}"));
     macro_rules! take {

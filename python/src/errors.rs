@@ -12,7 +12,7 @@ const MODULE: &str = "ellwand._errors";
 /// The workload of `ellwand.bench` and `ellwand.compare`.
 const CALL: &str = "call";
 
-/// Set when the code under measurement received Ctrl-C in this process.
+/// Set when the measured code received Ctrl-C in this process.
 pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The exception with the last lines of its traceback.
@@ -20,7 +20,7 @@ pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         INTERRUPTED.store(true, Relaxed);
     }
-    // Before CPython 3.12 an exception that was fetched does not know its traceback.
+    // Before CPython 3.12 a fetched exception does not hold its traceback.
     let text = py.import(MODULE).and_then(|module| {
         let value = error.value(py).call_method1("with_traceback", (error.traceback(py),))?;
         module.call_method1("describe", (value,))
@@ -28,7 +28,7 @@ pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
     text.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
 }
 
-/// The outcome of an exception in the preparation: `ellwand.Unsupported` is no failure.
+/// The outcome of an exception in the preparation: `ellwand.Unsupported` is not a failure.
 pub(crate) fn of_prepare(py: Python<'_>, error: &PyErr) -> PrepareError {
     let unsupported = py.import(MODULE).and_then(|module| module.getattr("Unsupported"));
     match unsupported {
@@ -41,7 +41,7 @@ pub(crate) fn of_prepare(py: Python<'_>, error: &PyErr) -> PrepareError {
 pub(crate) fn of_workload(py: Python<'_>, workload: &str, method: &str, error: &PyErr) -> InputError {
     let raised = describe(py, error);
     if workload == CALL {
-        // Its reference is a run of the caller's function.
+        // The reference is a run of the caller's function.
         return InputError::new(workload, format!("its run raised {raised}"), "a function that returns");
     }
     InputError::new(workload, format!("its {method} raised {raised}"), format!("a workload whose {method} returns"))
@@ -52,12 +52,12 @@ pub(crate) fn raise(py: Python<'_>, message: impl Display) -> PyErr {
     raise_as(py, "EllwandError", message)
 }
 
-/// An `ellwand.EllwandError` that is a `ValueError` too.
+/// An `ellwand.EllwandError` that is also a `ValueError`.
 pub(crate) fn wrong_value(py: Python<'_>, message: impl Display) -> PyErr {
     raise_as(py, "WrongValue", message)
 }
 
-/// An `ellwand.EllwandError` that is a `TypeError` too, for an argument of another type than `expected`.
+/// An `ellwand.EllwandError` that is also a `TypeError`, for an argument of another type than `expected`.
 #[cold]
 pub(crate) fn wrong_type(name: &str, given: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let kind = given.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
@@ -80,7 +80,7 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     })
 }
 
-/// An argument as Python shows it, cut where that is long.
+/// An argument as Python shows it, shortened if long.
 fn shown(given: &Bound<'_, PyAny>) -> String {
     let text = given.repr().map_or_else(|_| "it".into(), |text| text.to_string_lossy().into_owned());
     match text.char_indices().nth(60) {

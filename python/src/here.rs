@@ -21,10 +21,10 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(restart_peak, module)?)
 }
 
-/// Two measurements at once would disturb each other.
+/// Allows one measurement at a time: two at once would disturb each other.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Counts peak memory from what is resident now: copies of arguments that Ellwand has made are not the function's.
+/// Restarts the peak-memory counter, so that argument copies made by Ellwand do not count as the function's.
 #[pyfunction]
 fn restart_peak() {
     let _unavailable_here = probe::restart_peak();

@@ -1,4 +1,4 @@
-//! The command line and the worker, hosted by an interpreter.
+//! The command line and the worker, hosted by a Python interpreter.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,7 +31,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
 }
 
-/// The registry of the program `ellwand`, and what Python adds to it.
+/// The registry of the program `ellwand`, plus what Python adds to it.
 pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
     let mut registry = ellwand_cli::registry();
     rows::register(&mut registry, workloads, implementations)?;
@@ -56,11 +56,11 @@ fn run(
     Ok(py.detach(|| ellwand::run_recorded(&args, line, &registry)))
 }
 
-/// Where questions come from and answers go.
+/// The worker's channels: where questions come from and answers go.
 static STREAMS: Mutex<Option<(File, File)>> = Mutex::new(None);
 
-/// Moves questions and answers away from stdin and stdout, so that what the code under measurement prints goes to stderr and
-/// what it reads is empty. First of all in a worker: files of the user may print while they are loaded.
+/// Moves questions and answers away from stdin and stdout, so that the measured code prints to stderr and reads nothing. A worker
+/// does this first, because the user's files may print while they are loaded.
 #[pyfunction]
 fn take_streams() -> PyResult<()> {
     let moved = || -> io::Result<(File, File)> {
@@ -78,13 +78,13 @@ fn take_streams() -> PyResult<()> {
 #[pyfunction]
 fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
     let Some((questions, mut answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-        return Err(errors::raise(py, "a worker must take its streams first"));
+        return Err(errors::raise(py, "a worker must redirect its streams first"));
     };
     let registry = registry(&workloads, &implementations)?;
     Ok(py.detach(|| ellwand::internals::worker(&registry, &mut BufReader::new(questions), &mut answers)))
 }
 
-/// Called in every child, right after the fork.
+/// Called in every forked child, right after the fork.
 #[pyfunction]
 fn forked() {
     FORKED.store(true, Relaxed);
@@ -121,14 +121,14 @@ fn outputs() -> Vec<(String, Vec<String>)> {
     registry.workloads().iter().map(of).collect()
 }
 
-/// Workload and name of the built-in implementations.
+/// Workload and name of each built-in implementation.
 #[pyfunction]
 fn built_in() -> Vec<(String, String)> {
     let registry = ellwand_cli::registry();
     registry.all_implementations().iter().map(|known| (known.workload.clone(), known.name.clone())).collect()
 }
 
-/// `did you mean NAME?`, if a known name is near enough to be a typing error.
+/// `did you mean NAME?`, if a known name is close enough to be a typing error.
 #[pyfunction]
 fn did_you_mean(given: &str, known: Vec<String>) -> Option<String> {
     ellwand::internals::core::error::did_you_mean(given, known.iter().map(String::as_str))

@@ -1,7 +1,7 @@
 //! The private half of the Python package `ellwand`: the instrument, and the kernels as functions.
 //!
-//! The interpreter's lock is released for everything except the Python code under measurement. All `Py` objects here are
-//! rows that the Python half made; it checks and names them, so that this half sees few types.
+//! The interpreter's lock is released for everything except the Python code under measurement. The Python half checks and names
+//! all rows, which are `Py` objects here, so that this half handles few types.
 
 mod arrays;
 mod errors;
@@ -14,7 +14,7 @@ mod spans;
 
 use pyo3::prelude::*;
 
-/// The module. It was never tested without the interpreter's lock, so that a free-threaded build turns the lock on.
+/// The module. It is untested without the interpreter's lock, so a free-threaded build turns the lock on.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-//! A Python implementation made ready: what is timed is the call of its `run` and nothing else.
+//! A prepared Python implementation: only the call of its `run` is timed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,34 +8,34 @@ use pyo3::prelude::*;
 
 use crate::{arrays, errors};
 
-/// Set in a child of a fork.
+/// Set in a forked child.
 pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// What `ellwand._prepared.ready` returns.
 #[derive(FromPyObject)]
 struct Ready {
     run: Py<PyAny>,
-    /// Whether the result of a run is its output, which is kept until the next run.
+    /// Whether the result of a run is its output. It is then kept until the next run.
     keeps: bool,
-    /// Finds the function that waits for a result; asked after the first run.
+    /// Finds the function that waits for a result; called after the first run.
     waiter: Py<PyAny>,
     poison: Py<PyAny>,
     output: Py<PyAny>,
     readings: Py<PyAny>,
     what_ran: String,
-    /// Launches of a run on a device, as far as known.
+    /// Launches per run on a device, as far as known.
     launches: u64,
     /// Whether it has a way to wait that is part of its work.
     syncs: bool,
-    /// Makes what the given number of runs use up.
+    /// Makes what the given number of runs consumes.
     load: Option<Py<PyAny>>,
-    /// Most runs that it can be made for.
+    /// Largest number of runs for which it can do so.
     most: u64,
-    /// Runs a number of times and returns the last result.
+    /// Runs a given number of times and returns the last result.
     many: Py<PyAny>,
 }
 
-/// A value as Python states it: id, title, unit, better, value (or none), about.
+/// A reading from Python: id, title, unit, better, value (or none), about.
 type Row = (String, String, String, String, Option<f64>, String);
 
 pub(crate) struct PyPrepared {
@@ -47,9 +47,9 @@ pub(crate) struct PyPrepared {
     looked: bool,
     result: Option<Py<PyAny>>,
     error: Option<String>,
-    /// Whether the outputs were overwritten since the last run. What cannot be overwritten (an array of JAX) is not read.
+    /// Whether the outputs were overwritten since the last run. Outputs that cannot be overwritten (a JAX array) are not read then.
     stale: bool,
-    /// Whether this process was a child of a fork already.
+    /// Whether this process was already a forked child.
     in_child: bool,
 }
 
@@ -68,9 +68,9 @@ impl PyPrepared {
         })
     }
 
-    /// Times the work on a device from now on.
+    /// Times the work with device events from now on.
     pub(crate) fn on(mut self, mut stream: Stream) -> Self {
-        // Compiles and allocates, and finds the function that waits.
+        // This run compiles and allocates, and finds the function that waits.
         self.run();
         if self.sync().is_ok() {
             if self.waits_elsewhere() {
@@ -78,14 +78,14 @@ impl PyPrepared {
             } else {
                 stream.probe(self.ready.launches, &mut || self.run());
             }
-            // So that the arrays that an object hands out are known before they are overwritten.
+            // The arrays that an object returns must be known before they can be overwritten.
             let _ = self.output();
         }
         self.stream = Some(stream);
         self
     }
 
-    /// Whether the function that waits says that the work runs on streams of its library.
+    /// Whether the waiting function says that the work runs on its library's own streams.
     fn waits_elsewhere(&self) -> bool {
         Python::attach(|py| self.wait.as_ref().is_some_and(|wait| wait.bind(py).hasattr("elsewhere").unwrap_or(false)))
     }
@@ -107,7 +107,7 @@ impl PyPrepared {
 
     fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
         if FORKED.load(Relaxed) && !self.in_child {
-            // Only the process that was asked may answer.
+            // Only the process that was asked may answer, not a child it forked.
             let _ = py.import("os").and_then(|os| os.call_method1("_exit", (70,)));
         }
         match called {
@@ -132,7 +132,7 @@ impl PyPrepared {
         self.result.as_ref().map(|result| result.bind(py).clone())
     }
 
-    /// The way to wait is found once: for most results there is nothing to wait for.
+    /// Finds the way to wait once: most results need no waiting.
     fn find_wait(&mut self, py: Python<'_>) {
         let found = self.ready.waiter.call1(py, (self.result(py),));
         let found = self.call(py, "sync", found);
@@ -180,7 +180,7 @@ impl Prepared for PyPrepared {
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
-        // First, since it opens the gate, for which Python would wait.
+        // First, since it opens the gate; Python would otherwise wait for the gate.
         let clock = match &self.stream {
             Some(stream) => {
                 stream.sync()?;
@@ -200,12 +200,12 @@ impl Prepared for PyPrepared {
             let called = self.ready.poison.call1(py, (result, poison.byte()));
             self.call(py, "poison", called);
         });
-        // The next run may use other streams than what overwrote the outputs.
+        // The next run may use other streams than the one that overwrote the outputs.
         if let Some(Err(problem)) = self.stream.as_ref().map(Stream::sync) {
             self.error.get_or_insert(problem.to_string());
         }
         self.stale = true;
-        // For a run outside of a slot, whose time is reported too.
+        // For a run outside a slot, whose time is also reported.
         self.load(0);
     }
 
@@ -242,7 +242,7 @@ impl Prepared for PyPrepared {
 }
 
 impl PyPrepared {
-    /// What Python states.
+    /// Rows and lists from Python as Rust values.
     fn own_readings(&self) -> Vec<Reading> {
         Python::attach(|py| {
             let rows: PyResult<Vec<Row>> = self.ready.readings.bind(py).call0().and_then(|rows| rows.extract());

@@ -1,4 +1,4 @@
-//! Workloads and implementations that Python registered, as rows of the registry.
+//! Workloads and implementations registered by Python, as rows of the registry.
 
 use std::sync::Arc;
 
@@ -78,10 +78,10 @@ struct ImplementationRow {
     prepare: Py<PyAny>,
 }
 
-/// Item, items, operations, bytes read, bytes written.
+/// The work of a case: item, items, operations, bytes read, bytes written.
 type WorkRow = (String, u64, f64, u64, u64);
 
-/// A name that lives as long as the process: a registry is filled once, from the files that the command line names.
+/// A name with the lifetime of the process: the registry is filled once, from the files on the command line.
 fn forever(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
@@ -159,7 +159,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
                 let threads = (many && !on_gpu).then_some(threads);
                 made.and_then(|ready| PyPrepared::new(&ready, threads)).map_err(|error| errors::of_prepare(py, &error))
             })?;
-            // Without the interpreter's lock, which other threads of a framework may need while this one waits.
+            // Without the interpreter's lock, because other threads of a framework may need it while this one waits.
             Ok(Box::new(match stream {
                 Some(stream) => prepared.on(stream),
                 None => prepared,
@@ -223,7 +223,7 @@ impl Workload for Task {
         &self.description
     }
 
-    /// Work and tolerance have no other place to report an exception.
+    /// Work and tolerance cannot report an exception elsewhere.
     fn check(&self, case: &Case) -> Result<(), InputError> {
         self.required(case)?;
         self.accepted(case).map(drop)
@@ -258,7 +258,7 @@ impl Workload for Task {
         self.accepted(case).unwrap_or(Tolerance::Exact)
     }
 
-    /// A reference in float64 also judges outputs in float32, and the reverse.
+    /// A float64 reference also judges float32 outputs, and a float32 reference float64 outputs.
     fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         self.judge_within(case, expected, got, self.tolerance(case))
     }
@@ -277,14 +277,14 @@ impl Workload for Task {
     }
 }
 
-/// The same in float64, if it is in float32.
+/// A float32 tensor in float64; any other tensor unchanged.
 fn widened(tensor: &Tensor) -> Tensor {
     let Ok(values) = tensor.f32() else { return tensor.clone() };
     let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
     Tensor::new(tensor.shape(), &values[..]).unwrap_or_else(|_| tensor.clone())
 }
 
-/// The same in float32, if it is in float64.
+/// A float64 tensor in float32; any other tensor unchanged.
 fn narrowed(tensor: &Tensor) -> Tensor {
     let Ok(values) = tensor.f64() else { return tensor.clone() };
     #[allow(clippy::cast_possible_truncation)]

@@ -121,7 +121,7 @@ def test_a_comparison_without_enough_time_says_how_much_it_needs():
 
 def test_errors_name_options_of_python():
     text = "give it --time 3min, or choose a smaller case; --time 1.5s, --time 2h"
-    assert _measure._options(text).startswith("give it time=180, take slow imports")
+    assert _measure._options(text).startswith("give it time=180, move slow imports")
     assert _measure._options(text).endswith("time=1.5, time=7200")
 
 
@@ -129,7 +129,7 @@ def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
     assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
-    assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
+    assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time is unlikely to decide it"
 
 
 def test_ends_of_an_interval_that_say_nothing_are_no_numbers():
@@ -288,7 +288,7 @@ def test_work_that_has_not_run_is_refused():
 
 
 def test_what_is_no_function_is_refused():
-    with pytest.raises(ellwand.EllwandError, match="is no function"):
+    with pytest.raises(ellwand.EllwandError, match="is not a function"):
         ellwand.bench(7)
     with pytest.raises(ellwand.EllwandError, match="effort"):
         ellwand.bench(once, X, effort="max")

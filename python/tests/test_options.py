@@ -204,9 +204,9 @@ def test_an_upper_bound_is_called_one_everywhere():
 def test_a_limit_that_is_none_is_refused():
     found = Budget(None, lambda: 1.0)
     for wrong in (float("nan"), float("inf"), -1.0, "5ms", None, True):
-        with pytest.raises(ellwand.EllwandError, match="takes_at_most: .* is no limit; expected seconds"):
+        with pytest.raises(ellwand.EllwandError, match="takes_at_most: .* is not a limit; expected seconds"):
             found.takes_at_most(wrong)
-        with pytest.raises(ellwand.EllwandError, match="needs_at_most: .* is no limit; expected megabytes"):
+        with pytest.raises(ellwand.EllwandError, match="needs_at_most: .* is not a limit; expected megabytes"):
             found.needs_at_most(wrong)
     assert found.needs_at_most(np.float32(2)) is found
 

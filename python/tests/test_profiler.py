@@ -93,7 +93,7 @@ def test_a_decorator_needs_no_parentheses_and_takes_methods_of_all_kinds():
     names = [name.split(".")[-1] for name in profiler.get_summary()]
     assert sorted(names) == ["inside", "made", "plain", "static"]
     for wrong in (7, property(len)):
-        with pytest.raises(ellwand.EllwandError, match="profile_function: .* is no function"):
+        with pytest.raises(ellwand.EllwandError, match="profile_function: .* is not a function"):
             profiler.profile_function(wrong)
 
 

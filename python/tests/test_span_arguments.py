@@ -40,7 +40,7 @@ def test_a_wrong_argument_of_a_span_is_refused_by_its_name():
         (lambda: profiler.span(None), "operation: None is of type NoneType; expected a string"),
         (lambda: profiler.profile("op", device=3), 'device: 3 is of type int; expected a string such as "cpu"'),
         (lambda: profiler.profile_function("op", device=3), "device: 3 is of type int; expected a string"),
-        (lambda: profiler.profile_function(3), "profile_function: 3 is no function"),
+        (lambda: profiler.profile_function(3), "profile_function: 3 is not a function"),
     ]
     for call, words in calls:
         with pytest.raises(TypeError, match=words) as refused:

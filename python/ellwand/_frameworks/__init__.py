@@ -35,7 +35,7 @@ KDE = ("kde-fit", "kde-predict")
 LATTICE = ("lattice-encode", "lattice-decode", "lattice-quantize")
 FORWARD = (*LAYERS, "matmul", *ATTENTION)
 OPERATIONS = (*FORWARD, *GRADIENTS)
-#: Workloads in which the form of attention can be chosen.
+#: Workloads with selectable forms of attention.
 FORMS = ("attention-core", "attention", "transformer-layer")
 
 
@@ -55,11 +55,11 @@ ROWS = (
     Row("torch", "_torch", "torch", (*OPERATIONS, *KDE, *LATTICE), "PyTorch, eager"),
     Row("torch-compile", "_torch", "torch", FORWARD, "PyTorch under torch.compile"),
     Row("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
-    Row("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
+    Row("torch-flash", "_torch", "torch", FORMS, "the same with only its flash backend"),
     Row("torch-cuda", "_torch", "torch", (*OPERATIONS, *KDE), "PyTorch, eager, on the GPU", "cuda"),
     Row("torch-compile-cuda", "_torch", "torch", FORWARD, "PyTorch under torch.compile, on the GPU", "cuda"),
     Row("torch-sdpa-cuda", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention on the GPU", "cuda"),
-    Row("torch-flash-cuda", "_torch", "torch", FORMS, "the same with its flash backend alone", "cuda"),
+    Row("torch-flash-cuda", "_torch", "torch", FORMS, "the same with only its flash backend", "cuda"),
     Row("triton", "_triton", "triton", FORWARD, "Ellwand's Triton kernels on PyTorch's tensors", "cuda"),
     Row("cupy", "_cupy", "cupy", OPERATIONS, "CuPy, one operation after the other", "cuda"),
     Row("jax", "_jax", "jax", (*OPERATIONS, *KDE), "JAX under jit"),
@@ -76,7 +76,7 @@ def prepare(
         framework = importlib.import_module(f".{module}", __name__)
     except (ImportError, OSError, RuntimeError) as error:
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
-    # The framework was perhaps imported just now, and that memory is not the row's.
+    # Importing the framework took memory that does not belong to the row.
     from .._native import restart_peak
 
     restart_peak()
@@ -88,13 +88,13 @@ def prepare(
 
 
 def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
-    # Under the name `cupy` is the source alone.
+    # On PyPI `cupy` is only the source; the wheel has another name.
     wheel = {"cupy": "cupy-cuda13x"}.get(package, package)
     raise Unsupported(f"{package} is not installed; `pip install {wheel}`")
 
 
 def _meant(words: Sequence[str]) -> set[str]:
-    """The rows whose names resemble an implementation that a command line mentions, so that its error can suggest them."""
+    """The rows with names similar to an implementation on the command line, so that its error can suggest them."""
     after = [value for flag, value in zip(words, words[1:]) if flag in ("-i", "--implementation")]
     joined = [word for word in words if word.startswith("--implementation=") or ":" in word]
     given = {part for word in after + joined for part in re.split("[=,:]", word)}
@@ -103,9 +103,9 @@ def _meant(words: Sequence[str]) -> set[str]:
 
 
 def register(words: Sequence[str] | None = None) -> None:
-    """Adds the rows that a command line mentions, without importing a framework; all of them if it is None.
+    """Adds the rows that a command line names, without importing a framework; all rows if it is None.
 
-    A run that names no framework must neither measure nor import one.
+    A run that names no framework must not measure or import one.
     """
     named = None if words is None else {part for word in words for part in re.split("[=,:]", word)} | _meant(words)
     for row in ROWS:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-# CuPy reads it at its first product; 0 is its default too.
+# CuPy reads this at its first product; 0 is also its default.
 os.environ["CUPY_TF32"] = "0"
 
 import cupy
@@ -16,8 +16,8 @@ from .._case import Case
 from .._errors import Unsupported
 from ._operations import Operations
 
-#: Upper bounds of the launches of a run: one for each operation, two for a reduction, and eight for a product of many matrices,
-#: which may copy its operands and list their addresses first.
+#: Upper bounds on the launches of a run: one per operation, two per reduction, and eight for a product of many matrices,
+#: which may first copy its operands and list their addresses.
 LAUNCHES, LAUNCHES_OF = 48, {"attention": 64, "transformer-layer": 128}
 
 

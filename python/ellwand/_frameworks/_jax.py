@@ -20,7 +20,7 @@ from ._operations import Operations
 
 T = dict[str, Any]
 
-# JAX reserves most of a card's memory otherwise, and other implementations are measured beside it.
+# Otherwise JAX reserves most of the GPU's memory, and other implementations are measured on the same GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
@@ -50,7 +50,7 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
         from ._jax_kde import prepare as prepare_kde
 
         return prepare_kde(workload, case, inputs, functools.partial(compiled, device))
-    # Labels of 64 bits would be cut to 32 without a word.
+    # JAX would silently truncate 64-bit labels to 32 bits.
     small = {k: np.asarray(v, np.int32) if v.dtype == np.int64 else v for k, v in inputs.items()}
     return compiled(device, functools.partial(FUNCTIONS[workload], case), small)
 
@@ -60,7 +60,7 @@ def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
     arrays = {key: jax.device_put(np.array(array), device) for key, array in inputs.items()}
 
     def precise(t: T) -> Any:
-        # On a GPU products of f32 are in TF32 otherwise.
+        # On a GPU JAX otherwise uses TF32 for f32 products.
         with jax.default_matmul_precision("highest"):
             return function(t)
 
@@ -107,7 +107,7 @@ class JaxOperations(Operations):
 
 
 def _gradient(forward: Callable[[Case, T], Any], upstream: str, names: tuple[str, ...]) -> Callable[[Case, T], Any]:
-    """The gradient of a layer: its forward pass is computed again, as ours does."""
+    """The gradient of a layer; it recomputes the forward pass, as ours does."""
 
     def run(case: Case, t: T) -> Any:
         def layer(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The clusterless decoder in JAX, under jit: kernels as matrices, and one product an electrode."""
+"""The clusterless decoder in JAX, under jit: kernels as matrices, one product per electrode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["prepare"]
 
 
 def _doubles() -> Any:
-    """A block in which JAX computes in float64; older versions have the switch elsewhere."""
+    """A context in which JAX computes in float64; older versions keep the switch elsewhere."""
     home: Any = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
     return home.enable_x64(True)
 
@@ -63,7 +63,7 @@ def _predict(recording: Recording, t: T) -> Any:
 
 
 def prepare(workload: str, case: Case, inputs: dict[str, Any], call: Callable[..., Any]) -> Callable[[], Any]:
-    """The fit, or the decoding with a model fitted before it is timed; ``call`` compiles a function and places its arrays."""
+    """The fit, or decoding with a model fitted before timing; ``call`` compiles a function and places its arrays."""
     if case.get("precision") == "f64":
         raise Unsupported("the JAX implementations compute in float32 only")
     recording = Recording(inputs)

@@ -1,6 +1,6 @@
 """The encoding model of the clusterless decoder, fitted once in float64 and restated from its definition.
 
-What a framework computes with it is in ``_torch_kde`` and ``_jax_kde``; fitting is their preparation, except for ``kde-fit``.
+What a framework computes with the model is in ``_torch_kde`` and ``_jax_kde``. They fit it in their preparation, except for ``kde-fit``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Recording:
         return len(self.grid)
 
     def mean_rates(self) -> Any:
-        """Spikes a position sample of each electrode."""
+        """Spikes per position sample for each electrode."""
         return np.array([len(e.marks) / self.samples for e in self.electrodes])
 
     def log_scale(self, electrode: Electrode) -> float:

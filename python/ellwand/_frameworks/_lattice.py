@@ -18,9 +18,9 @@ from .._native import Codes
 __all__ = ["NumpyArrays", "prepare"]
 
 LATTICES = ("Z2", "D4", "E8")
-#: Fixed-point grid of the input: steps for each lattice unit.
+#: Fixed-point grid of the input: steps per lattice unit.
 UNIT = 1 << 25
-#: Inputs are clamped here, in lattice units.
+#: Inputs are clamped to this, in lattice units.
 LIMIT = float(1 << 22)
 
 
@@ -69,7 +69,7 @@ class Codec:
         self.d = len(rows)
         self.points = self.q**self.d
         if case["centred"] or self.overload == "retry":
-            raise Unsupported("the array implementations neither centre nor retry; --centred off --overload flag does without")
+            raise Unsupported("the array implementations neither centre nor retry; use --centred off --overload flag")
         if self.points >= 1 << 62:
             raise Unsupported(f"a level has q^d = {self.points} points; the array implementations need less than 2^62")
         self.bits = (self.points - 1).bit_length()
@@ -107,7 +107,7 @@ class Codec:
         return point + self.xp.cast(worst & odd[:, None], "int64") * (1 - 2 * self.xp.cast(residual < 0, "int64"))
 
     def encode(self, x: Any) -> dict[str, Any]:
-        """Bit-packed level indices, the finest first, and which vectors lie outside the codebook."""
+        """Bit-packed level indices, finest first, and which vectors are outside the codebook."""
         xp = self.xp
         t = xp.cast(xp.clip(x * self.inverse_scale, -LIMIT, LIMIT), "float64")
         whole = xp.floor(t + 0.5)
@@ -132,7 +132,7 @@ class Codec:
         return (used << self.places).sum(-1)
 
     def digits(self, indices: Any) -> Any:
-        """Digits of level indices, the most significant first."""
+        """Digits of level indices, most significant first."""
         return indices[..., None] // self.powers % self.q
 
     def decode(self, packed: Any, vectors: int) -> Any:
@@ -145,7 +145,7 @@ class Codec:
         return self.xp.cast(total, "float32") * self.half * self.scale
 
     def file(self, shape: tuple[int, ...], packed: Any, overload: Any) -> Any:
-        """The code file that ours would be for these codes, which may be entropy-coded."""
+        """The code file that our implementations would write for these codes; it may be entropy-coded."""
         mode = {"none": 0, "flag": 1}[self.overload]
         flags = np.packbits(overload, bitorder="little") if overload is not None else np.zeros(0, np.uint8)
         head = struct.pack(
@@ -180,11 +180,11 @@ class Call:
             self.made["x"] = self.codec.decode(self.made["packed"], self.vectors).reshape(self.shape)
 
     def poison(self) -> None:
-        """Forgets the outputs: without another run there are none."""
+        """Discards the outputs: they are unavailable until the next run."""
         self.made = {}
 
     def output(self) -> dict[str, Any]:
-        """What was computed, with the same codes as digits and as a file."""
+        """The outputs, with the same codes also as digits and as a file."""
         made = self.made
         if self.task == "lattice-decode":
             return made

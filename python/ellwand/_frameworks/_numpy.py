@@ -1,4 +1,4 @@
-"""The layer operations, their gradients, attention and matrix products in NumPy: what one writes without a framework."""
+"""The layer operations, their gradients, attention and matrix products in NumPy, as one writes them without a framework."""
 
 from __future__ import annotations
 

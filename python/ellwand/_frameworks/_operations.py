@@ -1,4 +1,4 @@
-"""The layer operations, their gradients, attention and matrix products on arrays of NumPy, or of CuPy, which has the same
+"""The layer operations, their gradients, attention and matrix products on NumPy arrays, or CuPy arrays with the same
 functions: one operation after the other."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Operations:
         if x.shape[1] == heads:
             return x
         batch, kv, *rest = x.shape
-        # One copy; CuPy's `repeat` makes one for each head.
+        # One copy; CuPy's `repeat` makes one per head.
         return self.xp.broadcast_to(x[:, :, None], (batch, kv, heads // kv, *rest)).reshape(batch, heads, *rest)
 
     def scores(self, case: Case, t: T, q: Any, k: Any) -> Any:

@@ -18,18 +18,18 @@ from ._kde_model import Recording
 
 __all__ = ["prepare"]
 
-# The package has no types.
+# The package has no type annotations.
 published: Any = importlib.import_module("non_local_detector.likelihoods.clusterless_kde")
 
-# JAX reserves most of a card's memory otherwise, which other implementations use.
+# Otherwise JAX reserves most of the GPU's memory, which other implementations use.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-#: The default of the package.
+#: The package's default.
 BLOCK = 100
 
 
 def _on_processor(function: Callable[[], Any]) -> Callable[[], Any]:
-    """JAX computes on a GPU by default where there is one."""
+    """Makes JAX compute on the CPU; it uses a GPU by default if present."""
     processor = jax.devices("cpu")[0]
 
     @functools.wraps(function)
@@ -41,17 +41,17 @@ def _on_processor(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
-    """The fit, or the decoding with a model fitted before it is timed, on the processor."""
+    """The fit, or decoding with a model fitted before timing, on the processor."""
     if case.get("precision") == "f64":
         raise Unsupported("non_local_detector computes in float32, as JAX does by default")
     recording = Recording(inputs)
-    # One width a feature for all electrodes; those with fewer features use the first ones.
+    # One bandwidth per feature for all electrodes; electrodes with fewer features use the first ones.
     widths = max((electrode.waveform_std for electrode in recording.electrodes), key=len)
-    # All of an Environment that these functions look at: a grid without a graph of tracks.
+    # These functions use only this part of an Environment: a grid without a track graph.
     place = SimpleNamespace(
         track_graph=None, is_track_interior_=np.ones(recording.bins, bool), place_bin_centers_=recording.grid
     )
-    # It counts the samples as duration times frequency, rounded down.
+    # The package counts samples as duration times frequency, rounded down.
     frequency = (recording.samples + 0.5) / (recording.time[-1] - recording.time[0])
     block = case.get("block", "auto")
     common = {"block_size": BLOCK if block == "auto" else int(block), "disable_progress_bar": True}

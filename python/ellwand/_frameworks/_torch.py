@@ -22,7 +22,7 @@ CUDA = "-cuda"
 
 
 def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
-    """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
+    """A call of ``workload`` without arguments; if ``name`` asks for it, compiled before timing."""
     torch.set_num_threads(CORES)
     device = "cuda" if name.endswith(CUDA) else "cpu"
     if device == "cuda":
@@ -92,13 +92,13 @@ class Call:
 
 def memory() -> dict[str, Any]:
     """The most memory that tensors held on the device."""
-    about = "most memory that PyTorch's tensors held on the device, inputs and outputs included"
+    about = "peak memory of PyTorch's tensors on the device, including inputs and outputs"
     row = {"id": "device-memory-peak", "title": "peak device memory", "unit": "B", "better": "lower", "about": about}
     return {**row, "value": torch.cuda.max_memory_allocated()}
 
 
 def tensor(array: Any, device: str = "cpu") -> Any:
-    """A copy as a tensor; uint16 holds the bits of bf16."""
+    """A copy as a tensor; uint16 arrays hold bf16 bits."""
     made = torch.from_numpy(np.array(array))
     return (made.view(torch.bfloat16) if array.dtype == np.uint16 else made).to(device)
 
@@ -140,7 +140,7 @@ LAYERS: dict[str, Callable[[Case, T], Any]] = {
 
 
 def _mask(case: Case, t: T, rows: int, keys: int, like: Any) -> Any:
-    """What is added to scores; None without a mask."""
+    """The term added to the scores; None without a mask."""
     if case["mask"] == "causal":
         return like.new_full((rows, keys), float("-inf")).triu(1)
     if case["mask"] == "padding":
@@ -200,7 +200,7 @@ def _layer(case: Case, form: Any, t: T) -> Any:
 
 
 def attention(workload: str) -> Callable[[Case, Any, T], Any]:
-    """The function of a part of attention, or of all of it."""
+    """The function for attention or one part of it."""
     table: dict[str, Callable[[Case, Any, T], Any]] = {
         "attention-qkv": lambda _c, _f, t: F.linear(t["x"], t["w_qkv"], t["b_qkv"]),
         "attention-scores": lambda c, _f, t: scores(c, t, t["q"], t["k"]),

@@ -1,7 +1,7 @@
 """Gradients of the layer operations by PyTorch's autograd.
 
-The forward pass runs once, in the preparation, and autograd keeps what it needs of it. A call is the backward pass alone: it
-reads saved statistics that our kernels compute again.
+The forward pass runs once, in the preparation, and autograd keeps what it needs. A call is only the backward pass: it reads
+saved statistics that our kernels recompute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The clusterless decoder in PyTorch: kernels as matrices, and one product an electrode."""
+"""The clusterless decoder in PyTorch: kernels as matrices, one product per electrode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fit:
 
     def __init__(self, recording: Recording, dtype: Any, device: str) -> None:
         self.recording = recording
-        # Six for the kernels of an axis at most, and their products and sums.
+        # At most six for the kernels of an axis, and their products and sums.
         self.launches = (len(recording.electrodes) + 1) * (6 * recording.grid.shape[1] + 12)
         self.rates = recording.mean_rates()
         self.norm = math.exp(log_norm(recording.position_std))
@@ -27,7 +27,7 @@ class Fit:
         self.positions = [torch.tensor(electrode.positions, dtype=dtype, device=device) for electrode in recording.electrodes]
 
     def density(self, positions: Any) -> Any:
-        """Mean at every bin of the kernels centred on ``positions``."""
+        """The mean, at every bin, of the kernels centred on ``positions``."""
         if len(positions) == 0:
             return self.grid.new_zeros(len(self.grid))
         return exponents(self.grid, positions, self.recording.position_std).exp().mean(1) * self.norm
@@ -75,6 +75,6 @@ class Predict:
 
 
 def prepare(workload: str, case: Case, inputs: dict[str, Any], device: str) -> Callable[[], Any]:
-    """The fit, or the decoding with a model fitted before it is timed."""
+    """The fit, or decoding with a model fitted before timing."""
     dtype = torch.float64 if case.get("precision") == "f64" else torch.float32
     return (Fit if workload == "kde-fit" else Predict)(Recording(inputs), dtype, device)

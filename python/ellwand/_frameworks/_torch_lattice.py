@@ -16,7 +16,7 @@ class TorchArrays:
     what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
 
     floor = staticmethod(torch.floor)
-    # Halves to even.
+    # Rounds halves to even.
     rint = staticmethod(torch.round)
     where = staticmethod(torch.where)
     clip = staticmethod(torch.clamp)

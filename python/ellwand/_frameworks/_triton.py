@@ -1,4 +1,4 @@
-"""Ellwand's Triton kernels (``triton_kernels``), compiled by Triton for the device on which PyTorch has their arrays."""
+"""Ellwand's Triton kernels (``triton_kernels``), compiled by Triton for the device that holds PyTorch's arrays."""
 
 from __future__ import annotations
 

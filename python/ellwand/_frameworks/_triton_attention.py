@@ -1,4 +1,4 @@
-"""Matrix products, attention and the layer around it as launches of the Triton kernels: f32 without TF32; products and the
+"""Matrix products, attention and the surrounding layer as launches of the Triton kernels: f32 without TF32; products and the
 core in bf16 too. A matrix of heads is a view [batch, heads, rows, columns] whose columns are contiguous."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EPS = 1e-5
 
 
 def _tile(job: Job, m: int, n: int, products: int, aligned: bool) -> int:
-    """The edge of the tiles that take least time: a wide one takes three quarters as long for each of its values."""
+    """The edge of the tiles that take least time: a wide tile takes three quarters as long per value."""
 
     def time(tile: int) -> int:
         turns = cdiv(cdiv(m, tile) * cdiv(n, tile) * products, job.multiprocessors())
@@ -53,7 +53,7 @@ def _product(
     numbers = (heads, heads // b.shape[1], sees, int(bias is not None), alpha)
     job.launch(
         f"{name}_{tile}{'_16' if aligned else ''}", (cdiv(n, tile), cdiv(m, tile), batch * heads),
-        # Neither a bias nor lengths are read if there are none.
+        # Without a bias or lengths these arguments are not read.
         a, b, c if bias is None else bias, c, lengths, m, n, k, *strides, *numbers,
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ def _linear(job: Job, x: torch.Tensor, w: torch.Tensor, y: torch.Tensor, bias: t
 
 
 def matmul(job: Job, case: Case, inputs: dict[str, Any]) -> None:
-    """Appends the product of a case, in f32 or in bf16."""
+    """Appends the product for a case, in f32 or bf16."""
     a, b = job.input(inputs["a"]), job.input(inputs["b"])
     (m, k), n = a.shape, case["n"]
     transposed = "_transposed" if case["transposed"] else ""
@@ -76,7 +76,7 @@ def matmul(job: Job, case: Case, inputs: dict[str, Any]) -> None:
     job.need_bf16()
     for axis, size in (("n", n), ("k", k)):
         if not even(size):
-            raise Unsupported(f"the Triton kernel takes multiples of 16 as --n and --k, not --{axis} {size}")
+            raise Unsupported(f"the Triton kernel needs --n and --k to be multiples of 16; --{axis} is {size}")
     tiles = {name: cdiv(m, rows) * cdiv(n, columns) for name, (rows, columns) in NARROW_TILES.items()}
     tile = "wide" if tiles["wide"] >= job.multiprocessors() else "small"
     c = job.result("c", (m, n), torch.bfloat16)
@@ -93,16 +93,16 @@ def _scores(job: Job, q: torch.Tensor, k: torch.Tensor, scores: torch.Tensor, se
 
 
 def _core(job: Job, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, seen: Seen) -> None:
-    """Appends softmax(q k^T / sqrt(head)) v: in one kernel, or in three for heads longer than any fused kernel takes."""
+    """Appends softmax(q k^T / sqrt(head)) v: in one kernel, or in three if no fused kernel takes such long heads."""
     batch, heads, n, head = q.shape
     if k.shape[2] != n:
-        raise Unsupported("the Triton kernels take as many keys as queries: keys=0")
+        raise Unsupported("the Triton kernels need as many keys as queries: keys=0")
     narrow = q.dtype == torch.bfloat16
     padded = next((most for most in (NARROW_HEADS if narrow else HEADS) if head <= most), None)
     if narrow:
         job.need_bf16()
         if padded is None or not even(head):
-            raise Unsupported(f"in bf16 the Triton kernel takes heads of 16 to 128 values, multiples of 16, not {head}")
+            raise Unsupported(f"in bf16 the Triton kernel needs heads of 16 to 128 values in multiples of 16; this one has {head}")
     elif padded is None:
         scores = job.scratch((batch, heads, n, n))
         _scores(job, q, k, scores, seen)
@@ -122,7 +122,7 @@ def _core(job: Job, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torc
 
 
 def _whole(job: Job, case: Case, t: Tensors, x: torch.Tensor, y: torch.Tensor, seen: Seen) -> None:
-    """Appends attention with its projections."""
+    """Appends attention including its projections."""
     heads, kv = case["heads"], case["kv-heads"] or case["heads"]
     (batch, rows, width), head = x.shape, x.shape[-1] // heads
     qkv = job.scratch((batch, rows, (heads + 2 * kv) * head))
@@ -142,7 +142,7 @@ def _layer(job: Job, case: Case, t: Tensors, seen: Seen) -> None:
     _whole(job, case, t, normed, part, seen)
     layers.norm(job, x, t["gamma_2"], t["beta_2"], normed, EPS, part, total)
     hidden = job.scratch((*x.shape[:-1], t["w_up"].shape[0]))
-    # The activation adds the bias, since it reads and writes these values anyway.
+    # The activation also adds the bias, since it reads and writes these values anyway.
     _linear(job, normed, t["w_up"], hidden, None)
     layers.bias_gelu(job, hidden, t["b_up"], hidden, tanh=True)
     _linear(job, hidden, t["w_down"], part, t["b_down"])
@@ -150,10 +150,10 @@ def _layer(job: Job, case: Case, t: Tensors, seen: Seen) -> None:
 
 
 def attention(job: Job, workload: str, case: Case, inputs: dict[str, Any]) -> None:
-    """Appends the launches of attention, of a part of it, or of the layer around it."""
+    """Appends the launches of attention, of one part of it, or of the surrounding layer."""
     t = {name: job.input(array) for name, array in inputs.items()}
     sees = {"none": ALL, "causal": CAUSAL, "padding": PADDING}[case["mask"]]
-    # Projections mask nothing and have no lengths.
+    # Projections have no mask and no lengths.
     lengths = t["lengths"] if "lengths" in t else job.zeros(1, torch.int64)
     seen: Seen = (sees, lengths)
     if workload == "attention-qkv":

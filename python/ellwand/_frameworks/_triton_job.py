@@ -15,15 +15,15 @@ from .triton_kernels import attention, layers, matmul, product
 
 __all__ = ["ALL", "CAUSAL", "LIMIT", "PADDING", "Job", "Seen", "cdiv", "even"]
 
-#: Compiled forms of all kernels, by name.
+#: Compiled forms of all kernels by name.
 VARIANTS: dict[str, Any] = {each.name: each for file in (layers, product, matmul, attention) for each in file.VARIANTS}
 
-#: Largest grid in each direction: CUDA's.
+#: Largest grid in each direction, from CUDA.
 GRID = (2**31 - 1, 65_535, 65_535)
-#: Rows, sizes and positions are 32 bits in the kernels.
+#: The kernels use 32 bits for rows, sizes and positions.
 LIMIT = 2**31 - 1
 
-#: Which columns a row sees, as the kernels take it: a number, and the length of every sequence for 2.
+#: Which columns a row sees, encoded for the kernels; 2 also needs the length of every sequence.
 Seen = tuple[int, Any]
 ALL, CAUSAL, PADDING = 0, 1, 2
 
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def launches(self) -> int:
-        """Kernel launches that a run enqueues."""
+        """The number of kernel launches in a run."""
         return len(self.steps)
 
     def multiprocessors(self) -> int:
@@ -72,12 +72,12 @@ class Job:
         return 1 if interpreted() else int(torch.cuda.get_device_properties(self.device).multi_processor_count)
 
     def need_bf16(self) -> None:
-        """Raises if the device's tensor cores do not take bf16."""
+        """Raises if the device's tensor cores do not support bf16."""
         if not interpreted() and torch.cuda.get_device_capability(self.device) < (8, 0):
             raise Unsupported("products in bf16 need compute capability 8.0 or newer")
 
     def input(self, array: Any) -> torch.Tensor:
-        """A copy of an array of NumPy on the device."""
+        """A copy of a NumPy array on the device."""
         made: torch.Tensor = tensor(array).to(self.device)
         return made
 
@@ -86,11 +86,11 @@ class Job:
         return torch.empty(tuple(shape), dtype=dtype, device=self.device)
 
     def zeros(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Working memory that starts at 0."""
+        """Zeroed working memory."""
         return torch.zeros(count, dtype=dtype, device=self.device)
 
     def result(self, name: str, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Allocates an output, which every run writes."""
+        """Allocates an output; every run writes it."""
         self.outputs[name] = self.scratch(shape, dtype)
         return self.outputs[name]
 
@@ -99,8 +99,8 @@ class Job:
         variant = VARIANTS[name]
         for direction, (programs, most) in enumerate(zip(grid, GRID)):
             if programs > most:
-                raise Unsupported(f"{name} needs {programs} programs in direction {direction} of its grid, which takes {most}")
-        # Triton compiles separately for arguments that are multiples of 16, so `_16` in a name chooses constants only.
+                raise Unsupported(f"{name} needs {programs} programs in direction {direction} of its grid; the maximum is {most}")
+        # Triton specializes on arguments that are multiples of 16 itself, so `_16` in a name only chooses constants.
         how = dict(variant.constants, num_warps=variant.warps, num_stages=variant.stages, enable_fp_fusion=True)
         self.steps.append(functools.partial(variant.fn[grid], *args, **how))
 

@@ -14,7 +14,7 @@ from .triton_kernels.layers import ODD, TILES
 
 __all__ = ["bias_gelu", "elements", "norm", "prepare"]
 
-#: Values of a program of `elements`, values of a program of `mse`, and rows and columns of a program of `biased`.
+#: Values per program of `elements` and of `mse`, and rows and columns per program of `biased`.
 ELEMENTS, ERRORS, BIASED = 2048, 4 * 2048, (8, 256)
 
 
@@ -33,7 +33,7 @@ def _by_row(kernel: str, rows: int, d: int) -> tuple[str, tuple[int]]:
 def elements(job: Job, op: str, x: torch.Tensor, second: torch.Tensor | None, y: torch.Tensor) -> None:
     """Appends y = f(x) or f(x, second), element by element."""
     n = x.numel()
-    # An operation without a second array never reads it.
+    # An operation without a second array does not read this one.
     job.launch(op, (cdiv(n, ELEMENTS),), x, x if second is None else second, y, n)
 
 
@@ -95,7 +95,7 @@ def _mse(job: Job, case: Case, t: dict[str, torch.Tensor]) -> None:
 
 def _cross_entropy(job: Job, case: Case, t: dict[str, torch.Tensor]) -> None:
     if case.get("targets") == "probabilities":
-        raise Unsupported("the Triton kernels take labels: targets=labels")
+        raise Unsupported("the Triton kernels need integer labels: targets=labels")
     x, labels, d = t["x"], t["labels"], t["x"].shape[-1]
     if bool((labels == case.get("ignore-index", -100)).any()):
         raise Unsupported("the Triton kernels skip no rows: labels without the ignore-index")
@@ -126,7 +126,7 @@ TASKS: dict[str, Callable[[Job, Case, dict[str, torch.Tensor]], None]] = {
 def prepare(job: Job, workload: str, case: Case, inputs: dict[str, Any]) -> None:
     """Appends the launches of a layer operation."""
     if case.get("precision") == "bf16":
-        raise Unsupported("the Triton kernels of layers take arrays of f32: precision=f32")
+        raise Unsupported("the Triton layer kernels need f32 arrays: precision=f32")
     if case.get("allocation", "reused") != "reused":
         raise Unsupported("on a GPU arrays are allocated once: allocation=reused")
     TASKS[workload](job, case, {name: job.input(array) for name, array in inputs.items()})

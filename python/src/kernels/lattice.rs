@@ -37,7 +37,7 @@ impl PyCodes {
         PyArray1::from_slice(py, self.0.packed())
     }
 
-    /// 1 for each vector outside the codebook, in the modes flag and retry.
+    /// 1 for each vector outside the codebook; only in the modes flag and retry.
     #[getter]
     fn overload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u8>>> {
         self.0.overload().map(|overload| PyArray1::from_slice(py, overload))
@@ -50,7 +50,7 @@ impl PyCodes {
         self.0.packed().len() + marks
     }
 
-    /// The array, in its original shape; with `depth`, from its coarsest levels alone.
+    /// The array in its original shape; with `depth`, decoded from only its coarsest levels.
     #[pyo3(signature = (depth=None))]
     fn decode<'py>(&self, py: Python<'py>, depth: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
         let depth = depth.unwrap_or_else(|| self.0.codec().levels());
@@ -58,7 +58,7 @@ impl PyCodes {
         Ok(PyArray1::from_vec(py, values).reshape(self.0.layout().shape().to_vec())?.into_any())
     }
 
-    /// As bytes for a file.
+    /// The codes as bytes for a file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.to_bytes())
     }
@@ -125,7 +125,7 @@ fn dot<'py>(
     let scores = py.detach(|| {
         if !codes.layout().is_exact() {
             let (d, shape) = (codes.codec().dimension(), codes.layout().shape());
-            let problem = format!("rows of the shape {shape:?} are no whole number of vectors of {d}");
+            let problem = format!("rows of shape {shape:?} do not divide into vectors of {d}");
             return Err(LatticeError::Unsupported(problem));
         }
         let coded = CodedRows::new(codes.codec(), codes.packed(), rows, codes.layout().vectors() / rows.max(1))?;

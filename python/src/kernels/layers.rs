@@ -80,7 +80,10 @@ fn attention(
     causal: bool,
 ) -> PyResult<()> {
     let (&[batch, heads, sequence, head], &[_, kv_heads, keys, _]) = (q.shape(), k.shape()) else {
-        return Err(errors::raise(py, "q: expected [batch, heads, sequence, head], and k and v of as many axes"));
+        return Err(errors::raise(
+            py,
+            "q: expected [batch, heads, sequence, head], and k and v with the same number of axes",
+        ));
     };
     let extents = Heads { batch, heads, kv_heads, sequence, keys, head, causal, parallel: parallel() };
     let (q, k, v) = (slice(&q, "q")?, slice(&k, "k")?, slice(&v, "v")?);

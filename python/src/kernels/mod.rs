@@ -1,4 +1,4 @@
-//! The kernels as functions on NumPy arrays: inputs are borrowed, and the interpreter's lock is released while they run.
+//! The kernels as functions on NumPy arrays. They borrow their inputs and release the interpreter's lock while they run.
 
 mod kde;
 mod lattice;
@@ -18,7 +18,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kde::add(module)
 }
 
-/// Whether the threads of the pools are there: a child of a fork has none of its parent's.
+/// Whether the pool's threads exist in this process: a forked child has none of its parent's.
 fn parallel() -> bool {
     !FORKED.load(Relaxed)
 }

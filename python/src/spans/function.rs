@@ -10,7 +10,7 @@ use super::open;
 use super::recorder::{Shared, Way};
 use super::region::failed;
 
-/// The function that `profile_function` returns. It has the attributes of the function inside.
+/// The function that `profile_function` returns. It has the attributes of the wrapped function.
 #[pyclass(frozen, dict, weakref, module = "ellwand._native")]
 pub(crate) struct ProfiledFunction {
     function: Py<PyAny>,
@@ -40,7 +40,7 @@ impl ProfiledFunction {
         this.shared.count(Way::Function);
         let key = slf.as_ptr() as usize;
         if !open::begin_here(py, &this.shared, this.site, None) {
-            // Only tasks that have an open span matter: this one ends before another task runs.
+            // Only tasks with an open span matter: this span ends before another task runs.
             open::begin_elsewhere(py, &this.shared, this.site, (key, open::task(py)), None);
         }
         let result = function.call(args, kwargs);
@@ -54,7 +54,7 @@ impl ProfiledFunction {
         result
     }
 
-    /// Methods are functions with their object.
+    /// Binds a method to its object.
     fn __get__<'py>(
         slf: &Bound<'py, Self>,
         object: &Bound<'py, PyAny>,
@@ -66,7 +66,7 @@ impl ProfiledFunction {
         slf.py().import("types")?.getattr("MethodType")?.call1((slf, object))
     }
 
-    /// Travels by name, like any function.
+    /// Is pickled by name, like any function.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.getattr("__qualname__")
     }

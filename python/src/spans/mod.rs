@@ -1,4 +1,4 @@
-//! Spans of Python code, in the recorder that Rust code uses too.
+//! Spans of Python code, written by the same recorder as those of Rust code.
 
 mod function;
 mod open;

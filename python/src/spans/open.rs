@@ -1,7 +1,7 @@
-//! The spans that are open on a thread, and the two ways to begin and end one.
+//! The open spans of a thread, and two ways to begin and end one.
 //!
-//! Outside an event loop spans nest, and the recorder's own state is enough. Tasks take turns on one thread with their
-//! spans open, so each span of a task notes its [`Place`], and the task returns there before its next span.
+//! Outside an event loop spans nest, and the recorder's own state is enough. Tasks take turns on one thread while their spans
+//! are open. So each span of a task stores its [`Place`], and the task returns there before its next span.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::recorder::Shared;
 use super::tasks;
 
-/// A span that has begun. Fields are dropped in this order: the span ends while its profiler is entered.
+/// A span that has begun. Fields drop in this order: the span ends while its profiler is still entered.
 pub(super) struct Begun {
     pub(super) guard: Guard,
     pub(super) _scope: Option<Scope>,
@@ -22,19 +22,19 @@ pub(super) struct Begun {
 struct Open {
     /// Address of the object that will end the span.
     key: usize,
-    /// The task that began it, 0 for none.
+    /// The task that began it, or 0.
     task: usize,
     recording: u32,
     /// The place inside it.
     inside: Place,
-    /// The step of the event loop in which it began, of a span of a task whose CPU time is measured.
+    /// The step of the event loop in which it began; only for a task's span with measured CPU time.
     step: Option<u64>,
-    /// The parent of tasks that its task created before.
+    /// The parent that tasks created by its task had before this span.
     cause: Option<Link>,
     begun: Begun,
 }
 
-/// Open spans, innermost last. Those that a thread leaves open when it ends remain open in the profile.
+/// Open spans, innermost last. Spans still open when a thread ends remain open in the profile.
 struct Stack(Vec<Open>);
 
 impl Drop for Stack {
@@ -47,7 +47,7 @@ thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack(Vec::new())) };
     /// Open spans of tasks on this thread.
     static TASKS: Cell<usize> = const { Cell::new(0) };
-    /// Where the thread was before the first of them.
+    /// The thread's place before the first of them.
     static BASE: Cell<Option<Place>> = const { Cell::new(None) };
 }
 
@@ -61,20 +61,20 @@ fn stack<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
     STACK.try_with(run).ok().flatten()
 }
 
-/// True if a task of this thread has an open span, so that the recorder's state may be that of another task.
+/// True if a task of this thread has an open span: the recorder's state may then be that of another task.
 fn has_tasks() -> bool {
     TASKS.get() != 0
 }
 
-/// The task that runs on this thread, if any of its tasks has an open span; otherwise 0.
+/// The task running on this thread, if any of its tasks has an open span; otherwise 0.
 pub(super) fn task(py: Python<'_>) -> usize {
     if has_tasks() { tasks::current(py) } else { 0 }
 }
 
-/// What is done with a span at its beginning or end.
+/// Changes a span at its beginning or end.
 pub(super) type Edit<'a> = Option<&'a dyn Fn(&Guard)>;
 
-/// Begins a span for the object with address `key`, which ends it by [`end`].
+/// Begins a span for the object with address `key`; that object ends it with [`end`].
 #[inline]
 pub(super) fn begin(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
     let task = if tasks::are_possible(py) { tasks::current(py) } else { 0 };
@@ -83,14 +83,14 @@ pub(super) fn begin(py: Python<'_>, shared: &Shared, site: &'static Site, key: u
     }
 }
 
-/// Begins a span by the recorder's fast path, if it is free.
+/// Begins a span on the recorder's fast path, if that is free.
 #[inline]
 pub(super) fn begin_here(py: Python<'_>, shared: &Shared, site: &'static Site, edit: Edit<'_>) -> bool {
     let is_open = host::open(shared.recording(), site);
     if is_open && (edit.is_some() || tasks::are_linked()) {
         let cause = tasks::cause(py);
         host::edit(shared.recording(), site, |guard| {
-            // Has an effect on outermost spans only, such as those of a thread that runs in the context of a task.
+            // Only affects outermost spans, for example of a thread that runs in the context of a task.
             cause.into_iter().for_each(|cause| guard.under(cause));
             edit.iter().for_each(|edit| edit(guard));
         });
@@ -98,7 +98,7 @@ pub(super) fn begin_here(py: Python<'_>, shared: &Shared, site: &'static Site, e
     is_open
 }
 
-/// Begins a span by any rule.
+/// Begins a span when the fast path cannot.
 #[cold]
 pub(super) fn begin_elsewhere(
     py: Python<'_>,
@@ -124,7 +124,7 @@ pub(super) fn begin_elsewhere(
     stack(|stack| stack.push(Open { key, task, recording, inside, step, cause: inherited, begun }));
 }
 
-/// Moves the thread to the innermost span of a task. The first span of a task has none; returns its parent.
+/// Moves the thread to the innermost span of a task. A task without spans has none; returns the parent for its first span.
 fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
     let around = stack(|stack| {
         let known = stack.iter().rfind(|open| open.task == task && open.recording == recording);
@@ -135,7 +135,7 @@ fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
         return None;
     }
     if !has_tasks() {
-        // Nothing else takes turns with it yet, so that it nests in what is open.
+        // No other task has open spans yet, so the span nests in what is open.
         BASE.set(Some(Place::here()));
         return inherited;
     }
@@ -146,7 +146,7 @@ fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
     cause
 }
 
-/// Ends the innermost span that the object with address `key` began in this task; false without one on this thread.
+/// Ends the innermost span that the object with address `key` began in this task; false if this thread has none.
 #[inline]
 pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) -> bool {
     let closing = if edit.is_some() { Closing::Unknown } else { host::close(shared.recording(), site) };
@@ -164,7 +164,7 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
         let known = |task: Option<usize>| {
             stack.iter().rposition(|open| open.key == key && task.is_none_or(|task| open.task == task))
         };
-        // What an asynchronous generator leaves open, another task may close.
+        // Another task may close spans that an asynchronous generator left open.
         let at = known(Some(here)).or_else(|| known(None))?;
         Some(stack.remove(at))
     });
@@ -213,7 +213,7 @@ pub(super) fn with_open(
     }
 }
 
-/// Forgets all open spans, in the child of a fork: they belong to the parent.
+/// Forgets all open spans in a forked child: they belong to the parent.
 pub(super) fn forget() {
     stack(|stack| stack.drain(..).for_each(std::mem::forget));
     TASKS.set(0);

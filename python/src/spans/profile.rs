@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 
-/// A recording at one moment.
+/// A recording at one point in time.
 #[pyclass(frozen, module = "ellwand._native")]
 pub(crate) struct Profile {
     trace: Trace,
@@ -24,7 +24,7 @@ impl Profile {
         Self { trace }
     }
 
-    /// Nanoseconds of kernels, and of transfers, by the link of the span that started them.
+    /// Nanoseconds of kernels and of transfers, by the link of the span that started them.
     fn device_ns(&self) -> HashMap<u32, [f64; 2]> {
         let mut sums: HashMap<u32, [f64; 2]> = HashMap::new();
         for lane in self.trace.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
@@ -46,19 +46,19 @@ impl Profile {
         self.trace.lanes.iter().map(TraceLane::overflowed).sum()
     }
 
-    /// Spans that are in no row: there was no room for their operation either.
+    /// Spans without a row: there was no room for their operation.
     #[getter]
     fn lost(&self) -> u64 {
         self.trace.dropped().saturating_sub(self.aggregated())
     }
 
-    /// What a span costs its caller, in ns.
+    /// Cost of a span to its caller, in ns.
     #[getter]
     fn span_cost_ns(&self) -> f64 {
         self.trace.cost.map_or(f64::NAN, |cost| cost.on_ns)
     }
 
-    /// Resident memory in bytes, if it was measured: at the start, at most, and at the end of the last span.
+    /// Resident memory in bytes, if measured: at the start, its maximum, and at the end of the last span.
     #[getter]
     fn resident_bytes(&self) -> Option<(f64, f64, f64)> {
         let points = &self.trace.tracks.iter().find(|track| track.name == RESIDENT)?.points;
@@ -66,7 +66,7 @@ impl Profile {
         Some((points.first()?.1, most, points.last()?.1))
     }
 
-    /// True if a device recorded spans.
+    /// True if there are spans of a device.
     #[getter]
     fn has_devices(&self) -> bool {
         self.trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
@@ -81,7 +81,7 @@ impl Profile {
         rows.iter().map(|row| summary_row(py, row)).collect()
     }
 
-    /// The spans of the host that have ended, in the order in which they began.
+    /// The finished spans of the host, ordered by start.
     fn spans<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let device = self.device_ns();
         let threads = self.trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
@@ -92,7 +92,7 @@ impl Profile {
         spans.into_iter().map(|(lane, span)| self.span(py, lane, span, &device)).collect()
     }
 
-    /// The file, see docs/profile-format.md.
+    /// The profile file; see docs/profile-format.md.
     fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::new();
         py.detach(|| self.trace.write_json(&mut bytes))?;
@@ -103,17 +103,17 @@ impl Profile {
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         let page = py.detach(|| profile_page(&self.trace, None));
         let page = page.map_err(|problem| errors::raise(py, format!("{problem:#}")))?;
-        String::from_utf8(page).map_err(|_| errors::raise(py, "the page is no text; expected UTF-8"))
+        String::from_utf8(page).map_err(|_| errors::raise(py, "the page is not UTF-8 text"))
     }
 
-    /// Writes the offline page to a file, whole or not at all.
+    /// Writes the offline page to a file, completely or not at all.
     fn save_page(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let page = self.page(py)?;
         let written = ellwand::profile::write_file(path, |out| out.write_all(page.as_bytes()));
         written.map_err(|problem| errors::raise(py, problem))
     }
 
-    /// The tree of operations, as a terminal shows it.
+    /// The tree of operations, as on a terminal.
     fn __str__(&self, py: Python<'_>) -> String {
         py.detach(|| self.trace.summary().to_string())
     }
@@ -127,7 +127,7 @@ impl Profile {
         span: &Span,
         device: &HashMap<u32, [f64; 2]>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // An f64 resolves 256 ns of such a time.
+        // As an f64 such a time has steps of 256 ns.
         #[allow(clippy::cast_possible_truncation)]
         let start_ns =
             self.trace.started_unix_ns.saturating_add_signed(self.trace.since_start_ns(span.start).round() as i64);

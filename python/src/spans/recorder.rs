@@ -1,4 +1,4 @@
-//! A profiler: one recording, and what begins spans in it.
+//! A profiler: one recording, and what begins its spans.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -20,33 +20,33 @@ use super::region::{Extra, Region};
 use super::tasks::Cause;
 use crate::errors;
 
-/// Bytes of the budget for a span.
+/// Memory budget per span, in bytes.
 const SPAN: u64 = 32;
-/// Bytes of the budget for the details of a span.
+/// Memory budget for the details of a span, in bytes.
 const DETAILS: u64 = 32;
-/// Bytes of the budget for a measurement.
+/// Memory budget for a measurement, in bytes.
 const MEASUREMENT: u64 = 64;
-/// What `max_entries` may be.
+/// Accepted values of `max_entries`.
 const MAX_ENTRIES: &str = "an integer from 0 to 2^64 - 1";
-/// Names for which the object that begins their spans is kept.
+/// Number of operation names whose region objects are kept.
 const KEPT: usize = 1 << 14;
 
-/// How a span begins: what it costs depends on that.
+/// How a span begins, which determines its cost.
 #[derive(Clone, Copy)]
 pub(super) enum Way {
     /// By a call of a function that `profile_function` made.
     Function,
     /// By a region without arguments.
     Region,
-    /// Its region was looked up by name; counted besides `Region`.
+    /// By a region looked up by its name; also counted in `Region`.
     Named,
     /// By a region with arguments.
     Arguments,
 }
 
-/// The state that spans look at.
+/// The state that spans read.
 pub(super) struct Shared {
-    /// Spans that began, by [`Way`].
+    /// Number of spans begun, by [`Way`].
     begun: [AtomicU64; 4],
     enabled: AtomicBool,
     /// Number of the recording; 0 before its first span.
@@ -59,7 +59,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every profiler, for the child of a fork.
+/// All profilers; a forked child resets them.
 static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -87,10 +87,10 @@ impl Shared {
         begun.store(begun.load(Relaxed) + 1, Relaxed);
     }
 
-    /// The mean cost of the spans so far and the mean of what empty ones measure, in ns, of those by [`Way`].
+    /// The spans' mean cost, and the mean of what empty ones measure, in ns, weighted by how often each [`Way`] was used.
     fn mean_cost(&self, costs: [(f64, f64); 4]) -> (f64, f64) {
         let [function, region, named, arguments] = self.begun.each_ref().map(|begun| begun.load(Relaxed) as f64);
-        // Without spans, the price of the usual one.
+        // Without spans, use the cost of the most common way.
         let usual = if function + region + arguments == 0.0 { 1.0 } else { named.min(region) };
         let spans = [function, region - named.min(region), usual, arguments];
         let mean = |of: fn(&(f64, f64)) -> f64| {
@@ -99,7 +99,7 @@ impl Shared {
         (mean(|cost| cost.0), mean(|cost| cost.1))
     }
 
-    /// Makes this the profiler of the thread if nothing else is open there. Starts with its first span.
+    /// Makes this the thread's profiler if no other has open spans there. It starts with its first span.
     pub(super) fn settle(&self, py: Python<'_>) -> bool {
         if !NAMED.replace(true)
             && let Some(name) = thread_name(py)
@@ -124,7 +124,7 @@ impl Shared {
         Begun { guard: here().unwrap_or_default(), _scope: Some(scope) }
     }
 
-    /// The profiler, which starts with its first span.
+    /// The profiler; its first span starts it.
     fn profiler(&self) -> Profiler {
         let mut profiler = locked(&self.profiler);
         let started = profiler.get_or_insert_with(|| Profiler::new(self.options.clone()));
@@ -170,14 +170,14 @@ fn thread_name(py: Python<'_>) -> Option<String> {
     py.import("threading").ok()?.call_method0("current_thread").ok()?.getattr("name").ok()?.extract().ok()
 }
 
-/// Begins anew in the child of a fork, which has copies of its parent's spans.
+/// Starts afresh in a forked child, which has copies of its parent's spans.
 #[pyfunction]
 pub(super) fn forked() {
     open::forget();
     locked(&ALL).iter().filter_map(Weak::upgrade).for_each(|shared| shared.clear());
 }
 
-/// File and line of the Python code that calls.
+/// File and line of the calling Python code.
 pub(super) fn caller(py: Python<'_>) -> PyResult<(String, u32)> {
     let frame = py.import("sys")?.call_method0("_getframe")?;
     let file = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
@@ -267,7 +267,7 @@ impl Recorder {
         self.shared.clear();
     }
 
-    /// A context manager that records one span. Further arguments are kept with it.
+    /// A context manager that records one span. Further arguments are stored with the span.
     #[pyo3(signature = (operation, device = None, **args))]
     fn profile<'py>(
         slf: &Bound<'py, Self>,
@@ -305,12 +305,12 @@ impl Recorder {
         this.named(operation)
     }
 
-    /// ``profile`` without arguments: the cheapest call, and its object may be kept and used again.
+    /// ``profile`` without arguments: the cheapest call. The returned object can be kept and reused.
     fn span<'py>(&self, operation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.named(self::operation(operation)?)
     }
 
-    /// A span with arguments, of code that is somewhere else than its caller.
+    /// A span with arguments, for code at `place` and not at the caller.
     fn _region<'py>(
         slf: &Bound<'py, Self>,
         operation: &Bound<'py, PyString>,
@@ -331,8 +331,8 @@ impl Recorder {
         ProfiledFunction::new(function, slf.get().shared.clone(), site)
     }
 
-    /// What was recorded so far. `costs` measures what a span costs its caller and what an empty one measures, in ns, by
-    /// [`Way`]: once the end of the profile is known, so that this is not part of its time.
+    /// The recording so far. `costs` measures, by [`Way`] and in ns, what a span costs its caller and what an empty one measures. It
+    /// runs once the end of the profile is known, so that its time is not part of the profile.
     fn _snapshot(&self, py: Python<'_>, costs: &Bound<'_, PyAny>) -> PyResult<Profile> {
         let shared = self.shared.clone();
         let trace = py.detach(move || shared.snapshot());
@@ -340,13 +340,13 @@ impl Recorder {
         Ok(py.detach(move || Profile::new(trace, cost_ns, empty_ns)))
     }
 
-    /// The host's clock in ticks, for pairs of readings.
+    /// The host's clock in ticks, for paired readings.
     #[staticmethod]
     fn _ticks() -> u64 {
         ticks()
     }
 
-    /// Adds what a device did: operation, link and both times in nanoseconds of the device's clock, which `clock` reads.
+    /// Adds a device's work: operation, link and both times in nanoseconds of the device's clock, which `clock` reads.
     fn _collect(
         &self,
         device: String,
@@ -373,7 +373,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// The region of an operation, which is kept.
+    /// The region of an operation; it is kept for reuse.
     #[inline]
     fn named<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         let py = operation.py();
@@ -402,7 +402,7 @@ impl Recorder {
     }
 }
 
-/// Name of the program that Python runs.
+/// Name of the running Python program.
 fn program(py: Python<'_>) -> PyResult<String> {
     let first: String = py.import("sys")?.getattr("argv")?.get_item(0)?.extract()?;
     let name = std::path::Path::new(&first).file_name().map(|name| name.to_string_lossy().into_owned());

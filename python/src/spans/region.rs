@@ -20,7 +20,7 @@ pub(super) struct Extra {
 }
 
 impl Extra {
-    /// The numbers `bytes`, `flops` and `items` are work, everything else is an argument.
+    /// The numbers `bytes`, `flops` and `items` count as work; everything else is an argument.
     pub(super) fn of(args: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut extra = Self { counters: Counters::default(), args: Vec::new() };
         for (name, value) in args.iter() {
@@ -60,13 +60,13 @@ fn value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     })
 }
 
-/// The text of a value, or its type where that has none: an argument for the profiler never ends the program.
+/// The text of a value, or its type if it has no text: an argument for the profiler must never end the program.
 fn text(value: &Bound<'_, PyAny>) -> String {
     let kind = || value.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     value.str().map_or_else(|_| format!("<{} without text>", kind()), |text| text.to_string_lossy().into_owned())
 }
 
-/// Type and shape of an array: its values would cost more than most spans, and those on a device a wait.
+/// Type and shape of an array: formatting its values would cost more than most spans, or wait for a device.
 fn array(value: &Bound<'_, PyAny>) -> Option<String> {
     let shape: Vec<usize> = value.getattr("shape").ok()?.extract().ok()?;
     let dtype = value.getattr("dtype").ok()?.str().ok()?.to_string_lossy().into_owned();
@@ -79,18 +79,18 @@ pub(super) fn failed(guard: &Guard, kind: &Bound<'_, PyAny>) {
     guard.arg("error", name.unwrap_or_else(|_| "exception".to_string()));
 }
 
-/// A context manager that records a span each time. It can be reused, also inside itself, in threads and in tasks: a span
-/// belongs to the thread and the task that began it.
+/// A context manager that records a span each time it is entered. It can be reused: nested in itself, in threads and in tasks.
+/// A span belongs to the thread and the task that began it.
 #[pyclass(frozen, weakref, module = "ellwand._native")]
 pub(crate) struct Region {
     shared: Arc<Shared>,
     known: PyOnceLock<Known>,
     open: Spans,
-    /// Name and arguments of a region that was made while its profiler was off: their text is made by the first span.
+    /// Name and arguments of a region made while its profiler was off: the first span formats them.
     later: Option<(Py<PyString>, Py<PyDict>)>,
 }
 
-/// The open spans of a region: the recording that they are in, and how many. The interpreter's lock is held.
+/// The open spans of a region: their recording and their number. The interpreter's lock is held.
 #[derive(Default)]
 struct Spans {
     recording: AtomicU32,
@@ -104,7 +104,7 @@ impl Spans {
         self.count.store(count + 1, Relaxed);
     }
 
-    /// Takes one away if there is one.
+    /// Subtracts one; false if there is none.
     fn end(&self, recording: u32) -> bool {
         let count = self.count.load(Relaxed);
         let is_open = recording != 0 && self.recording.load(Relaxed) == recording && count > 0;
@@ -115,7 +115,7 @@ impl Spans {
     }
 }
 
-/// Where a region is, and what its spans carry.
+/// A region's place in the code, and what its spans carry.
 struct Known {
     site: &'static Site,
     extra: Option<Extra>,
@@ -143,11 +143,11 @@ impl Region {
     }
 }
 
-/// Warns of a span that its own thread alone can end.
+/// Warns about a span ended on another thread: only its own thread can end it.
 fn elsewhere(py: Python<'_>, name: &str) -> PyResult<()> {
     let message = format!(
-        "the span {name:?} was ended on another thread than it began on, so that it stays open in the profile; \
-         expected both on one thread: begin a span in each thread"
+        "the span {name:?} was ended on another thread than it began on, so it stays open in the profile; \
+                     begin and end each span on the same thread"
     );
     let message = std::ffi::CString::new(message).unwrap_or_default();
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 1)

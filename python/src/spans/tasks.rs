@@ -1,4 +1,4 @@
-//! Which asyncio task runs, and which span it was created in.
+//! Which asyncio task is running, and in which span it was created.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -8,32 +8,32 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// What is used of asyncio and of context variables.
+/// The parts of asyncio and contextvars that we use.
 struct Asyncio {
     running_loop: Py<PyAny>,
     current_task: Py<PyAny>,
-    /// The innermost open span of a context: new tasks and threads get a copy of the context of their creator.
+    /// The innermost open span of a context: new tasks and threads copy their creator's context.
     cause: Py<PyAny>,
 }
 
 thread_local! {
-    /// Steps that event loops of this thread have ended since spans look.
+    /// Event-loop steps finished on this thread since spans began to count them.
     static STEPS: Cell<u64> = const { Cell::new(0) };
-    /// The loop that will call [`stepped`].
+    /// The loop that will call [`stepped`] next.
     static ASKED: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
 }
 
 static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
 static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-/// Size of `sys.modules` when asyncio was not in it.
+/// Size of `sys.modules` when asyncio was last found missing.
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 static LINKED: AtomicBool = AtomicBool::new(false);
 
-/// A link in a context variable.
+/// A link inside a context variable.
 #[pyclass(frozen, module = "ellwand._native")]
 pub(super) struct Cause(pub(super) Link);
 
-/// True once asyncio is imported. It is never imported here.
+/// True if asyncio is imported. Ellwand never imports it here.
 #[inline]
 pub(super) fn are_possible(py: Python<'_>) -> bool {
     ASYNCIO.get(py).is_some() || look(py).unwrap_or(false)
@@ -52,7 +52,7 @@ fn look(py: Python<'_>) -> PyResult<bool> {
         SEEN.store(count, Relaxed);
         return Ok(false);
     };
-    // While asyncio itself is being imported these are missing, and no loop runs yet.
+    // Missing while asyncio itself is being imported; no loop runs yet.
     let running_loop = asyncio.getattr("_get_running_loop")?.unbind();
     let current_task = asyncio.getattr("current_task")?.unbind();
     let cause = py.import("contextvars")?.getattr("ContextVar")?.call1(("ellwand_span",))?.unbind();
@@ -60,7 +60,7 @@ fn look(py: Python<'_>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// The address of the task that runs on this thread, 0 outside of tasks.
+/// The address of the task running on this thread; 0 outside tasks.
 pub(super) fn current(py: Python<'_>) -> usize {
     let Some(asyncio) = ASYNCIO.get(py) else { return 0 };
     let task = asyncio.running_loop.bind(py).call0().and_then(|running| match running.is_none() {
@@ -73,8 +73,8 @@ pub(super) fn current(py: Python<'_>) -> usize {
     task.unwrap_or(0)
 }
 
-/// The step of the running event loop. A task is suspended only between two: the loop runs what it was asked to run here
-/// before it resumes a task that waits.
+/// The current step of the running event loop. A task is suspended only between steps: the loop runs the callback requested
+/// here before it resumes a waiting task.
 pub(super) fn step(py: Python<'_>) -> Option<u64> {
     let running = ASYNCIO.get(py)?.running_loop.bind(py).call0().ok()?;
     let is_asked = ASKED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked.is(&running)));
@@ -97,7 +97,7 @@ fn stepped() {
     ASKED.replace(None);
 }
 
-/// True once a span of a task was linked to its context.
+/// True once a task's span was linked to its context.
 #[inline]
 pub(super) fn are_linked() -> bool {
     LINKED.load(Relaxed)
@@ -110,12 +110,12 @@ pub(super) fn cause(py: Python<'_>) -> Option<Link> {
     found.cast::<Cause>().ok().map(|cause| cause.get().0)
 }
 
-/// Makes a span the parent of tasks that are created from now on in this context.
+/// Makes a span the parent of tasks created from now on in this context.
 pub(super) fn set_cause(py: Python<'_>, link: Option<Link>) {
     if let Some(asyncio) = ASYNCIO.get(py) {
         LINKED.store(true, Relaxed);
         let value = link.and_then(|link| Some(Py::new(py, Cause(link)).ok()?.into_any()));
-        // A context variable that cannot be set costs a parent, not the program.
+        // If the context variable cannot be set, tasks lose their parent; the program continues.
         let _ = asyncio.cause.bind(py).call_method1("set", (value,));
     }
 }

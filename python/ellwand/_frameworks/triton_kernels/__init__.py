@@ -1,1 +1,1 @@
-"""Ellwand's Triton kernels, each file with a list of its variants. ``python/triton_kernels`` compiles and tests them."""
+"""Ellwand's Triton kernels. Each file lists its variants; ``python/triton_kernels`` compiles and tests them."""

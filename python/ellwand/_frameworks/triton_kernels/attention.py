@@ -20,7 +20,7 @@ def seen_of(scores, row, start, seen, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def softmax_rows(scores, lengths, weights, n, heads, sees, BLOCK: tl.constexpr):
-    """Softmax over the columns that a row sees, 0 beyond; one program per row of [batch, heads, n]."""
+    """Softmax over the columns that a row sees, 0 in the others; one program per row of [batch, heads, n]."""
     number = tl.program_id(0)
     length = tl.load(lengths + number // n // heads, mask=sees == 2, other=0).to(tl.int32)
     seen = tl.minimum(tl.where(sees == 1, number % n + 1, tl.where(sees == 2, length, n)), n)
@@ -94,8 +94,8 @@ def tile(
     queries, k, v, k_row, start, end, seen, size, scale, top, total, sums, HEAD: tl.constexpr, KEYS: tl.constexpr,
     HIDDEN: tl.constexpr,
 ):
-    """Adds KEYS keys, starting at `start`, to the maximum, the total weight and the sums of each row. Without HIDDEN every row
-    sees all of them."""
+    """Updates the maximum, the total weight and the sums of each row with KEYS keys from `start` on. Without HIDDEN every row sees
+    all of them."""
     e = tl.arange(0, HEAD)
     column = start + tl.arange(0, KEYS)
     kept = e < size

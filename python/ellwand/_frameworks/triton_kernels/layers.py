@@ -5,8 +5,8 @@ tile, and loop over rows longer than the largest tile. NaN and infinity behave a
 
 The last program to finish adds up the losses, in the order of rows.
 
-The interpreter computes exponentials and quotients to the last bit; the hardware's are a few units in the last place off
-(`ex2.approx`, `div.full`), which the tolerances allow: at an argument of -16 an exponential has a relative error of 1e-6.
+The interpreter computes exponentials and quotients exactly to the last bit; the hardware (`ex2.approx`, `div.full`) is off by
+a few units in the last place, which the tolerances allow: at an argument of -16 an exponential has a relative error of 1e-6.
 """
 
 import triton
@@ -129,7 +129,7 @@ def layer_norm(x, residual, gamma, beta, y, total, rows, d, eps, RESIDUAL: tl.co
 
 @triton.jit
 def layer_norm_long(x, residual, gamma, beta, y, total, rows, d, eps, RESIDUAL: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """The same for one row of any length: a pass for the mean, one for the variance, one that writes."""
+    """The same for one row of any length: one pass for the mean, one for the variance, one that writes."""
     row = tl.program_id(0).to(tl.int64) * d
     part = tl.zeros([BLOCK], dtype=tl.float32)
     for start in range(0, d, BLOCK):
@@ -168,7 +168,7 @@ def softmax(x, y, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     at = row.to(tl.int64)[:, None] * d + column[None, :]
     mask = (row < rows)[:, None] & (column < d)[None, :]
     value = tl.load(x + at, mask=mask, other=float("-inf"))
-    # A row beyond the last must not turn only -inf into NaN; it is not stored, but a checker would complain.
+    # A row past the end must not become NaN from only -inf: it is not stored, but a checker would complain.
     most = tl.where(row < rows, tl.max(value, axis=1), 0.0)
     power = tl.where(mask, tl.exp(value - most[:, None]), 0.0)
     inverse = 1.0 / tl.where(row < rows, tl.sum(power, axis=1), 1.0)
@@ -237,8 +237,8 @@ def cross_entropy_long(x, labels, losses, sums, come, loss, rows, d, each, scale
         finish(value.to(tl.float64), sums, come, loss, scale, 2048)
 
 
-# Values and rows of a tile, and its warps: 16 values per thread, 32 for the longest rows. Rows whose length is not a
-# multiple of 16 have only some of the tiles, and loop beyond them.
+# Values and rows per tile, and warps: 16 values per thread, 32 for the longest rows. Rows whose length is not a multiple of 16
+# use only some of the tiles, and loop beyond them.
 TILES = [(64, 32, 4), (256, 8, 4), (512, 4, 4), (1024, 2, 4), (2048, 1, 4), (4096, 1, 8), (8192, 1, 8), (16384, 1, 16)]
 ODD = [64, 256, 1024, 4096]
 STEP = (4096, 8)
@@ -246,7 +246,7 @@ ELEMENTS = ["gelu", "gelu_approximate", "swish", "swiglu", "add", "squared_error
 
 
 def by_row(name, fn, long, types, sixteens, constants):
-    """A variant for every tile, and the looping ones."""
+    """A variant for every tile, plus the looping ones."""
     all = []
     for block, rows, warps in TILES:
         rest = dict(constants=dict(constants, ROWS=rows, BLOCK=block), warps=warps)

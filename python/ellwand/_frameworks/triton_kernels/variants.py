@@ -1,7 +1,7 @@
 """How a file of Triton kernels declares its compiled variants.
 
 A file ends with a list VARIANTS: each entry is one kernel with fixed types and constants, as in machine code. The compiler
-(`aot.py`) and the interpreter (`interpret.py`) use the same list, so that tests judge what is compiled.
+(`aot.py`) and the interpreter (`interpret.py`) use the same list, so tests check exactly the variants that are compiled.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Variant:
     """A kernel `fn` under the name `name`: `types` in the order of its arguments without constants, `constants` by name.
 
     Arguments named in `sixteens` must be multiples of 16 (bytes for addresses, values for sizes), so that the compiler can load
-    16 bytes at a time; the caller of a launch must ensure it.
+    16 bytes at a time; the launching code must ensure this.
     """
 
     name: str
