@@ -148,7 +148,7 @@ fn codes_that_cannot_be_decoded() {
     here.write("digits.npy", &npy("|u1", false, "(1, 3, 4)", &[0; 12]));
     decode(&["digits", "[1, 3, 4]", "[N, 2, 4]"], &["--input", "digits=digits.npy"]);
     here.write("packed.npy", &npy("|u1", false, "(3,)", &[0; 3]));
-    decode(&["packed", "no whole number of vectors"], &["--input", "packed=packed.npy"]);
+    decode(&["packed", "not a whole number of vectors"], &["--input", "packed=packed.npy"]);
     here.write("packed.npy", &npy("|u1", false, "(4,)", &[0; 4]));
     decode(&["--beta", "auto"], &["--input", "packed=packed.npy", "--beta", "auto"]);
     decode(&["retries"], &["--input", "packed=packed.npy", "--overload", "retry"]);

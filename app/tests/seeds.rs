@@ -39,7 +39,7 @@ fn the_targets_of_the_scripts_are_met_missed_or_open() {
         assert!(words.iter().any(|word| line(about).contains(word)), "{}", line(about));
     }
     // The size does not depend on the machine.
-    assert!(line("at least 4 times smaller as stored").contains(" met"), "{}", ran.stdout);
+    assert!(line("stored codes at least 4 times smaller").contains(" met"), "{}", ran.stdout);
     let other = here.ok(&[
         &["run", "lattice-encode", "-i", "simd", "--batch", "100", "--q", "8"][..],
         &QUICK,

@@ -203,7 +203,7 @@ def _needed(row: dict[str, Any], planned: int | None) -> str:
     if more and planned is not None and taken >= planned:
         return f"about {more} more blocks needed: blocks={taken + more}"
     if seconds is None or seconds >= MOST_S:
-        return f"{row['ended']}; more time is unlikely to decide it"
+        return f"{row['ended']}; more time would hardly decide it"
     return f"{row['ended']}; more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
 
 

@@ -61,7 +61,7 @@ def test_how_many_launches_a_run_makes_is_a_number(used):
         return run
 
     row = _registry.Implementation("gelu", "mine", "", "cuda", 1, prepare, outputs=("y",))
-    with pytest.raises(EllwandError, match="launches is 'many'; expected how many kernels"):
+    with pytest.raises(EllwandError, match="launches is 'many'; expected the number of kernels"):
         row.prepare(Case("gelu", "case", {}), {}, (7, 0))
 
 

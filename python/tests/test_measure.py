@@ -129,7 +129,7 @@ def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
     assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
-    assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time is unlikely to decide it"
+    assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
 
 
 def test_ends_of_an_interval_that_say_nothing_are_no_numbers():
@@ -370,7 +370,7 @@ if __name__ != "__main__":
 ellwand.bench(f)
 """
     done = script(body, check=False)
-    assert "script.py:5: bench(f) was not measured where the script ran first" in done.err, done.err
+    assert "script.py:5: bench(f) was not measured in the script's first run" in done.err, done.err
 
 
 def test_an_exception_that_a_script_caught_has_its_type_in_workers(script):

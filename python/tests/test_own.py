@@ -173,4 +173,4 @@ def test_a_name_of_ellwands_own_implementations_is_refused(run, tmp_path, name):
         f"import ellwand\n@ellwand.implementation('softmax', '{name}')\ndef mine(case, inputs):\n    return lambda: inputs['x']\n"
     )
     done = run("run", "softmax", "--load", "mine.py", "-i", name, "-o", "out")
-    assert done.code == 2 and f"softmax:{name}: Ellwand has an implementation of this name" in done.err
+    assert done.code == 2 and f"softmax:{name}: Ellwand already has an implementation of this name" in done.err

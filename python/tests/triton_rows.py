@@ -112,15 +112,15 @@ def halves():
 def refusals():
     """Cases that the kernels do not compute, and a part of the reason."""
     x, labels = normal(1, 2, 8), np.array([[1, -100]])
-    yield "gelu", {"precision": "bf16"}, {"x": narrowed(x)}, "arrays of f32"
+    yield "gelu", {"precision": "bf16"}, {"x": narrowed(x)}, "f32 arrays"
     yield "gelu", {"allocation": "fresh"}, {"x": x}, "allocation=reused"
     yield "cross-entropy-loss", {"reduction": "sum", "targets": "probabilities"}, {"x": x, "target": x}, "targets=labels"
     yield "cross-entropy-loss", {"reduction": "sum", "ignore-index": -100}, {"x": x, "labels": labels}, "ignore-index"
     params = {"m": 2, "n": 8, "k": 16, "transposed": True, "precision": "bf16"}
-    yield "matmul", params, {"a": narrowed(normal(2, 16)), "b": narrowed(normal(8, 16))}, "multiples of 16 as --n and --k, not --n 8"
+    yield "matmul", params, {"a": narrowed(normal(2, 16)), "b": narrowed(normal(8, 16))}, "to be multiples of 16; --n is 8"
     params = {"heads": 1, "kv-heads": 0, "mask": "none"}
     arrays = {name: normal(1, 1, 4, 24) for name in ("q", "k", "v")}
-    yield "attention-core", params, {key: narrowed(array) for key, array in arrays.items()}, "multiples of 16, not 24"
+    yield "attention-core", params, {key: narrowed(array) for key, array in arrays.items()}, "multiples of 16; this one has 24"
     yield "attention-core", params, arrays | {"q": normal(1, 1, 5, 24)}, "as many keys as queries"
 
 

@@ -130,7 +130,7 @@ impl Codes {
         storage::sections(storage, &self.codec, self.layout.vectors(), &self.arrays)
     }
 
-    /// The smaller form. Arrays that are no codes, such as poisoned ones, are packed.
+    /// The smaller form. Arrays that are not valid codes, such as poisoned ones, are packed.
     fn smaller(&self) -> (Storage, [Vec<u8>; 3]) {
         let bytes = |sections: &[Vec<u8>; 3]| sections.iter().map(Vec::len).sum::<usize>();
         let packed = [Storage::Packed, Storage::Entropy].map(|storage| self.sections(storage));
@@ -184,7 +184,7 @@ impl Codes {
         let Some((_, storage)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
             let most = VERSIONS.map(|(version, _)| version)[VERSIONS.len() - 1];
             return Err(bad(&format!(
-                "version {version} is not known here (this program reads up to {most}); update the program"
+                "version {version} is too new (this program reads up to {most}); update the program"
             )));
         };
         let [lattice, flags] = from.take("lattice")?;

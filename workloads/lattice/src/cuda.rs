@@ -269,8 +269,8 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 pub(super) fn register(registry: &mut Registry) {
     for task in Task::ALL {
         for (name, about, carrying) in [
-            ("cuda", "a vector a thread, codes put together in registers, one launch", false),
-            ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),
+            ("cuda", "one vector per thread, codes assembled in registers, one launch", false),
+            ("cuda-transfers", "the same, with inputs and results copied through page-locked memory", true),
         ] {
             let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
                 prepare(task, carrying, PART, case, inputs, device)
@@ -282,7 +282,7 @@ pub(super) fn register(registry: &mut Registry) {
     let row = Implementation::cpu(
         workload_dot::NAME,
         "cuda",
-        "a row a warp or four, points by table in shared memory, exact integers",
+        "a warp per row or per four rows, points from a table in shared memory, exact integers",
         prepare_dot,
     );
     registry.implementation(on_cuda(row));

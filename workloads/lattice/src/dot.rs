@@ -41,7 +41,7 @@ impl CodedRows {
         }
         if codec.level_points() > POINTS {
             return Err(LatticeError::Unsupported(format!(
-                "q^d = {} points a level need too large a table; at most 65536 are supported",
+                "q^d = {} points per level need too large a table; at most 65536 are supported",
                 codec.level_points()
             )));
         }
@@ -106,7 +106,7 @@ pub(super) fn unit(codec: &Codec) -> f64 {
 }
 
 fn same(rows: usize, scores: &[f32]) -> Result<(), LatticeError> {
-    length("scores", scores.len(), rows, "allocate one score a row")
+    length("scores", scores.len(), rows, "allocate one score per row")
 }
 
 /// Table of the products of all pairs of points of a level.

@@ -50,7 +50,7 @@ pub(super) fn present(what: &'static str, wanted: bool, given: bool) -> Result<(
         (true, false) => Err(LatticeError::Output {
             what,
             problem: "is missing",
-            help: "the overload mode of this code needs one byte a vector there",
+            help: "the overload mode of this code needs one byte per vector in this buffer",
         }),
         (false, true) => Err(LatticeError::Output {
             what,

@@ -71,7 +71,7 @@ pub enum LatticeError {
         /// What to do.
         help: &'static str,
     },
-    /// An output required by the overload mode is missing, or one that it lacks was passed.
+    /// An output required by the overload mode is missing, or one was passed that the mode does not have.
     #[error("{what} {problem}; {help}")]
     Output {
         /// Name of the argument.

@@ -1,5 +1,5 @@
-//! Hard inputs for the quantizer: values on the borders of cells, far outside the codebook, next to nothing, and counts
-//! that leave a remainder after any vector width.
+//! Hard inputs for the quantizer: values on cell borders, far outside the codebook or near 0, and counts that leave a
+//! remainder for any vector width.
 
 use ellwand_core::{Case, HardSet, InputError, Tensor};
 
@@ -9,7 +9,7 @@ use super::workload as shared;
 /// Vectors of a set.
 const BATCH: i64 = 67;
 
-/// What is hard; the function gives a value from its place, its ordinary value and beta.
+/// What is hard; the function computes a value from its position, its ordinary value and beta.
 type Value = fn(usize, f32, f32) -> f32;
 
 const SETS: [(&str, Value); 7] = [

@@ -47,7 +47,7 @@ template <int D> __device__ __forceinline__ void add_point(i32 (&sum)[D], i32 we
     for (int k = 0; k < D; ++k) sum[k] = __dp4a(static_cast<i32>(points[index * (D / 4) + k / 4]), code.place[k % 4], sum[k] * weight);
 }
 
-// The same for an index, in any way: sum * q + its point. `Q` is 0 if only the launch defines it.
+// The same for an index, whichever way the code uses: sum * q + its point. `Q` is 0 if only the launch defines it.
 template <int D, Way WAY, int Q> __device__ __forceinline__ void add_index(i32 (&sum)[D], const u32* points, u64 index, const Code& code) {
     const i32 q = static_cast<i32>(code.q);
     if (WAY == LOOKUPS) {
@@ -291,10 +291,10 @@ __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* q
     }
 }
 
-// The same where an index is a byte, a row a number of 16 bytes, a word whole vectors, the query's integers are bytes and no sum
-// of integers leaves 31 bits. Points lie in shared memory as often as it takes for every lane to have separate banks. Each of the
-// four indices of a word has a separate sum, so that the weight of its level is applied once at the end; `query` holds, for the
-// index f of word w of the 16 bytes c of a row, its vector's integers at (4 w + f) * chunks + c.
+// The same if an index is a byte, a row is a multiple of 16 bytes, a word holds whole vectors, the query's integers are bytes and
+// no sum of integers exceeds 31 bits. Points are repeated in shared memory so that every lane has separate banks. Each of the
+// four indices of a word has a separate sum, so that the weight of its level is applied once at the end; for index f of word w of
+// the 16 bytes c of a row, `query` holds the integers of its vector at (4 w + f) * chunks + c.
 template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const uint4* packed, const u32* query, const u32* table, float* scores, u32 rows, u32 chunks, double unit, u32 q, u32 levels) {
     constexpr u32 part = D / 4, copies = 32 / part, together = 4;
     const u32 lane = threadIdx.x % 32;

@@ -353,7 +353,7 @@ __device__ __forceinline__ void quarters_of_index(u32 index, i32& low, i32& high
     quarters(moved_a, moved_b, false, low, high);
 }
 
-// `coarser` for q = 4: what a point has below the next coarser one is that of its class.
+// `coarser` for q = 4: the remainder of a point below the next coarser one is that of its class.
 __device__ __forceinline__ void coarser_of_quarters(i32 (&g)[8], const Code& code) {
     u32 moved[2];
 #pragma unroll

@@ -92,7 +92,7 @@ impl std::str::FromStr for Lattice {
 /// How vectors outside the codebook are handled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Overload {
-    /// They wrap around without notice.
+    /// They wrap around silently.
     None,
     /// They wrap around and are marked, with one byte per vector.
     Flag,

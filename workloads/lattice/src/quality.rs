@@ -142,8 +142,8 @@ pub fn smallest_scale(codec_params: &Params) -> f64 {
 
 /// Chooses beta for the data: the scale with the least MSE * 2^(2R) on the grid beta_min (1 + 0.05 k), in units of the
 /// data's root mean square, evaluated on up to 4096 vectors spread evenly over the data. The grid has 40 points with
-/// retries; without them overload is costly, and it extends twice as far. Where every point of it loses more than the whole
-/// power of the data, as with q = 2 and many levels, it goes on by factors of 1.1. Ignores `params.beta`. Data without power get
+/// retries; without them overload is costly, and it extends twice as far. If every grid point loses more than the whole
+/// power of the data, as with q = 2 and many levels, it continues by factors of 1.1. Ignores `params.beta`. Data without power get
 /// beta = 1.
 ///
 /// # Errors

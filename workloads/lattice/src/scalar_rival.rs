@@ -4,7 +4,7 @@
 const SAMPLE: usize = 65_536;
 /// Loading factors searched: half the covered range over the root mean square.
 const LOADS: std::ops::Range<f64> = 0.5..16.0;
-/// Quantizations that the search may cost. The error of few values has many minima, and they get more steps.
+/// Number of quantizations that the search may use. Few values have many error minima, so their search gets more steps.
 const SEARCH: usize = 60 * SAMPLE;
 /// Steps tried around the best one.
 const AROUND: i32 = 8;

@@ -1,6 +1,6 @@
 //! The sections of a code file: packed as in memory, or with the side information at its entropy.
 //!
-//! Packed: level indices, a bit a vector for overload, a byte a vector for retries. Entropy-coded: retries and overload
+//! Packed: level indices, one bit per vector for overload, one byte per vector for retries. Entropy-coded: retries and overload
 //! flags go through a range coder (crate `constriction`) with the frequencies of this file, and so do the digits if q is
 //! no power of 2, whose indices do not fill their bits; other indices stay packed. The size is then that of the rate.
 
@@ -22,7 +22,7 @@ pub(super) enum Storage {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arrays {
     pub(super) packed: Vec<u8>,
-    /// One byte a vector.
+    /// One byte per vector.
     pub(super) overload: Option<Vec<u8>>,
     pub(super) retries: Option<Vec<u8>>,
 }
@@ -78,7 +78,7 @@ pub(super) fn sections(
     Ok([packed, tables, words.iter().flat_map(|word| word.to_le_bytes()).collect()])
 }
 
-/// The lengths that the header implies for these sections; `None` for lengths that the data decide.
+/// The section lengths that the header implies; `None` for lengths that depend on the data.
 pub(super) fn lengths(storage: Storage, codec: &Codec, vectors: usize) -> [Option<usize>; 3] {
     match storage {
         Storage::Packed => [
@@ -91,7 +91,7 @@ pub(super) fn lengths(storage: Storage, codec: &Codec, vectors: usize) -> [Optio
     }
 }
 
-/// Reads the sections, whose lengths agree with [`lengths`].
+/// Reads the sections. Their lengths agree with [`lengths`].
 pub(super) fn read(
     storage: Storage,
     codec: &Codec,
@@ -107,7 +107,7 @@ pub(super) fn read(
         });
     }
     let size = if codes_digits(codec) { codec.levels() * codec.dimension() } else { 0 };
-    // Digits are uniform, so that their number bounds the words: no short file can ask for much memory.
+    // Digits are uniform, so their number bounds the words: a short file cannot request much memory.
     let least = 0.99 * (vectors as f64) * (size as f64) * f64::from(codec.q()).log2();
     if !third.len().is_multiple_of(4) || (8 * third.len() + 64) as f64 <= least {
         return Err(damaged());
@@ -156,7 +156,7 @@ fn weights(values: &[u8]) -> Vec<u32> {
     values.iter().for_each(|value| counts[usize::from(*value)] += 1);
     let total = values.len().max(1) as u64;
     let mut weights: Vec<u32> = counts.iter().map(|count| ((count << PRECISION) / total).max(1) as u32).collect();
-    // Rounding and rare values are at the expense of the most frequent one.
+    // The most frequent value absorbs rounding and the minimum counts of rare values.
     let most = (0..symbols).max_by_key(|symbol| counts[*symbol]).unwrap_or(0);
     let others: u32 = (0..symbols).filter(|symbol| *symbol != most).map(|symbol| weights[symbol]).sum();
     weights[most] = (1 << PRECISION) - others;

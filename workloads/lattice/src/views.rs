@@ -6,7 +6,7 @@ use ellwand_core::view::{Curve, Measure, Outliers, Slope, Target, Targets};
 /// The workloads with readings of error and rate.
 const CODING: [&str; 3] = ["lattice-encode", "lattice-decode", "lattice-quantize"];
 
-/// The targets that scripts for this quantizer state, for D4 with q = 4 and two levels.
+/// The targets stated by scripts for this quantizer, for D4 with q = 4 and two levels.
 fn targets() -> Targets {
     let target = |workload: &str, about: &str, measure: Measure, limit: f64| Target {
         about: about.into(),
@@ -24,7 +24,7 @@ fn targets() -> Targets {
         targets.push(target(workload, about, Measure::Throughput, rate));
         targets.push(target(
             workload,
-            "speed-up of at least 2 at the best batch (the scripts: CUDA over PyTorch)",
+            "speed-up of at least 2 at the best batch (in the scripts: CUDA over PyTorch)",
             Measure::Speedup,
             2.0,
         ));
@@ -39,7 +39,7 @@ fn targets() -> Targets {
         targets.push(target(workload, "low variance: 80 % of the times within 10 %", Measure::Spread, 0.1));
     }
     let stored = || Measure::Reading("compression".into());
-    targets.push(target(CODING[0], "at least 4 times smaller as stored", stored(), 4.0));
+    targets.push(target(CODING[0], "stored codes at least 4 times smaller", stored(), 4.0));
     Targets { title: "targets of the profiling scripts".into(), targets }
 }
 
@@ -59,8 +59,8 @@ pub(super) fn views() -> [View; 3] {
     let overloaded = Outliers {
         workloads: CODING.map(String::from).into(),
         id: "overloaded".into(),
-        about: "vectors outside the codebook make at least half of the squared error".into(),
-        title: "few vectors outside the codebook make most of the error".into(),
+        about: "vectors outside the codebook cause at least half of the squared error".into(),
+        title: "few vectors outside the codebook cause most of the error".into(),
         mean: "mse".into(),
         inside: "mse-inside".into(),
         // With retries, the outliers are the vectors that no scale could cover.

@@ -165,9 +165,9 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 pub(super) fn register(registry: &mut Registry) {
     for task in Task::ALL {
         let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);
-        let about = "a vector a thread, packed by groups in shared memory";
+        let about = "one vector per thread, packed by workgroups in shared memory";
         registry.implementation(ellwand_gpu::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared)));
     }
-    let about = "a row a group, points by table, exact integers of 64 bits";
+    let about = "one row per workgroup, points from a table, exact 64-bit integers";
     registry.implementation(ellwand_gpu::on_wgpu(Implementation::cpu(workload_dot::NAME, "wgpu", about, prepare_dot)));
 }

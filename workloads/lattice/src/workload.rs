@@ -60,7 +60,7 @@ pub(super) fn axes() -> Vec<Axis> {
         ),
         Axis::choice(
             "data",
-            "matched: normal, spread to use every level; seed: 0.5 * normal, with beta=1 the load of the profiling scripts",
+            "matched: normal, spread to use every level; seed: 0.5 * normal, with beta=1 the data of the profiling scripts",
             &["matched", "seed"],
             "matched",
         ),
@@ -128,7 +128,7 @@ pub(super) fn input_error(error: LatticeError) -> InputError {
             InputError::new("x", format!("shape {shape:?}: {problem}"), "an array with at least one axis")
         }
         LatticeError::Container(problem) => {
-            InputError::new("codes", problem.clone(), "a whole code file as encoding writes it (codes.npy)")
+            InputError::new("codes", problem.clone(), "a complete code file as encoding writes it (codes.npy)")
         }
         _ => InputError::new("codes", error.to_string(), "a value in range"),
     }

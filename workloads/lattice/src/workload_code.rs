@@ -188,7 +188,7 @@ impl Workload for Code {
                     return Err(InputError::new(
                         "retries",
                         format!("it holds {} values", retries.len()),
-                        format!("{n}, one a vector"),
+                        format!("{n}, one per vector"),
                     ));
                 }
                 inputs.insert("retries", Tensor::vector(&retries[..n]));

@@ -34,10 +34,10 @@ pub(super) fn register(registry: &mut Registry) {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| Ok(Box::new(Job::new(name, case, inputs)?)))
     };
     registry.implementation(row("reference", "decoded one value at a time, exact integers"));
-    registry.implementation(row("two-sided", "table of the products of all pairs of points, M^2 look-ups a block"));
-    registry.implementation(row("one-sided", "tables made from the query inside the run, M look-ups a block"));
-    registry.implementation(row("i8", "rows turned into integers by table, then an integer dot product"));
-    registry.implementation(row("f32", "dot product over rows decoded beforehand: reads 4 bytes a value"));
+    registry.implementation(row("two-sided", "table of the products of all pairs of points, M^2 look-ups per block"));
+    registry.implementation(row("one-sided", "tables made from the query inside the run, M look-ups per block"));
+    registry.implementation(row("i8", "rows converted to integers by table, then an integer dot product"));
+    registry.implementation(row("f32", "dot product over rows decoded beforehand: reads 4 bytes per value"));
 }
 
 /// Number of rows, blocks per row, and the code.
@@ -80,7 +80,7 @@ impl Workload for Dot {
     }
 
     fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
-        // Rows and blocks that leave a remainder, a row padded within its block, and nothing but padding around a value.
+        // Rows and blocks that leave a remainder, a row padded within its block, and a block with one value and otherwise padding.
         let sizes = [("odd sizes", 7, 67), ("one row", 1, 8), ("padding", 3, 9)];
         let set = |(name, rows, dimension): (&str, i64, i64)| {
             let mut case = case.clone();
@@ -157,7 +157,7 @@ fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeE
     Ok(x.iter().map(|&x| (x * scale) as i64).collect())
 }
 
-/// The integers of a query, as kernels on a GPU take them.
+/// The integers of a query in the form that GPU kernels use.
 pub(super) fn narrow_query(codec: &Codec, inputs: &Tensors, blocks: usize) -> Result<Vec<i32>, PrepareError> {
     let query = integers(codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
     Ok(query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect())

@@ -44,13 +44,13 @@ pub(super) fn given_codes(
         return Err(InputError::new(
             "packed",
             format!("{} bytes may hold {least} to {have} vectors of {bits} bits", all.len()),
-            "codes.npy, which says how many, or digits, overload or retries beside it",
+            "codes.npy, which holds the number of vectors, or digits, overload or retries in addition",
         ));
     }
     let have = counted.map_or(have, |counted| counted.min(have));
     let n = if fit == Fit::Whole { have } else { batch };
     if n == 0 || (fit == Fit::Whole && codec.packed_len(n) != all.len()) {
-        let problem = format!("{} bytes are no whole number of vectors of {bits} bits", all.len());
+        let problem = format!("{} bytes are not a whole number of vectors of {bits} bits", all.len());
         return Err(InputError::new(
             "packed",
             problem,

@@ -18,8 +18,8 @@ pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tens
     list(&codec, quality, stored, rival)
 }
 
-/// The code, error and rate of the result, and the bits per value of its code file without the header; an error if the original values are
-/// unknown.
+/// The code, error and rate of the result, and the bits per value of its code file without the header; an error if the original
+/// values are unknown.
 fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality, f64), InputError> {
     let codec = shared::codec(case, inputs)?;
     let x = inputs.get(if task == Task::Decode { "original" } else { "x" })?;
@@ -49,7 +49,7 @@ fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Resu
         let errors = x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2));
         let errors: Vec<f64> = errors.collect();
         quality.mse = errors.iter().sum::<f64>() / seen;
-        // The padding is no value, inside the codebook neither.
+        // Padding is not a value, not even in vectors inside the codebook.
         let marks: Vec<f32> = flags.iter().flat_map(|flag| vec![f32::from(*flag); codec.dimension()]).collect();
         let marks = layout.trim(&marks).map_err(input_error)?;
         let inside = errors.iter().zip(marks).filter(|(_, mark)| *mark == 0.0).map(|(error, _)| *error);
@@ -72,7 +72,7 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
             "",
             Lower,
             quality.mse_inside,
-            "mean squared error per value of the vectors inside the codebook: what is left when no vector wraps",
+            "mean squared error per value of the vectors inside the codebook: the error without wrapped vectors",
         ),
         Reading::derived("snr", "SNR", "dB", Higher, quality.snr_db(), "10 log10 of power over mean squared error"),
         Reading::measured(
@@ -88,7 +88,7 @@ fn list(codec: &Codec, quality: Quality, stored: f64, rival: Option<(f64, u32)>)
         ),
     ];
     if codec.has_retries() {
-        let lost = "share of vectors that no retry brought into the codebook: those that the output overload marks";
+        let lost = "share of vectors outside the codebook even after all retries; the output overload marks them";
         list.push(Reading::measured("lost-rate", "lost", "1", Lower, quality.lost_rate, lost));
         let about = "entropy H(T) of the retry counts per vector";
         list.push(Reading::measured("retry-entropy", "H(T)", "bits", Lower, quality.retry_entropy, about));
@@ -131,7 +131,7 @@ fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
             "bits/dim",
             Lower,
             stored,
-            "bits of the code file of `apply` without its header of about 80 bytes, which matters below some thousand vectors: side information entropy-coded where that is smaller",
+            "size of the code file of `apply` without its header (about 80 bytes, which matter below some thousand vectors); side information is entropy-coded if that is smaller",
         ),
         Reading::derived(
             "packed-rate",
@@ -139,7 +139,7 @@ fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
             "bits/dim",
             Lower,
             quality.packed_rate,
-            "bits for access to any vector: packed codes, 1 bit a vector for overload, 8 for retries",
+            "size with random access to vectors: packed codes, 1 bit per vector for overload, 8 for retries",
         ),
         Reading::derived(
             "compression",
@@ -147,7 +147,7 @@ fn rates(codec: &Codec, quality: &Quality, stored: f64) -> [Reading; 7] {
             "x",
             Higher,
             32.0 / stored,
-            "32-bit input over stored bits, so without the header of a code file",
+            "32-bit input over stored bits, without the header of a code file",
         ),
         Reading::derived(
             "bound-distance",

@@ -1,5 +1,5 @@
 //! The outputs that judge the implementations, and the codes that they decode. Padding, digits, trimming and threads are
-//! written here again: what the implementations share must not judge itself.
+//! written here a second time: code that the implementations share must not judge itself.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -13,7 +13,7 @@ use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{Codes, CodesMut};
 
-/// Fewest vectors for a thread: a millisecond of work.
+/// Fewest vectors per thread: a millisecond of work.
 const SMALLEST_PIECE: usize = 1024;
 
 /// Codes of whole vectors by the reference. Flags and retries are zeros if the code has none.
@@ -31,7 +31,7 @@ impl Encoded {
         Encoded::in_pieces(codec, x, vectors.div_ceil(threads).max(SMALLEST_PIECE))
     }
 
-    /// Encodes pieces of at least this many vectors side by side.
+    /// Encodes pieces of at least this many vectors in parallel.
     fn in_pieces(codec: &Codec, x: &[f32], least: usize) -> Encoded {
         // The codes of eight vectors end on a byte.
         let piece = least.next_multiple_of(8);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn pieces_give_the_codes_of_the_whole() {
-        // 21 bits a vector: only every eighth begins on a byte.
+        // 21 bits per vector: only every eighth vector begins on a byte.
         let params =
             Params { lattice: Lattice::D4, q: 3, levels: 3, beta: 0.1, centred: false, overload: Overload::RETRY };
         let codec = Codec::new(params).unwrap();
@@ -154,7 +154,7 @@ mod tests {
         let params =
             Params { lattice: Lattice::Z2, q: 4, levels: 1, beta: 0.5, centred: false, overload: Overload::None };
         let codec = Codec::new(params).unwrap();
-        // Four bits a vector: 0b1101 is 3 * 4 + 1, 0b0010 is 2.
+        // Four bits per vector: 0b1101 is 3 * 4 + 1, 0b0010 is 2.
         assert_eq!(digits(&codec, &[0b0010_1101], 2), [3, 1, 0, 2]);
     }
 }

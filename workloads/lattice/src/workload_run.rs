@@ -156,8 +156,8 @@ impl Job {
         Ok(())
     }
 
-    /// What makes the outputs of arrays that a GPU computed; `mask` keeps the bits of `bad` that kernels lower to the
-    /// first vector without a valid index. Untouched, it holds the pattern of the poison.
+    /// Builds the outputs from arrays that a GPU computed. Kernels lower the bits of `bad` selected by `mask` to the first
+    /// vector without a valid index; otherwise these bits keep the poison pattern.
     pub(super) fn back(self, mask: u64) -> impl Fn(Tensors) -> Result<Tensors, DeviceError> + Send + Sync + 'static {
         let host = Mutex::new(self);
         move |computed| {

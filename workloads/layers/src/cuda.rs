@@ -38,7 +38,7 @@ pub struct Cuda;
 
 impl Kernels for Cuda {
     const NAME: &'static str = "cuda";
-    const ABOUT: [&'static str; 2] = ["rows in registers, f32", "64 bytes a thread, f32"];
+    const ABOUT: [&'static str; 2] = ["rows in registers, f32", "64 bytes per thread, f32"];
 
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError> {
         // Vectors per thread, as in `elements` of `layers.cu`.
@@ -70,7 +70,7 @@ impl Kernels for Cuda {
             Losses::Each(each) => (each, Arg::At(0), 0.0),
             Losses::Sum(loss, scale) => (Arg::At(0), loss, scale),
         };
-        // As many as run at once: the last block adds up the sums of all, and more of them cost more than an uneven end.
+        // As many blocks as run at once: the last one adds up all sums, and more blocks cost more than an uneven end.
         let resident = RESIDENT.min(2048 / grid.threads[0]);
         grid.blocks[0] = grid.blocks[0].min(resident * job.multiprocessors());
         let sums = job.scratch(8 * grid.blocks[0] as usize)?;

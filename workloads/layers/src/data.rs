@@ -83,7 +83,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
             for (axis, extent) in axes.iter().zip(extents) {
                 let wanted = case.int(axis).unwrap_or(1);
                 let enough = usize::try_from(wanted).is_ok_and(|wanted| match *axis {
-                    // A row cannot be cut without becoming a different vector.
+                    // Cutting a row would make it a different vector.
                     "dimension" => wanted == extent,
                     _ => wanted <= extent,
                 });
@@ -91,7 +91,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
                     let problem = format!("its shape {whole:?} has {axis} {extent}, the case asks for {wanted}");
                     let expected = if *axis == "dimension" { "the same" } else { "at least as many" };
                     let [batch, sequence, dimension] = extents;
-                    let all = format!("batch={batch} sequence={sequence} dimension={dimension} takes all of it");
+                    let all = format!("batch={batch} sequence={sequence} dimension={dimension} uses all of it");
                     return Err(InputError::new("x", problem, expected).help(all));
                 }
             }
@@ -127,7 +127,11 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
                 let values = vector.f32().map_err(|error| InputError { argument: (*name).to_string(), ..error })?;
                 if values.len() != shape.dimension {
                     let problem = format!("its shape is {:?}", vector.shape());
-                    return Err(InputError::new(*name, problem, format!("[{}], one value a column", shape.dimension)));
+                    return Err(InputError::new(
+                        *name,
+                        problem,
+                        format!("[{}], one value per column", shape.dimension),
+                    ));
                 }
                 vector
             }
@@ -180,6 +184,6 @@ fn given_labels(given: &Tensors, x: &[usize], shape: &Shape) -> Result<Vec<i64>,
             format!("label {at} is {}", values[at]),
             format!("a class from 0 to {}, since x has {classes} columns, or {skipped} to skip the row", classes - 1),
         )
-        .help("the axis ignore-index names another label of rows that the loss skips")),
+        .help("the axis ignore-index selects another label for skipped rows")),
     }
 }

@@ -2,7 +2,7 @@
 //! of a^0, a^1, ..
 #![allow(clippy::excessive_precision, reason = "the digits as the fit printed them")]
 
-/// log2 of Phi(-a); its error in a 2^z is at most 4.4e-07 of it, and 1.1e-08 from a = 0.98 on.
+/// log2 of Phi(-a); the relative error of 2^z is at most 4.4e-07, and 1.1e-08 from a = 0.98 on.
 pub(super) static EXACT: [f32; 9] = [
     -1.000000000e+00,
     -1.151113868e+00,
@@ -15,8 +15,8 @@ pub(super) static EXACT: [f32; 9] = [
     -1.633066177e-06,
 ];
 
-/// log2 of (1 - tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2; its error in a 2^z is at most 1.4e-06 of it, and 5.4e-08 from a
-/// = 0.98 on.
+/// log2 of (1 - tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2; the relative error of 2^z is at most 1.4e-06, and 5.4e-08 from
+/// a = 0.98 on.
 pub(super) static TANH: [f32; 9] = [
     -1.000000000e+00,
     -1.151037812e+00,

@@ -64,11 +64,11 @@ pub trait Kernels: 'static {
 fn supported(op: Op, case: &Case) -> Result<Shape, PrepareError> {
     let shape = Shape::of(case)?;
     let why = if op.of(case) == Op::SoftCrossEntropyLoss {
-        "the kernels for GPUs take labels: targets=labels"
+        "the GPU kernels need integer labels: targets=labels"
     } else if shape.precision != Precision::F32 {
-        "the kernels for GPUs take arrays of f32: precision=f32"
+        "the GPU kernels need f32 arrays: precision=f32"
     } else if shape.allocation != Allocation::Reused {
-        "on a GPU arrays are made once: allocation=reused"
+        "on a GPU arrays are allocated once: allocation=reused"
     } else {
         return Ok(shape);
     };
@@ -79,7 +79,7 @@ fn supported(op: Op, case: &Case) -> Result<Shape, PrepareError> {
 fn all_labels(case: &Case, inputs: &Tensors) -> Result<Vec<u64>, PrepareError> {
     let labels = labels::of(case, inputs)?;
     if labels::counted(&labels) < labels.len() {
-        let why = "the kernels for GPUs skip no rows: labels without the ignore-index";
+        let why = "the GPU kernels skip no rows: use labels without the ignore-index";
         return Err(PrepareError::Unsupported(why.into()));
     }
     Ok(labels.iter().map(|&label| label as u64).collect())

@@ -1,5 +1,5 @@
-//! Hard inputs for the layer operations and their gradients: ordinary arrays whose x, and whatever must fit it, are
-//! replaced.
+//! Hard inputs for the layer operations and their gradients: ordinary arrays, except for x and the arrays that depend on
+//! it.
 
 use ellwand_core::{Case, HardSet, InputError, Tensors, Workload};
 

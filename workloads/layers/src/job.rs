@@ -54,7 +54,7 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
     })
 }
 
-/// The implementations of a workload, one for each method; `fused` if there are unfused ones beside.
+/// The implementations of a workload, one per method; `fused` if there are also unfused ones.
 pub(super) fn by_methods(
     workload: &str,
     fused: bool,
@@ -106,13 +106,13 @@ pub(super) struct Job<T: Element = f32> {
     /// Result of the first pass of an unfused pair.
     between: Buffer<T>,
     pieces: usize,
-    /// Sum of the losses of each piece, as the bits of an f64; empty if the operation is no loss.
+    /// Sum of the losses of each piece, as the bits of an f64; empty if the operation is not a loss.
     partial: Vec<AtomicU64>,
     loss: f32,
     stream: bool,
     stores: String,
-    /// True if the outputs were overwritten since the last run: it writes to them, so that none can keep the answer of
-    /// the run before in memory that the allocator hands out again.
+    /// True if the outputs were overwritten since the last run. The next run then writes to them: newly allocated memory could
+    /// hold the answer of the run before.
     renewed: bool,
 }
 
@@ -310,7 +310,7 @@ impl<T: Element> Prepared for Job<T> {
         self.method.parallel.then(|| pool::threads().min(self.pieces))
     }
 
-    /// Besides the arrays, each thread holds what its rows need.
+    /// Besides the arrays, each thread holds working memory for its rows.
     fn readings(&mut self) -> Vec<Reading> {
         let outputs = self.y.len() + self.sum.len();
         let inputs = self.x.len() + self.second.len();
@@ -332,12 +332,12 @@ impl<T: Element> Prepared for Job<T> {
     }
 }
 
-/// Readings of the bytes of inputs and outputs, and of what an implementation holds beside them.
+/// Readings of the bytes of inputs and outputs, and of the implementation's additional memory.
 pub(super) fn memory(required: usize, extra: usize) -> Vec<Reading> {
     let of = |id: &str, title: &str, bytes: usize, about: &str| {
         Reading::derived(id, title, "B", Better::Lower, bytes as f64, about)
     };
-    let beside = "memory that the implementation holds beside its inputs and outputs";
+    let beside = "memory that the implementation holds in addition to its inputs and outputs";
     vec![
         of(Reading::TOTAL_MEMORY, "memory", required + extra, "inputs, outputs and extra memory of the implementation"),
         of(Reading::EXTRA_MEMORY, "extra memory", extra, beside),

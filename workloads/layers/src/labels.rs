@@ -12,9 +12,9 @@ const SKIPPED: i64 = -1;
 
 /// The axes. They were added later, so their defaults leave case ids unchanged.
 pub(super) fn axes() -> [Axis; 3] {
-    let about = "what a row is compared with: the label of its class, or a probability for each class";
+    let about = "what a row is compared with: the label of its class, or a probability per class";
     let targets = Axis::choice("targets", about, &["labels", "probabilities"], "labels");
-    let about = "label of rows that the loss skips: loss and gradient 0, and no part of the mean";
+    let about = "label of rows that the loss skips: loss and gradient are 0, and the mean ignores them";
     let index = Axis::int("ignore-index", about, i64::from(i32::MIN), i64::from(i32::MAX), USUAL);
     let share = Axis::int("ignored", "rows of the generated labels that the loss skips, in percent", 0, 100, 0);
     [targets, index, share].map(|mut axis| {
@@ -28,7 +28,7 @@ pub(super) fn are_probabilities(case: &Case) -> bool {
     case.text("targets") == Some("probabilities")
 }
 
-/// Refuses axes of labels in a case with probabilities: they would have no effect.
+/// Rejects axes of labels in a case with probabilities: they would have no effect.
 pub(super) fn check(case: &Case) -> Result<(), InputError> {
     if are_probabilities(case) && case.int("ignored").is_some_and(|share| share > 0) {
         let problem = "with targets=probabilities the loss skips no row";

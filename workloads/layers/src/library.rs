@@ -58,7 +58,11 @@ impl<'a> Layer<'a> {
     pub fn compute(&self, y: &mut [f32], sum: &mut [f32]) -> Result<(), InputError> {
         let op = self.checked()?;
         if op.is_loss() {
-            return Err(InputError::new(self.name, "it is a loss, which is one number", "another layer operation"));
+            return Err(InputError::new(
+                self.name,
+                "it is a loss, which returns one number",
+                "another layer operation",
+            ));
         }
         length("y", y.len(), self.x.len())?;
         length("sum", sum.len(), if op == Op::ResidualLayerNorm { self.x.len() } else { 0 })?;
@@ -75,7 +79,7 @@ impl<'a> Layer<'a> {
         let count = match op {
             Op::MseLoss => self.x.len(),
             Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss => self.x.len() / self.dimension,
-            _ => return Err(InputError::new(self.name, "it is no loss", "mse-loss or cross-entropy-loss")),
+            _ => return Err(InputError::new(self.name, "it is not a loss", "mse-loss or cross-entropy-loss")),
         };
         #[allow(clippy::cast_possible_truncation)]
         Ok((self.pieces(op, &mut [], &mut []) / count as f64) as f32)
@@ -89,7 +93,7 @@ impl<'a> Layer<'a> {
         let soft = op == Op::CrossEntropyLoss && self.labels.is_empty() && !self.second.is_empty();
         let op = if soft { Op::SoftCrossEntropyLoss } else { op };
         if self.dimension == 0 || self.x.is_empty() || !self.x.len().is_multiple_of(self.dimension) {
-            let problem = format!("{} values are no rows of {}", self.x.len(), self.dimension);
+            let problem = format!("{} values do not divide into rows of {}", self.x.len(), self.dimension);
             return Err(InputError::new("x", problem, "at least one whole row"));
         }
         let second = op.second();

@@ -84,8 +84,8 @@ fn swish<S: Simd, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
     x
 }
 
-/// `body` for each of N pairs of vectors. A closure would do, were it always inlined: where it is not, each of its vector
-/// instructions is a call, and the kernel takes 50 times the time.
+/// Runs `body` for each of N pairs of vectors. A closure would do if it were always inlined; otherwise each of its vector
+/// instructions becomes a call, and the kernel takes 50 times as long.
 macro_rules! each {
     ($a:ident of $all_a:expr, $b:ident of $all_b:expr => $body:expr) => {{
         let (mut all, others) = ($all_a, $all_b);

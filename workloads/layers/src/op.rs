@@ -86,7 +86,7 @@ impl Op {
     /// Name and description of the second array with the shape of x, if any.
     pub(super) fn second(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Op::MseLoss => Some(("target", "what x should be")),
+            Op::MseLoss => Some(("target", "target values of x")),
             Op::SoftCrossEntropyLoss => Some(("target", "probability of each class; rows usually sum to 1")),
             Op::ResidualLayerNorm => Some(("residual", "added to x before the normalisation")),
             Op::SwiGlu => Some(("up", "multiplied with Swish(x)")),
@@ -114,7 +114,7 @@ impl Op {
         self == Op::MseLoss || self.is_cross_entropy()
     }
 
-    /// True for a loss a row.
+    /// True for a loss with one value per row.
     pub(super) fn is_cross_entropy(self) -> bool {
         matches!(self, Op::CrossEntropyLoss | Op::SoftCrossEntropyLoss)
     }

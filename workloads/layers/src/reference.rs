@@ -52,8 +52,8 @@ pub(super) fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) ->
     }
 }
 
-/// The outputs of an operation. Nothing of the job around the kernels takes part, because what the implementations share
-/// must not judge itself.
+/// The outputs of an operation. This function uses none of the job code around the kernels, because code that the
+/// implementations share must not judge itself.
 pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
     let (extents, x, d) = (inputs.get("x")?.shape(), inputs.f32("x")?, shape.dimension);
     if x.len() != shape.elements() {
@@ -95,7 +95,7 @@ pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors
                 sum: sum.next().unwrap_or_default(),
             })
             .collect();
-        // Added in the order of the rows, whichever piece ends first.
+        // Added in the order of the rows, not in the order in which pieces finish.
         let losses: Vec<f64> = pool::run(|| pieces.into_par_iter().map(|piece| self::piece(plan, piece)).collect());
         losses.iter().sum()
     };

@@ -30,8 +30,8 @@ pub(super) fn half_erfc(z: f32, e: f32) -> f32 {
     t * (low + high * fourth) * e
 }
 
-/// GELU; the exact form by erfc, the tanh form by the logistic function, (1 + tanh u) / 2 = 1 / (1 + e^-2u), which cancels
-/// nowhere and costs one exponential instead of a slower tanh.
+/// GELU; the exact form by erfc, the tanh form by the logistic function, (1 + tanh u) / 2 = 1 / (1 + e^-2u), which has no
+/// cancellation and costs one exponential instead of a slower tanh.
 fn gelu(x: f32, tanh: bool) -> f32 {
     if tanh {
         let twice = 2.0 * (2.0 / std::f32::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);

@@ -70,7 +70,7 @@ impl Shape {
         let extent = |axis: &str| {
             let value = case.int(axis).unwrap_or(1);
             usize::try_from(value).ok().filter(|n| *n > 0).ok_or_else(|| {
-                InputError::setting(axis, format!("{value} leaves nothing to compute"), "a whole number above 0")
+                InputError::setting(axis, format!("{value} gives an empty array"), "a whole number above 0")
             })
         };
         let shape = Shape {
@@ -183,20 +183,20 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
     }
     if op.is_loss() {
         let words = ["mean", "sum", "none"];
-        axes.push(Axis::choice("reduction", "of the losses: their mean, their sum, or none", &words, "mean"));
+        axes.push(Axis::choice("reduction", "reduction of the losses: their mean, their sum, or none", &words, "mean"));
     }
     if op.has_labels() {
         axes.extend(labels::axes());
     }
     axes.push(Axis::choice(
         "allocation",
-        "reused: arrays made once; arena: once, on huge pages; fresh: outputs allocated and freed in every run",
+        "reused: arrays allocated once; arena: once, on huge pages; fresh: outputs allocated and freed in every run",
         &["reused", "arena", "fresh"],
         "reused",
     ));
     axes.push(Axis::choice(
         "stores",
-        "of vector implementations; auto: non-temporal from the size where they pay on this machine",
+        "stores of vector implementations; auto: non-temporal from the size at which they pay off on this machine",
         &["auto", "ordinary", "non-temporal"],
         "auto",
     ));
@@ -207,7 +207,7 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
 /// The precision axis, for operations that support bf16. It was added later, so its default leaves case ids unchanged.
 pub(super) fn precision() -> Axis {
     Precision::axis(
-        "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32",
+        "type of x, of arrays of its shape and of individual losses; bf16 is stored as its bits in uint16 and computed in f32",
     )
 }
 

@@ -1,5 +1,5 @@
 //! Cross-entropy against probabilities p of classes: the loss of a row is sum(p) ln(sum of e^(x - m)) + sum(p (m - x))
-//! with m the largest x, whose terms cancel nowhere. Its gradient is a softmax with another last step: sum(p) softmax(x)
+//! with m the largest x, which involves no cancellation. Its gradient is a softmax with another last step: sum(p) softmax(x)
 //! - p. As in PyTorch a class with x = -inf makes the loss infinite, or NaN if its p is 0.
 #![allow(unsafe_code)]
 

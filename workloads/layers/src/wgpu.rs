@@ -40,7 +40,7 @@ pub struct Wgpu;
 impl Kernels for Wgpu {
     const NAME: &'static str = "wgpu";
     const NEEDS: DeviceKind = DeviceKind::Wgpu;
-    const ABOUT: [&'static str; 2] = ["a group a row, f32", "an element a thread, f32"];
+    const ABOUT: [&'static str; 2] = ["one workgroup per row, f32", "one element per thread, f32"];
 
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError> {
         // A kernel has bindings only for the arrays it uses.

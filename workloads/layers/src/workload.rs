@@ -94,7 +94,7 @@ impl Workload for Layer {
         }
         let outputs = match self.op {
             op if op.is_loss() => {
-                vec![port("loss", Dtype::F32, "[], or one a loss without reduction", "the loss", true)]
+                vec![port("loss", Dtype::F32, "[], or one per loss without reduction", "the loss", true)]
             }
             Op::ResidualLayerNorm => vec![
                 port("y", Dtype::F32, "as x", "the normalised sum", true),

@@ -141,7 +141,7 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     request: &Request<'_>,
     out: &mut [f32],
 ) -> Result<(), LatticeError> {
-    // With a table `POW2` changes nothing, so the caller says yes: half of the copies do without that path.
+    // With a table `POW2` makes no difference. Passing true compiles half as many copies.
     let table = if POW2 { codec.level_table() } else { None };
     let narrow = codec.vector_bits() <= 32;
     let layout = match (narrow, table.is_some(), POW2) {
@@ -230,8 +230,8 @@ impl Chunk<'_> {
         let bits = codec.level_bits();
         let mask = ((1u64 << bits) - 1) as usize;
         assert_eq!(table.len(), (mask + 1) * D, "one point for every bit pattern of an index");
-        // The loops read slices of equal length, and what depends on the options is looked up before them: else each
-        // vector pays for bounds checks and a branch.
+        // The loops read slices of equal length, and everything that depends on the options is looked up first: otherwise
+        // each vector would pay for bounds checks and a branch.
         let mut shift = [0.0; D];
         shift.copy_from_slice(&codec.shift()[..D]);
         let mut weights = [1.0f32; 20];

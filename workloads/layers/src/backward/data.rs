@@ -44,7 +44,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
         Some(upstream) => upstream,
         None if op.forward().is_loss() => Tensor::new(wanted, &vec![1.0_f32; wanted.iter().product()][..])?,
         None => {
-            let expected = format!("the gradient of what follows, of the shape of x, {wanted:?}");
+            let expected = format!("the upstream gradient in the shape of x, {wanted:?}");
             return Err(InputError::new(name, "this array is missing", expected));
         }
     };
@@ -54,7 +54,9 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
         let expected = match op.upstream(shape.reduction) {
             Upstream::Whole => format!("the shape of x, {wanted:?}"),
             Upstream::Rows => format!("{wanted:?}, one value for each vector of x"),
-            Upstream::One => "one value, since the loss is reduced (reduction=none takes one for each)".to_string(),
+            Upstream::One => {
+                "one value, since the loss is reduced (with reduction=none one value per loss)".to_string()
+            }
         };
         return Err(InputError::new(name, format!("its shape is {:?}", upstream.shape()), expected));
     }

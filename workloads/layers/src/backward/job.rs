@@ -60,7 +60,7 @@ pub(super) struct Job {
     pieces: usize,
     stream: bool,
     stores: String,
-    /// As in the forward job: a run after the poison writes to the memory that holds it.
+    /// As in the forward job: a run after the poison writes to the poisoned memory.
     renewed: bool,
 }
 

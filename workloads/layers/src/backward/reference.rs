@@ -59,8 +59,8 @@ fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]
     }
 }
 
-/// The gradients. Nothing of the job around the kernels takes part, because what the implementations share must not judge
-/// itself.
+/// The gradients. This function uses none of the job code around the kernels, because code that the implementations share
+/// must not judge itself.
 pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
     let (extents, x, d) = (inputs.get("x")?.shape(), inputs.f32("x")?, shape.dimension);
     let given = inputs.f32(op.upstream_name())?;

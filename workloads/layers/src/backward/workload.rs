@@ -69,19 +69,17 @@ impl Workload for Backward {
         let name = self.op.upstream_name();
         let upstream = Shape::of(case).map_or(Upstream::Whole, |shape| self.op.upstream(shape.reduction));
         inputs.push(match upstream {
-            Upstream::Whole if !self.op.forward().is_loss() => f32s(name, "as x", "gradient of what follows", true),
-            Upstream::Whole => f32s(name, "as x", "gradient of what follows; 1 when absent", false),
-            Upstream::Rows => {
-                f32s(name, "as x without its last axis", "gradient of what follows; 1 when absent", false)
-            }
-            Upstream::One => f32s(name, "[]", "gradient of what follows; 1 when absent", false),
+            Upstream::Whole if !self.op.forward().is_loss() => f32s(name, "as x", "upstream gradient", true),
+            Upstream::Whole => f32s(name, "as x", "upstream gradient; 1 when absent", false),
+            Upstream::Rows => f32s(name, "as x without its last axis", "upstream gradient; 1 when absent", false),
+            Upstream::One => f32s(name, "[]", "upstream gradient; 1 when absent", false),
         });
         let mut outputs = vec![f32s("dx", "as x", "gradient of x", true)];
         match op {
             Op::SoftCrossEntropyLoss => {
                 inputs.extend(op.forward().second().map(|(name, about)| f32s(name, "as x", about, true)));
             }
-            Op::MseLoss => inputs.push(f32s("target", "as x", "what x should be; its gradient is -dx", true)),
+            Op::MseLoss => inputs.push(f32s("target", "as x", "target values of x; its gradient is -dx", true)),
             Op::CrossEntropyLoss => inputs.push(Port {
                 name: "labels",
                 dtype: Dtype::I64,

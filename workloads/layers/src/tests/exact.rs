@@ -1,5 +1,5 @@
-//! Answers of small cases, computed by hand: what the reference shares with the implementations (the axes of a case) is
-//! right.
+//! Answers of small cases, computed by hand: they check the code that the reference and the implementations share (the
+//! axes of a case).
 
 use ellwand_core::Fit;
 
