@@ -18,7 +18,7 @@ pub(super) enum Fill {
     Weights,
 }
 
-/// Description of one f32 array.
+/// An f32 array.
 pub(super) struct Array {
     pub(super) name: &'static str,
     pub(super) dims: Vec<usize>,
@@ -72,7 +72,7 @@ pub(super) fn inputs(task: Task, s: &Shape) -> Vec<Array> {
         Task::Scores => list.extend([q(), k()]),
         Task::Softmax => list.push(array("scores", &[b, h, n, n], Fill::Normal(0.0, 1.0), SQUARE, "scores")),
         Task::WeightedSum => list.extend([array("weights", &[b, h, n, n], Fill::Weights, SQUARE, "weights"), v()]),
-        Task::Output => list.push(x("context", "heads side by side")),
+        Task::Output => list.push(x("context", "outputs of all heads, concatenated")),
         Task::Core => list.extend([q(), k(), v()]),
         Task::Whole | Task::Layer => list.push(x("x", "positions")),
     }
@@ -112,7 +112,7 @@ pub(super) fn output(task: Task, s: &Shape) -> Array {
             &[b, n, s.projected()],
             none,
             "[batch, sequence, (heads + 2 kv-heads) head]",
-            "queries, keys and values side by side",
+            "queries, keys and values, concatenated",
         ),
         Task::Scores => array("scores", &[b, h, n, n], none, SQUARE, "q k / sqrt(head), -inf where masked"),
         Task::Softmax => {
@@ -142,7 +142,7 @@ fn size(array: &Array, one: u64) -> u64 {
     array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64))
 }
 
-/// Bytes of the inputs and of the output that a task must read and write: what the mask hides need not be read.
+/// Bytes of the inputs and of the output that a task must read and write: masked data need not be read.
 pub(super) fn traffic(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
     let one = precision.bytes() as u64;
     let read = |array: &Array| match array.name {
@@ -158,7 +158,7 @@ pub(super) fn ports(task: Task, s: &Shape) -> Ports {
     let port = |a: Array| Port { name: a.name, dtype: Dtype::F32, shape: a.shape, about: a.about, required: true };
     let mut list: Vec<Port> = inputs(task, s).into_iter().map(port).collect();
     if masked(task) && s.mask == Mask::Padding {
-        let about = "keys of each sequence that exist, for mask=padding";
+        let about = "number of keys in each sequence, for mask=padding";
         list.push(Port { name: "lengths", dtype: Dtype::I64, shape: "[batch]", about, required: true });
     }
     Ports { inputs: list, outputs: vec![port(output(task, s))] }
@@ -224,7 +224,7 @@ pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputE
         let lengths = lengths(s, given)?;
         if lengths.len() != s.batch {
             let problem = format!("the mask holds {} lengths", lengths.len());
-            return Err(InputError::new("lengths", problem, format!("{}, one a sequence", s.batch)));
+            return Err(InputError::new("lengths", problem, format!("{}, one per sequence", s.batch)));
         }
         if let Some(at) = lengths.iter().position(|l| *l < 0 || *l > s.keys as i64) {
             let problem = format!("length {at} is {}", lengths[at]);
@@ -246,7 +246,7 @@ fn sizes(task: Task, heads: usize, given: &Tensors, fit: Fit) -> Result<Vec<(&'s
             match *given.get(name)?.shape() {
                 [b, n, d] if b * n * d > 0 => {
                     sizes.extend([("batch", b), ("sequence", n), ("dimension", d)]);
-                    // The heads of keys and values have what the weights leave beside the queries.
+                    // The widths of keys and values are what the weights have left besides the queries.
                     let width = given.find("w_qkv").and_then(|w| w.shape().first()).copied().unwrap_or(0);
                     let kv = heads * width.saturating_sub(d) / (2 * d);
                     if fit == Fit::Whole && kv > 0 && 2 * kv * d == heads * (width - d) {
@@ -299,7 +299,7 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
     let heads = case.count("heads", 0);
     for (axis, size) in sizes(task, heads, &given, fit)? {
         let asked = case.int(axis).unwrap_or(0);
-        // 0 stands for as many as of the queries.
+        // 0 means as many as for the queries.
         let usual = match axis {
             "kv-heads" => case.int("heads"),
             "keys" => case.int("sequence"),
@@ -308,7 +308,7 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
         let is_usual = usual == Some(size as i64);
         let same = asked == size as i64 || (asked == 0 && is_usual);
         if fit == Fit::Case && !same && !(task == Task::Softmax && axis == "dimension") {
-            let problem = format!("the case asks for {asked}, the arrays make it {size}");
+            let problem = format!("the case asks for {asked}, the arrays give {size}");
             return Err(InputError::setting(axis, problem, format!("{axis}={size}")));
         }
         let size = if is_usual && asked != size as i64 { 0 } else { size };

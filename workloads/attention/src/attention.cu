@@ -33,7 +33,7 @@ template <bool WIDE> __device__ __forceinline__ float4 read_seen(const Four<WIDE
     return v;
 }
 
-// Writes 0 in the columns beyond, whatever the values are.
+// Writes 0 in the columns beyond, whatever their values are.
 template <bool WIDE> __device__ __forceinline__ void write_seen(const Four<WIDE>& four, float* row, u32 visible, u32 n, float4 v) {
     const u32 column = four.own + four.ahead;
     if (column >= visible) v.x = 0.0f;
@@ -141,7 +141,7 @@ template <int HEAD> struct Rows {
 
 template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     constexpr u32 pitch = HEAD + 4, p_pitch = 68, columns = HEAD / 16;
-    // Wide heads leave no registers for what is read early.
+    // Wide heads leave no registers for early reads.
     constexpr bool early = HEAD < 128;
     SHARED_BYTES(shared);
     float* const queries = reinterpret_cast<float*>(shared);
@@ -155,7 +155,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     v += sequence * k_batch + h / group * k_head;
     out += sequence * out_batch + h * out_head;
     const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
-    // Keys and values are read one step early: while those before them are used.
+    // Keys and values are read one step early, while the previous ones are used.
     Rows<HEAD> ahead;
     if (early) {
         Rows<HEAD> own;
@@ -165,7 +165,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     } else {
         Rows<HEAD>::carry(queries, q, q_row, first, n, head, wide);
     }
-    // Warps whose queries are all beyond the end only carry keys and values. For wide heads that would cost registers.
+    // Warps whose queries are all past the end only copy keys and values. For wide heads that would cost registers.
     const bool works = !early || first + t / 32 * 8 < n;
     float sums[4][columns], top[4], total[4];
     u32 visible[4];

@@ -9,7 +9,7 @@ use ellwand_gpu::{Arg, GpuError, Job};
 pub(super) struct Library;
 
 fn more_than_a_product() -> Result<(), GpuError> {
-    Err(GpuError::Absent("this is more than a product, and the library has no kernel for it; use cuda".into()))
+    Err(GpuError::Absent("this task is more than a product, and cuBLAS has no kernel for it; use cuda".into()))
 }
 
 impl Kernels for Library {
@@ -32,7 +32,7 @@ impl Kernels for Library {
 /// Description of a task that is a product; `None` for other tasks.
 pub(super) fn about(task: Task) -> Option<&'static str> {
     match task {
-        Task::Qkv | Task::Output => Some("NVIDIA's library, f32 without TF32, added to rows of the bias"),
+        Task::Qkv | Task::Output => Some("NVIDIA's library, f32 without TF32, added to the bias"),
         Task::Scores | Task::WeightedSum => Some("NVIDIA's library, f32 without TF32; no mask"),
         _ => None,
     }

@@ -49,7 +49,7 @@ impl Kernels for Cuda {
         args.extend([q, k, out].iter().flat_map(|place| place.steps().map(|step| Arg::U64(step as u64))));
         let blocks = [s.heads, s.batch, s.sequence.div_ceil(TILE)].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         if s.batch > 65_535 {
-            let problem = format!("{} sequences; a grid takes 65535", s.batch);
+            let problem = format!("{} sequences; the maximum of a grid is 65535", s.batch);
             return Err(GpuError::Call { call: "cuLaunchKernel", problem });
         }
         // Queries, keys or values, and weights, with rows padded by four values.
@@ -66,7 +66,7 @@ impl Kernels for Cuda {
 /// Description of the implementation of a task.
 pub(super) fn about(task: Task) -> &'static str {
     match task {
-        Task::Softmax => "a warp a row, f32",
+        Task::Softmax => "one warp per row, f32",
         Task::Core => "fused online softmax over tiles of 64 queries and 64 keys; f32, or bf16 on tensor cores",
         Task::Whole => "fused online softmax over tiles of 64 queries and 64 keys, f32",
         Task::Layer => "products in tiles, fused attention, f32; bias with GELU, residual with norm",

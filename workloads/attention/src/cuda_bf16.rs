@@ -47,7 +47,10 @@ pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, Pre
     s.check_one_length()?;
     arrays::check(Task::Core, &s, &widened(inputs.clone(), &bf16::INPUTS)?)?;
     if s.batch > 65_535 || s.heads > 65_535 {
-        return unsupported(format!("{} sequences of {} heads; a grid takes 65535 of each", s.batch, s.heads));
+        return unsupported(format!(
+            "{} sequences of {} heads; the maximum of a grid is 65535 of each",
+            s.batch, s.heads
+        ));
     }
     let mut job = Job::new(gpu);
     let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
@@ -99,7 +102,7 @@ pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prepa
 fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     if Precision::of(case) != Precision::Bf16 {
-        return unsupported("its products are in bf16 (precision=bf16)");
+        return unsupported("it computes only bf16 products (precision=bf16)");
     }
     need_hopper(gpu)?;
     let mut made = make(gpu, case, inputs)?;
@@ -132,7 +135,7 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
 /// The Hopper implementation, next to `cuda`.
 pub(super) fn implementation(task: Task) -> Implementation {
     let about =
-        "wgmma, tiles by the copy engine, one warpgroup copies for two that take turns; bf16, heads of 64 or 128";
+        "wgmma, tiles loaded by the copy engine, one warpgroup copies for two that alternate; bf16, heads of 64 or 128";
     let row = Implementation::cpu(task.name(), "cuda-hopper", about, hopper);
     limited(on_cuda(row), task)
 }

@@ -37,8 +37,8 @@ impl Deal {
     /// Head and queries of a piece.
     pub(super) fn piece(self, piece: usize) -> (usize, Range<usize>) {
         let Some(part) = piece.checked_sub(self.whole) else { return (piece, 0..self.sequence) };
-        // The last queries of all heads come first: under a causal mask they see the most keys, so the longest pieces
-        // go first.
+        // The last queries of all heads come first. Under a causal mask they see the most keys, so the longest pieces
+        // start first.
         let from = (self.sequence.div_ceil(self.step) - 1 - part / self.cut) * self.step;
         (self.whole + part % self.cut, from..self.sequence.min(from + self.step))
     }

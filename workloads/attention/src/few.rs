@@ -1,4 +1,4 @@
-//! The fused form for few queries: keys and values are read where they are, because packing them takes the time of
+//! The fused form for few queries: it reads keys and values in place, because packing them would take as long as
 //! several queries.
 #![allow(unsafe_code)]
 
@@ -10,8 +10,8 @@ use super::weigh::LANES;
 use ellwand_gemm::{ROWS, dot, each_row, most_vectors};
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// Most pairs of a query and a key of a head for which [`plain`] takes less time: the vector form waits for the latency
-/// of each of its steps.
+/// Most (query, key) pairs of a head for which [`plain`] is faster: the vector form waits for the latency of each of its
+/// steps.
 pub(super) const MOST_PLAIN: usize = 4;
 
 /// Computes some rows of some heads of a sequence without vectors, for at most [`MOST_PLAIN`] keys.
@@ -96,7 +96,7 @@ impl Kernel for Few<'_> {
         for first in (0..most).step_by(self.block) {
             let keys = first..most.min(first + self.block);
             rows!(self.scores(s, keys.clone(), &seen));
-            // Whole vectors, so that what one step stores the next can load without waiting for the cache.
+            // Whole vectors, so that the next step can load what one step stored without waiting for the cache.
             let used = keys.len().next_multiple_of(S::LANES);
             for i in 0..self.count {
                 let row = &mut self.scores[i * self.stride..][..used];
@@ -169,7 +169,7 @@ impl Few<'_> {
     fn sums<S: Simd, const M: usize>(&mut self, s: S, keys: Range<usize>, factors: &[f32; ROWS]) {
         let width = self.core.shape.head();
         let mut at = 0;
-        // Conditions that are constants: no code is made for the others.
+        // These conditions are constants: the compiler drops the other cases.
         if const { most_vectors(S::REGISTERS) >= 4 } {
             while at + 4 * S::LANES <= width {
                 self.columns::<S, M, 4>(s, keys.clone(), factors, at..at + 4 * S::LANES);

@@ -36,8 +36,8 @@ unsafe impl Send for Core<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Core<'_> {}
 
-/// Most queries of a head of keys and values that read `keys` of these where they are, instead of packing them: packing
-/// costs the more, the fewer queries share it and the less the keys fill whole vectors. As measured on Zen 4.
+/// Most queries of a key head that read its `keys` keys and values in place instead of packing them: packing costs more the
+/// fewer queries share it and the less the keys fill whole vectors. Measured on Zen 4.
 fn most_direct(isa: Isa, keys: usize) -> usize {
     match (isa.set(), keys) {
         #[cfg(target_arch = "x86_64")]
@@ -48,17 +48,17 @@ fn most_direct(isa: Isa, keys: usize) -> usize {
         (Set::Avx512, _) => 12,
         #[cfg(target_arch = "x86_64")]
         (Set::Avx2, _) => 8,
-        // Its code would take the compiler a minute, for processors that few have.
+        // Compiling it would take a minute, for processors that few users have.
         (Set::Baseline, _) => 0,
     }
 }
 
-/// Products of a query's and a key's values that are not shared among threads: they take less time than waking one.
+/// Number of (query, key, value) products below which waking other threads takes longer than computing them on one.
 const LEAST_SHARED: f64 = 8192.0;
 
-/// True if a head has so few pairs of a query and a key that vectors do not pay.
+/// True if a head has so few (query, key) pairs that vectors do not pay off.
 fn is_plain(shape: &Shape) -> bool {
-    // With one key the vector form has less to do in parallel.
+    // With one key the vector form has less parallel work.
     shape.sequence * shape.keys <= MOST_PLAIN || (shape.keys == 1 && shape.sequence <= 2 * MOST_PLAIN)
 }
 

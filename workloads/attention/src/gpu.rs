@@ -59,11 +59,11 @@ pub(super) trait Kernels: Sized + 'static {
 
     /// The bf16 core, for kinds that have it.
     fn narrow(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
-        Err(PrepareError::Unsupported("there is no kernel for bf16, only for precision=f32".into()))
+        Err(PrepareError::Unsupported("there is no bf16 kernel; use precision=f32".into()))
     }
 }
 
-/// What the mask of a case lets each query see.
+/// The keys that each query sees under the mask of the case.
 pub(super) fn sees<K: Kernels>(job: &mut Job, mask: Mask, lengths: &[i64]) -> Result<Sees, GpuError> {
     Ok(match mask {
         Mask::None => Sees::All,
@@ -221,8 +221,8 @@ fn row<K: Kernels>(task: Task, name: &str, about: &str, graph: bool) -> Implemen
     limited(on_cuda(Implementation::cpu(task.name(), name, about, prepared)), task)
 }
 
-/// Declares the range of the kernels for GPUs, which subtract a row's largest score after the scaling to base 2: its
-/// rounding is that of the score, and huge scores leave f32.
+/// Declares the range of the GPU kernels. They subtract a row's largest score after scaling to base 2, so they round at the
+/// magnitude of the score, and huge scores exceed f32.
 pub(super) fn limited(row: Implementation, task: Task) -> Implementation {
     if !matches!(task, Task::Softmax | Task::Core) {
         return row;

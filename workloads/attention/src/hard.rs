@@ -1,8 +1,8 @@
 //! Hard inputs for the attention workloads.
 //!
-//! Scores that share a large offset are exact here: small whole numbers in all places of queries and keys but the last,
-//! whose product is the offset, and a head whose root is a power of two. A difference from the reference is then an
-//! error of the weights, and the set allows no more than for scores near 0.
+//! Scores that share a large offset are exact here: queries and keys are small whole numbers except in their last value,
+//! whose product is the offset, and the square root of the head size is a power of two. A difference from the reference is
+//! then an error of the weights, and the set allows no more than for scores near 0.
 
 use ellwand_core::{Case, HardSet, InputError, Tensors, Tolerance, Workload};
 
@@ -22,7 +22,7 @@ const LONG: usize = 513;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Ordinary,
-    /// Another number of keys than of queries.
+    /// The number of keys differs from that of queries.
     Keys(usize),
     Offset(f32),
     /// Every score of a row is the same.
@@ -32,7 +32,7 @@ enum Kind {
     /// Up to nearly the largest f32, of both signs.
     Huge,
     Tiny,
-    /// Some scores, and a whole row of them, are -inf.
+    /// Some scores are -inf, and so is a whole row.
     Infinite,
 }
 
@@ -146,7 +146,7 @@ fn hardened(task: Task, mut inputs: Tensors, sequence: usize, kind: Kind) -> Res
     Ok(inputs)
 }
 
-/// The last place of a query or key.
+/// The last value of a query or key.
 const LAST: usize = HEAD - 1;
 
 /// A score whose ordinary value is `x`.
@@ -168,7 +168,7 @@ fn score(kind: Kind, [row, column]: [usize; 2], x: f32) -> f32 {
     }
 }
 
-/// The last place of every query; all values are exact in bf16 too.
+/// The last value of every query; all values are exact in bf16 too.
 fn query(kind: Kind) -> f32 {
     match kind {
         Kind::Offset(_) => 1000.0,
@@ -178,10 +178,10 @@ fn query(kind: Kind) -> f32 {
     }
 }
 
-/// The last place of key `row`.
+/// The last value of key `row`.
 fn key(kind: Kind, row: usize) -> f32 {
     match kind {
-        // The root of the head, 4, divides the score.
+        // The score is divided by 4, the square root of the head size.
         Kind::Offset(offset) => offset * 4.0 / 1000.0,
         Kind::Growing => row as f32,
         Kind::Huge => ((row * 37) % SHORT) as f32 * 4e21 - 1.3e23,

@@ -369,9 +369,9 @@ impl Prepared for Job {
     }
 }
 
-/// The reading of what an implementation holds beside its inputs and outputs.
+/// The reading of the memory that an implementation holds in addition to its inputs and outputs.
 pub(super) fn extra_memory(bytes: u64) -> Vec<Reading> {
-    let about = "working memory that the implementation holds beside its inputs and outputs";
+    let about = "working memory that the implementation holds in addition to its inputs and outputs";
     vec![Reading::derived(Reading::EXTRA_MEMORY, "extra memory", "B", Better::Lower, bytes as f64, about)]
 }
 

@@ -72,7 +72,7 @@ impl Task {
             Task::Scores => "scores of every query and key: q k / sqrt(head), -inf where masked",
             Task::Softmax => "weights from scores, row by row",
             Task::WeightedSum => "sums of the values by weight",
-            Task::Output => "output projection of the heads side by side",
+            Task::Output => "output projection of the concatenated heads",
             Task::Core => "softmax(Q K^T / sqrt(head) + mask) V, between the projections",
             Task::Whole => "multi-head attention with its projections",
             Task::Layer => "transformer layer: norm, attention, residual, norm, MLP with GELU (tanh form), residual",
@@ -240,7 +240,7 @@ impl Workload for Attention {
     }
 }
 
-/// The table of components, and when the fused implementations are recommended.
+/// The table of components, and when to recommend the fused implementations.
 fn components() -> View {
     let parts = [
         ("attention-qkv", "QKV projection"),

@@ -35,7 +35,11 @@ impl Heads {
         if [batch, heads, kv_heads, sequence, keys, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
             let problem =
                 format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {keys} x {head}");
-            return Err(InputError::new("q", problem, "extents above 0, and heads that the heads of keys divide"));
+            return Err(InputError::new(
+                "q",
+                problem,
+                "extents above 0, and a number of key heads that divides the query heads",
+            ));
         }
         Ok(Shape {
             batch,
@@ -76,7 +80,7 @@ pub fn attend(extents: Heads, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) 
     };
     let threads = if extents.parallel { pool::threads() } else { 1 };
     let scratch = fused::scratch(threads, &shape, Tiling::FAST);
-    // SAFETY: the loop above saw the lengths that the layouts lead to; `out` is borrowed by this call alone.
+    // SAFETY: the loop above checked the lengths that the layouts require; only this call borrows `out`.
     unsafe {
         match extents.parallel {
             true => fused::parallel(Isa::best(), &core, Tiling::FAST, &scratch),

@@ -23,7 +23,7 @@ pub(super) struct Shape {
     pub(super) batch: usize,
     /// Positions per sequence.
     pub(super) sequence: usize,
-    /// Keys per sequence: as many as positions, except in the core.
+    /// Keys per sequence: equal to the positions, except in the core.
     pub(super) keys: usize,
     /// Values per position.
     pub(super) dimension: usize,
@@ -45,18 +45,12 @@ pub(super) fn axes() -> Vec<Axis> {
     vec![
         Axis::int("batch", "sequences", 1, MOST, 1).unit("sequences"),
         Axis::int("sequence", "positions in a sequence", 1, MOST, 256).sweep([64_i64, 256]).unit("positions"),
-        Axis::int("dimension", "values of a position: heads times the dimension of a head", 1, MOST, 512)
+        Axis::int("dimension", "values per position: heads times the dimension of a head", 1, MOST, 512)
             .unit("values")
             .alias(&["d-model"]),
         Axis::int("heads", "heads; they must divide the dimension", 1, 4096, 8).unit("heads").alias(&["num-heads"]),
-        Axis::int(
-            "kv-heads",
-            "heads of keys and values, which must divide the heads; 0 for as many as heads",
-            0,
-            4096,
-            0,
-        )
-        .unit("heads"),
+        Axis::int("kv-heads", "heads of keys and values; must divide the heads; 0: as many as heads", 0, 4096, 0)
+            .unit("heads"),
         Axis::choice(
             "mask",
             "keys that a query sees: all, those up to its own position (counted from the first key), or those within its sequence's length",
@@ -67,9 +61,9 @@ pub(super) fn axes() -> Vec<Axis> {
     ]
 }
 
-/// The number of keys, which only the core can choose. It was added later, so its default leaves case ids unchanged.
+/// The number of keys; only the core has this axis. It was added later, so its default leaves case ids unchanged.
 pub(super) fn keys() -> Axis {
-    let about = "keys and values in a sequence; 0 for as many as positions";
+    let about = "keys and values in a sequence; 0: as many as positions";
     let mut axis = Axis::int("keys", about, 0, MOST, 0).unit("keys").alias(&["key-length"]);
     axis.neutral = axis.default.first().cloned();
     axis
@@ -83,9 +77,9 @@ pub(super) fn set_keys(case: &mut Case, keys: usize) {
     }
 }
 
-/// The precision axis, which only the core has.
+/// The precision axis; only the core has it.
 pub(super) fn precision() -> Axis {
-    Precision::axis("type of queries, keys, values and results; bf16 as uint16 that holds its bits")
+    Precision::axis("type of queries, keys, values and results; bf16 is stored as its bits in uint16")
 }
 
 /// Named sizes of all attention workloads.
@@ -135,7 +129,7 @@ impl Shape {
                 format!("{heads} heads do not divide the dimension {dimension}"),
                 format!("a divisor of {dimension}"),
             )
-            .help(format!("with {} heads it works", fit.join(" or "))));
+            .help(format!("{} heads work", fit.join(" or "))));
         }
         let kv_heads = match case.int("kv-heads").unwrap_or(0) {
             0 => heads,
@@ -165,12 +159,12 @@ impl Shape {
         Self { seen: (self.mask == Mask::Padding).then(seen), ..self }
     }
 
-    /// Refuses another number of keys than of queries, for kernels that know only one length.
+    /// Rejects a number of keys that differs from that of queries, for kernels that know only one length.
     pub(super) fn check_one_length(&self) -> Result<(), PrepareError> {
         if self.keys == self.sequence {
             return Ok(());
         }
-        Err(PrepareError::Unsupported("the kernels for GPUs take as many keys as queries (keys=0)".into()))
+        Err(PrepareError::Unsupported("the GPU kernels need as many keys as queries (keys=0)".into()))
     }
 
     /// Values per head.
@@ -214,7 +208,7 @@ impl Shape {
     /// Pairs of a query and a visible key in all sequences, for one head.
     pub(super) fn pairs(&self) -> f64 {
         let (s, keys) = (self.sequence as f64, self.keys as f64);
-        // Rows before this one see a key more than the row before.
+        // Up to this row, each row sees one key more than the one before.
         let growing = s.min(keys);
         match self.mask {
             Mask::None => self.batch as f64 * s * keys,

@@ -40,7 +40,7 @@ impl Way {
         Self { parallel: true, ..self }
     }
 
-    // These matches name every method, so that a new one does not compile before it answers them all.
+    // These matches name every method, so that a new method does not compile until each match covers it.
 
     pub(super) fn is_reference(&self) -> bool {
         match self.steps {

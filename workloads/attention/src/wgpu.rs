@@ -62,7 +62,7 @@ impl Kernels for Wgpu {
     fn fused(steps: &mut Steps<Self>, _: usize, places: [Place; 4]) -> Result<(), GpuError> {
         let s = steps.s;
         if s.head() > MOST_HEAD {
-            let why = format!("a head has {} values, and the fused kernel takes at most {MOST_HEAD}", s.head());
+            let why = format!("a head has {} values, and the maximum of the fused kernel is {MOST_HEAD}", s.head());
             return Err(GpuError::Absent(why));
         }
         let (mut args, lengths) = shared_args(steps, places)?;
@@ -97,9 +97,11 @@ impl Kernels for Wgpu {
 /// Description of the implementation of a task.
 pub(super) fn about(task: Task) -> &'static str {
     match task {
-        Task::Qkv | Task::Output | Task::Scores | Task::WeightedSum => "tiles of 64 x 64 a group, 4 x 4 a thread",
-        Task::Softmax => "a group a row",
-        Task::Core => "online softmax, 16 queries a group, scores never leave it; heads up to 128",
+        Task::Qkv | Task::Output | Task::Scores | Task::WeightedSum => {
+            "tiles of 64 x 64 per workgroup, 4 x 4 per thread"
+        }
+        Task::Softmax => "one workgroup per row",
+        Task::Core => "online softmax, 16 queries per workgroup, scores never leave it; heads up to 128",
         Task::Whole | Task::Layer => "tiled products around the fused core; heads up to 128",
     }
 }

@@ -32,19 +32,19 @@ struct Row {
 }
 
 fn narrow_alone(_: &Products, _: &mut Job) -> Result<(), GpuError> {
-    Err(GpuError::Absent("its products are in bf16 (precision=bf16)".into()))
+    Err(GpuError::Absent("it computes only bf16 products (precision=bf16)".into()))
 }
 
 const ROWS: [Row; 4] = [
     Row {
         name: "cuda",
-        about: "tiles in shared memory, the next ones on their way; f32, 8 x 8 values a thread, or bf16 on tensor cores",
+        about: "tiles in shared memory, the next ones prefetched; f32, 8 x 8 values per thread, or bf16 on tensor cores",
         wide: Products::launch_cuda,
         narrow: gpu_half::cuda,
     },
     Row {
         name: "cuda-hopper",
-        about: "wgmma, tiles of 256 x 176 or 192, one warpgroup has the copy engine bring steps in for two that multiply; bf16",
+        about: "wgmma, tiles of 256 x 176 or 192, one warpgroup loads steps with the copy engine, two multiply; bf16",
         wide: narrow_alone,
         narrow: gpu_half::hopper,
     },
@@ -56,7 +56,7 @@ const ROWS: [Row; 4] = [
     },
     Row {
         name: "wgpu",
-        about: "tiles of 64 x 64 a group, 4 x 4 a thread, f32",
+        about: "tiles of 64 x 64 per workgroup, 4 x 4 per thread, f32",
         wide: |products, job| products.launch_wgpu(job, Then::Nothing),
         narrow: gpu_half::wgpu,
     },

@@ -86,7 +86,7 @@ pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
     let shape = Shape::of(case)?;
     if let Some(row) = [shape.k, shape.b()[1], shape.n].into_iter().find(|row| !row.is_multiple_of(8)) {
         return unsupported(format!(
-            "the copy engine takes rows of multiples of 16 bytes, not of {row} values of bf16; use cuda"
+            "the copy engine needs rows in multiples of 16 bytes; these have {row} bf16 values; use cuda"
         ));
     }
     let mut made = make(case, inputs, gpu)?;
@@ -129,7 +129,7 @@ pub(super) fn cublas(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
 
 /// Always unsupported: WGSL has no bf16.
 pub(super) fn wgpu(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
-    unsupported("WGSL has neither bf16 nor products of matrices; use precision=f32")
+    unsupported("WGSL has neither bf16 nor matrix instructions; use precision=f32")
 }
 
 #[cfg(test)]

@@ -130,14 +130,14 @@ impl Workload for Matmul {
         if inner != k {
             let expected = if transposed { format!("[n, {k}]") } else { format!("[{k}, n]") };
             return Err(InputError::new("b", format!("its shape {b:?} does not fit a, which is [{m}, {k}]"), expected)
-                .help("transposed=on takes b as [n, k], transposed=off as [k, n]"));
+                .help("with transposed=on, b is [n, k]; with transposed=off, [k, n]"));
         }
         for (axis, size) in [("m", m), ("n", n), ("k", k)] {
             if fit == Fit::Case && case.int(axis) != Some(size as i64) {
                 let asked = case.int(axis).unwrap_or(0);
                 return Err(InputError::setting(
                     axis,
-                    format!("the case asks for {asked}, the arrays make it {size}"),
+                    format!("the case asks for {asked}, the arrays give {size}"),
                     format!("{axis}={size}"),
                 ));
             }
@@ -337,7 +337,7 @@ pub(super) fn register(registry: &mut Registry) {
         axis("k", "columns of A, rows of B", 768).sweep([64_i64, 768]).unit("values"),
         Axis::new("transposed", "B as [n, k], the layout of weights and keys; off: [k, n]", Domain::Switch, true),
         Isa::axis(),
-        Precision::axis("type of A, B and C, sums in f32; bf16 as uint16 that holds its bits"),
+        Precision::axis("type of A, B and C, sums in f32; bf16 is stored as its bits in uint16"),
     ];
     let size = |name, m: &[i64], n: &[i64], k: &[i64]| {
         let values = |list: &[i64]| list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>();

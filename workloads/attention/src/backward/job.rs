@@ -1,4 +1,4 @@
-//! The implementations: packed products and vector softmax in blocks of queries, with the weights kept or computed again.
+//! The implementations: packed products and vector softmax in blocks of queries; the weights are kept or recomputed.
 #![allow(unsafe_code)]
 
 use ellwand_core::tensor::Buffer;
@@ -15,7 +15,7 @@ use crate::shape::Shape;
 use crate::softmax::Row;
 use ellwand_gemm::{self as gemm, Product, Scratch, Source, zeros};
 
-/// Queries whose weights are in memory at a time: their products with the keys are long enough for full speed.
+/// Queries whose weights are in memory at a time; their products with the keys are then long enough for full speed.
 const ROWS: usize = 192;
 
 /// How the backward pass gets the weights.
@@ -23,9 +23,9 @@ const ROWS: usize = 192;
 enum Weights {
     /// The f64 reference.
     Reference,
-    /// Those of all heads are kept from the forward pass.
+    /// Kept for all heads from the forward pass.
     Stored,
-    /// A block is computed again from queries and keys.
+    /// Recomputed block by block from queries and keys.
     Recomputed,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn implementations() -> [Implementation; 3] {
     [
         row("reference", "step by step in f64", Weights::Reference).many_threads(),
         row("stored", "the weights of all heads are kept for the backward pass", Weights::Stored),
-        row("recomputed", "the weights are computed again in the backward pass (checkpointing)", Weights::Recomputed),
+        row("recomputed", "the weights are recomputed in the backward pass (checkpointing)", Weights::Recomputed),
     ]
 }
 
@@ -62,7 +62,7 @@ struct Job {
     outputs: [Buffer<f32>; 4],
     /// Weights of all heads, if they are kept.
     kept: Buffer<f32>,
-    /// Weights of a block of queries, their gradients, and either of them transposed.
+    /// Weights of a block of queries, their gradients, and one of them transposed.
     block: [Buffer<f32>; 3],
     /// The contribution of a block to dk or dv.
     part: Buffer<f32>,
@@ -161,7 +161,7 @@ struct Head<'a> {
     b: usize,
     /// Values per position.
     width: usize,
-    /// Queries, and their place among all.
+    /// Queries, and their position among all.
     q: &'a [f32],
     upstream: &'a [f32],
     queries: std::ops::Range<usize>,
@@ -203,7 +203,7 @@ impl<'a> Head<'a> {
         (0..all).step_by(rows).map(move |first| first..all.min(first + rows))
     }
 
-    /// The place of a block of queries in an array of their shape.
+    /// The position of a block of queries in an array of their shape.
     fn query(&self, block: &std::ops::Range<usize>) -> std::ops::Range<usize> {
         let at = |row: usize| self.queries.start + row * self.width;
         at(block.start)..at(block.end)
@@ -213,14 +213,14 @@ impl<'a> Head<'a> {
         &self.upstream[block.start * self.width..block.end * self.width]
     }
 
-    /// Room for the weights of a block: among the kept ones, or in the block's own.
+    /// Memory for the weights of a block: within the kept ones, or in the block's own buffer.
     fn weights<'b>(&self, kept: &'b mut [f32], own: &'b mut [f32], block: &std::ops::Range<usize>) -> &'b mut [f32] {
         let at = |row: usize| (self.before + row) * self.count;
         if kept.is_empty() { &mut own[..block.len() * self.count] } else { &mut kept[at(block.start)..at(block.end)] }
     }
 }
 
-/// What the steps share.
+/// Values shared by the steps.
 struct Steps<'a> {
     s: Shape,
     isa: Isa,
@@ -261,7 +261,7 @@ impl Steps<'_> {
     }
 }
 
-/// Columns of `from`, whose rows have `width` values, as rows of `to`; in squares that stay in the cache.
+/// Transposes columns of `from`, whose rows have `width` values, to rows of `to`, in squares that stay in the cache.
 fn transpose(from: &[f32], width: usize, to: &mut [f32]) {
     const SIDE: usize = 16;
     let rows = from.len() / width;

@@ -1,6 +1,6 @@
 //! A training step of the core: the forward pass, and the gradients of queries, keys and values. The backward pass needs
-//! the weights of the softmax. They are kept from the forward pass, or computed again when they are needed, which is
-//! gradient checkpointing (T. Chen et al., Training deep nets with sublinear memory cost, 2016): more time, less memory.
+//! the softmax weights. They are either kept from the forward pass or recomputed when needed (gradient checkpointing, T.
+//! Chen et al., Training deep nets with sublinear memory cost, 2016), which takes more time but less memory.
 //!
 //! With W the weights, D the sums of dcontext * context over each row, and s the scale of the scores:
 //! dv = W^T dcontext, dscores = W * (dcontext v^T - D), dq = s dscores k, dk = s dscores^T q.
@@ -29,7 +29,7 @@ use ellwand_simd::precision::Precision;
 pub(super) const NAME: &str = "attention-core-backward";
 /// The upstream gradient.
 const UPSTREAM: &str = "dcontext";
-/// Outputs: the context, then a gradient of each input.
+/// Outputs: the context, then the gradient of each input.
 const OUTPUTS: [(&str, &str, bool); 4] = [
     ("context", "weighted sums of the values", true),
     ("dq", "gradient of the queries", true),
@@ -71,7 +71,7 @@ impl Workload for Backward {
         let Ok(s) = Shape::of(case) else { return Ports::default() };
         let mut ports = arrays::ports(Task::Core, &s);
         let port = |name, shape, about| Port { name, dtype: Dtype::F32, shape, about, required: true };
-        ports.inputs.push(port(UPSTREAM, arrays::QUERIES, "gradient of what follows"));
+        ports.inputs.push(port(UPSTREAM, arrays::QUERIES, "upstream gradient"));
         let shape = |of_queries| if of_queries { arrays::QUERIES } else { arrays::KEYS };
         ports.outputs = OUTPUTS.map(|(name, about, of_queries)| port(name, shape(of_queries), about)).into();
         ports
@@ -112,7 +112,7 @@ impl Workload for Backward {
         reference::outputs(&Shape::of(case)?, inputs)
     }
 
-    /// The products of the forward pass, and the four of the gradients. Computing the weights again is no required work.
+    /// The products of the forward pass, and the four of the gradients. Recomputing the weights is not required work.
     fn work(&self, case: &Case) -> Work {
         required(Shape::of(case))
     }
@@ -121,8 +121,8 @@ impl Workload for Backward {
         required(arrays::shape(case, inputs))
     }
 
-    /// For arrays of magnitude at most 1: sums of a row's or a column's products; [`Workload::judge`] scales the absolute
-    /// part with the largest value of each array, and adds what cancels.
+    /// For arrays of magnitude at most 1, from the sums of products in a row or column; [`Workload::judge`] scales the absolute
+    /// part with the largest value of each array, and adds the error of terms that cancel.
     fn tolerance(&self, case: &Case) -> Tolerance {
         let terms = Shape::of(case).map_or(1, |s| s.sequence.max(s.keys)) as f64;
         Tolerance::Close { absolute: 2e-6 + 1e-7 * terms.sqrt(), relative: 1e-6 }
@@ -151,9 +151,9 @@ impl Workload for Backward {
     }
 }
 
-/// Rounding error that stays in a gradient of queries or keys where D cancels dcontext v^T, as it does for a single key:
-/// that of a product of a row of dcontext with one of v, through the scale of the scores and the other factor. It adds up
-/// over the queries that share a key as random errors do.
+/// Rounding error that remains in a gradient of queries or keys if D cancels dcontext v^T, as it does for a single key: the
+/// error of the product of a row of dcontext and one of v, times the scale of the scores and the other factor. Over the
+/// queries that share a key it adds up like random errors.
 fn cancelled(case: &Case, inputs: &Tensors, output: &str) -> f64 {
     let (other, shared) = match output {
         "dq" => ("k", false),
@@ -180,7 +180,7 @@ fn bytes(s: &Shape) -> (u64, u64) {
 
 fn required(shape: Result<Shape, InputError>) -> Work {
     let Ok(s) = shape else { return Work::items("positions", 0) };
-    // Keys that no query sees need not be read; their gradients are 0, and are written.
+    // Keys that no query sees need not be read, but their gradients, which are 0, are written.
     let (_, written) = bytes(&s);
     let (forward, upstream) = arrays::traffic(Task::Core, &s, Precision::F32);
     let read = forward.saturating_add(upstream);

@@ -25,7 +25,7 @@ struct Given {
     lengths: Vec<i64>,
 }
 
-/// What one head of keys and values contributes: context and dq of its query heads, dk and dv.
+/// The contribution of one head of keys and values: context and dq of its query heads, dk and dv.
 fn head(s: &Shape, given: &Given, b: usize, kv: usize) -> [Vec<f64>; 4] {
     let (e, group) = (s.head(), s.heads / s.kv_heads);
     let (queries, keys) = (Layout::queries(s), Layout::keys(s));
@@ -68,7 +68,7 @@ pub(super) fn outputs(s: &Shape, inputs: &Tensors) -> Result<Tensors, InputError
         upstream: wide(UPSTREAM)?,
         lengths: arrays::lengths(s, inputs)?.to_vec(),
     };
-    // In the order of the heads of keys, which is that of the heads of queries too.
+    // In the order of the key heads, which is also that of the query heads.
     let heads: Vec<[Vec<f64>; 4]> = pool::run(|| {
         (0..s.batch * s.kv_heads).into_par_iter().map(|at| head(s, &given, at / s.kv_heads, at % s.kv_heads)).collect()
     });

@@ -1,5 +1,5 @@
-//! Answers of small cases, computed by hand: what the reference shares with the implementations (scale, masks, layouts,
-//! the epsilon of a layer norm) is right.
+//! Answers of small cases, computed by hand: they check what the reference and the implementations share (scale, masks,
+//! layouts, the epsilon of a layer norm).
 
 use ellwand_core::Tensor;
 
@@ -13,7 +13,7 @@ fn scores_are_products_over_the_root_of_the_head_where_the_mask_lets_them() {
     let q = array(&[2.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0]);
     let k = array(&[3.0, 0.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
     let inputs = Tensors::new().with("q", q).with("k", k).with("lengths", Tensor::vector(&[1_i64][..]));
-    // Four values a head: half of the products 6, 0; 0, 10 and 4, 0; 0, 4.
+    // Four values per head: half of the products 6, 0; 0, 10 and 4, 0; 0, 4.
     for (mask, want) in [
         ("none", [3.0, 0.0, 0.0, 5.0, 2.0, 0.0, 0.0, 2.0]),
         ("causal", [3.0, HIDDEN, 0.0, 5.0, 2.0, HIDDEN, 0.0, 2.0]),

@@ -1,4 +1,4 @@
-//! Another number of keys than of queries in the core.
+//! A number of keys that differs from that of queries, in the core.
 
 use ellwand_core::{Fit, PrepareError, Tensor, Workload};
 
@@ -49,7 +49,7 @@ fn every_implementation_takes_any_number_of_keys() {
     assert!(passed >= 5 * 3 * 2 * 6, "{passed} only");
 }
 
-/// A query depends on its own row alone, so that a part of the queries gives a part of the answer; a causal query sees
+/// A query depends only on its own row, so a subset of the queries gives that subset of the answer; a causal query sees
 /// the keys up to its own position, counted from the first.
 #[test]
 fn the_first_queries_of_a_case_are_a_case_with_more_keys() {
@@ -76,7 +76,7 @@ fn arrays_make_the_number_of_keys_and_the_work_counts_it() {
     let workload = core(&registry);
     let made = with_keys(&registry, [2, 7, 48, 4, 2], 19, "padding");
     let inputs = workload.inputs(&made, 3).unwrap();
-    // A case as the plan makes it leaves out axes at their neutral value.
+    // A case made by the plan leaves out axes at their neutral value.
     let mut other = case(&registry, "attention-core", [1, 64, 512, 4, 0], "padding");
     set_keys(&mut other, 0);
     let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();
@@ -126,7 +126,7 @@ fn keys_that_no_query_sees_are_no_required_traffic() {
     assert_eq!(read("attention-core-backward", 9, "causal"), bytes(2 * 4) + upstream);
     // Ten of the sixteen scores of a head are visible.
     assert_eq!(read("attention-softmax", 0, "causal"), 4 * 2 * 2 * 10);
-    // The arrays are held whole.
+    // The whole arrays are held.
     let footprint = |mask| {
         let case = with_keys(&registry, [2, 4, 16, 2, 1], 900, mask);
         core(&registry).footprint_of(&case, "fused")

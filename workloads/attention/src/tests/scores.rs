@@ -1,4 +1,4 @@
-//! Scores and their weights: rows without any, and large scores.
+//! Scores and their weights: rows without visible keys, and large scores.
 
 use ellwand_core::{Tensor, Tensors};
 

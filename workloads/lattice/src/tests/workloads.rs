@@ -265,7 +265,9 @@ fn bad_arrays_are_named() {
             .contains("holds 2 vectors of 4, the case asks for 100")
     );
     let bytes = |v: &[u8]| Tensor::vector(v);
-    assert!(refused("lattice-decode", Fit::Whole, "packed", bytes(&[1, 2, 3])).contains("not a whole number of vectors"));
+    assert!(
+        refused("lattice-decode", Fit::Whole, "packed", bytes(&[1, 2, 3])).contains("not a whole number of vectors")
+    );
     assert!(refused("lattice-decode", Fit::Whole, "digits", bytes(&[1; 8])).contains("[N, 2, 4]"));
     let digits = Tensor::new(&[1, 2, 4], &[9u8; 8][..]).unwrap();
     assert!(refused("lattice-decode", Fit::Whole, "digits", digits).contains("not below q = 4"));
