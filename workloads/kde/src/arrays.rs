@@ -45,7 +45,7 @@ fn counts(given: &Tensors, name: &str) -> Result<Vec<usize>, InputError> {
     values.iter().enumerate().map(whole).collect()
 }
 
-/// Places with the dimensions of `position`; `rows` names their number in the message.
+/// Positions with the dimensions of `position`; `rows` names their number in the message.
 fn places(given: &Tensors, name: &str, rows: &str, dims: usize) -> Result<Vec<f64>, InputError> {
     match given.get(name)?.shape() {
         [_] if dims == 1 => {}
@@ -133,11 +133,12 @@ impl Arrays {
         self.dec_track.as_ref().map(|(time, position)| Track { time, position, dims: self.dims })
     }
 
-    /// The decoding track, of a local task.
+    /// The decoding track; only a local task has one.
     pub(super) fn checked_track(&self) -> Result<Track<'_>, InputError> {
         let track = self.dec_track();
-        let track =
-            track.ok_or_else(|| InputError::new("dec_position_time", "it is missing", "where the animal was"))?;
+        let track = track.ok_or_else(|| {
+            InputError::new("dec_position_time", "it is missing", "the times of the animal's positions")
+        })?;
         track.check("dec_position_time", "dec_position")?;
         Ok(track)
     }

@@ -280,16 +280,16 @@ fn prepare(
     let method = Method::Parallel(Isa::best());
     let options = spec::options(case, method)?;
     if options.block.is_some() || options.tile.is_some() || options.memory.is_some() {
-        return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto");
+        return unsupported("tiles on a GPU are always 128 spikes by 128 bins; use auto for block, tile and memory");
     }
     if options.precision == Precision::F64 {
-        return unsupported("kernels on a GPU compute in f32; use precision=f32");
+        return unsupported("the GPU kernels compute in f32; use precision=f32");
     }
     let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
     let model = fit(&arrays, method.into())?;
     let strange = |electrode: &super::model::Electrode| !electrode.fits_f32 && electrode.spikes() > 0;
     if let Some(number) = model.electrodes.iter().position(strange).filter(|_| task != Task::Fit) {
-        return unsupported(format!("the mark kernels of electrode {number} leave the range of f32; they take f64"));
+        return unsupported(format!("the mark kernels of electrode {number} exceed the range of f32; they need f64"));
     }
     let spikes = arrays.decoding_spikes();
     if task != Task::Fit {
@@ -300,8 +300,8 @@ fn prepare(
         Task::Fit => add_fit(&mut job, &arrays, &model)?,
         Task::Predict => add_predict(&mut job, &arrays, &model, options.skip)?,
         Task::Local => cuda_local::add(&mut job, &arrays, &model)?,
-        Task::Total => return unsupported("fit and prediction are separate on GPUs: kde-fit, kde-predict"),
-        Task::Stream => return unsupported("decoding bin by bin is not written for GPUs"),
+        Task::Total => return unsupported("fit and prediction are separate on GPUs: use kde-fit and kde-predict"),
+        Task::Stream => return unsupported("decoding bin by bin is not implemented for GPUs"),
     }
     Ok(if graph { job.replayed()?.boxed() } else { job.boxed() })
 }
@@ -309,9 +309,9 @@ fn prepare(
 /// The two implementations of a task: separate launches, and all launches as one graph.
 pub(super) fn implementations(task: Task) -> [Implementation; 2] {
     let about = match task {
-        Task::Fit => "a thread a bin, points in pieces; f32 in pairs, sums in f64",
-        Task::Predict => "fused tiles of 128 spikes x 128 bins, kernels made in shared memory, f32",
-        _ => "a thread a place, points through shared memory, largest kernel factored out",
+        Task::Fit => "one thread per bin, points in pieces; f32 in pairs, sums in f64",
+        Task::Predict => "fused tiles of 128 spikes x 128 bins, kernels computed in shared memory, f32",
+        _ => "one thread per position, points through shared memory, largest kernel factored out",
     };
     let row = |name: &str, about: &str, graph: bool| {
         let prepared =

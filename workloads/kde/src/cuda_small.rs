@@ -16,7 +16,7 @@ const POINTS: usize = 16;
 
 #[cfg(test)]
 thread_local! {
-    /// Forced by tests, whatever the size.
+    /// Forced by tests, regardless of the size.
     pub(super) static WANTED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
 }
 
@@ -29,8 +29,8 @@ fn little(job: &Job, work: usize, most: usize) -> bool {
     work <= most * job.multiprocessors() as usize
 }
 
-/// Slots for the points of a fit: each source starts at a multiple of eight, and an electrode's where the kernel
-/// expects it.
+/// Slots for the points of a fit: each source starts at a multiple of eight, and an electrode's at the slot that the kernel
+/// expects.
 fn slots(samples: usize, spikes: usize, electrodes: usize) -> usize {
     samples.next_multiple_of(8) + 8 * (spikes / 8 + electrodes + 1)
 }

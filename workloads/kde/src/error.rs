@@ -18,7 +18,7 @@ pub(super) fn ascending(array: &str, times: &[f64]) -> Result<(), InputError> {
     Err(error.help("sort the spikes of each electrode by time, features along with them"))
 }
 
-/// Rejects an array of another length; `why` is where the length comes from.
+/// Rejects an array of another length; `why` explains the expected length.
 pub(super) fn length(array: &str, got: usize, expected: usize, why: &str) -> Result<(), InputError> {
     if got == expected {
         return Ok(());
@@ -44,6 +44,6 @@ pub(super) fn features(electrode: usize, got: usize, expected: usize) -> Result<
     if got == expected {
         return Ok(());
     }
-    let (problem, expected) = (format!("{got} a spike"), format!("{expected}, as in encoding"));
+    let (problem, expected) = (format!("{got} per spike"), format!("{expected}, as in encoding"));
     Err(InputError::new(format!("features of electrode {electrode}"), problem, expected))
 }

@@ -1,12 +1,12 @@
-//! Hard inputs for the decoder: marks that all agree, that nothing resembles, or that lie far from 0, an animal that
-//! stands still, positions far from 0, and counts that leave a remainder after any vector width.
+//! Hard inputs for the decoder: marks that are all equal, unlike all others, or far from 0, an animal that
+//! stands still, positions far from 0, and counts that leave a remainder for any vector width.
 
 use ellwand_core::{Case, HardSet, InputError, Tensors, Workload};
 
 use super::workload_spec::Task;
 use ellwand_simd::isa::Isa;
 
-/// Sizes of a set, as far as a task has these axes.
+/// Sizes of a set, for the axes that a task has.
 const SIZES: [(&str, i64); 7] = [
     ("samples", 67),
     ("electrodes", 3),

@@ -107,7 +107,7 @@ impl Options {
         self.threads.map_or(all, |most| most.clamp(1, all))
     }
 
-    /// `busy` threads in words, for work on `items`. If the user asked for one thread of several, that needs no reason.
+    /// `busy` threads in words, for work on `items`. If the user requested one thread of several, no reason is given.
     pub(super) fn threads_in_words(&self, busy: usize, items: &str) -> String {
         match self.threads() {
             1 if self.method.threads() > 1 => "1 thread".into(),

@@ -223,7 +223,7 @@ impl ClusterlessDecoder {
         self.into(decoding, options, workspace, out)
     }
 
-    /// Predicts in the precision of the options, which is `T`, whatever fits into it.
+    /// Predicts in the precision of the options, which is `T`, regardless of what fits into it.
     fn into<T: Fused>(
         &self,
         decoding: &Decoding<'_>,
@@ -264,7 +264,7 @@ impl ClusterlessDecoder {
 
     /// The arrays for f64 kernels, if the model was fitted in f64.
     pub(super) fn wide(&self) -> Result<&Wide, InputError> {
-        let error = || other_precision("the model was fitted in f32", "one fitted with Precision::F64");
+        let error = || other_precision("the model was fitted in f32", "a model fitted with Precision::F64");
         self.wide.as_ref().ok_or_else(error)
     }
 

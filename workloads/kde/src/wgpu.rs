@@ -211,24 +211,24 @@ fn add(
 pub(super) fn implementation(task: Task) -> Implementation {
     let about = match task {
         Task::Fit => {
-            "densities, a group a bin; positions of spikes are interpolated and ordered beforehand and not timed"
+            "densities, one workgroup per bin; positions of spikes are interpolated and sorted beforehand, untimed"
         }
-        Task::Predict => "a product of mark and position kernels an electrode, nothing skipped",
+        Task::Predict => "one product of mark and position kernels per electrode, nothing skipped",
         Task::Local => {
-            "a group a place and electrode, the largest kernel taken out; places are interpolated beforehand"
+            "one workgroup per position and electrode, largest kernel factored out; positions are interpolated beforehand"
         }
-        Task::Total => "not there: fit and prediction are separate",
-        Task::Stream => "not there: one bin at a time",
+        Task::Total => "unavailable: fit and prediction are separate",
+        Task::Stream => "unavailable: one bin at a time",
     };
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
         let gpu = gpu(device)?;
         if task == Task::Stream {
-            let why = "a stream gives the device one bin a call and waits for it, which costs more than the bin: kde-predict \
-                       takes many at once";
+            let why = "a stream would send the device one bin per call and wait for it, which costs more than the bin; use kde-predict, \
+                       which decodes many bins at once";
             return Err(PrepareError::Unsupported(why.into()));
         }
         if spec::precision(case) == Precision::F64 {
-            return Err(PrepareError::Unsupported("kernels in WGSL compute in f32; use precision=f32".into()));
+            return Err(PrepareError::Unsupported("the WGSL kernels compute in f32; use precision=f32".into()));
         }
         let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
         let method = Method::Simd(Isa::best());

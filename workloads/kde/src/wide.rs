@@ -89,7 +89,7 @@ impl Part<'_, f64> {
         rows: usize,
     ) {
         let width = 2 * D::LANES;
-        // A model without it is refused before.
+        // A model without it was rejected earlier.
         let Some(wide) = &self.model.wide else { return };
         let Buffers { marks, places, sums, touched, reach, pairs, .. } = &mut *self.buffers;
         let reached = |panel: usize| {

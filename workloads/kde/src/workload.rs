@@ -38,11 +38,11 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// Pairs times bins that the reference computes in about half a second per thread.
 const AFFORDABLE: f64 = 1e9;
-/// Features from which the likelihood of nearly every mark of `data=script` is the floor: at 12 of the smallest case all
-/// differ, at 14 none does.
+/// Number of features from which on the likelihood of nearly every mark of `data=script` is the floor: for the smallest
+/// case all differ at 12 features, none does at 14.
 const FEATURES_AT_THE_FLOOR: usize = 13;
 
-/// Rows that the reference computes: all in a small case; in a large one the first, the last two and others in between.
+/// Rows that the reference computes: all in a small case; in a large one the first, the last two and some in between.
 fn judged_rows(edges: usize, cost: f64) -> Vec<usize> {
     let affordable = (edges as f64 * AFFORDABLE / cost.max(1.0)) as usize;
     if affordable >= edges {
@@ -78,11 +78,11 @@ impl Workload for Kde {
         }
         // A kernel of 24 has a density of at most 1/60 in each feature, and the floor is 1e-15.
         let marks = if spec::shape(case).features < FEATURES_AT_THE_FLOOR {
-            "under a kernel of 24 all look alike, so that floor, outliers and mark distances are never exercised"
+            "all look alike under a kernel of 24, so they never exercise floor, outliers and mark distances"
         } else {
-            "in this many dimensions have a density below the floor, so that most likelihoods are the floor"
+            "in this many dimensions have a density below the floor, so most likelihoods are the floor"
         };
-        remarks.push(format!("data=script: marks N(0, 1) {marks}; data=structured has marks as recordings have"));
+        remarks.push(format!("data=script: marks N(0, 1) {marks}; data=structured has marks like those of recordings"));
         remarks
     }
 
@@ -125,8 +125,8 @@ impl Workload for Kde {
                 let (have, want) = (adopted.int(axis).unwrap_or(0), case.int(axis).unwrap_or(0));
                 return Err(InputError::new(
                     axis,
-                    format!("the arrays have {have}, the case {want}"),
-                    "the arrays' own",
+                    format!("the arrays have {have}, the case asks for {want}"),
+                    "the size of the arrays",
                 )
                 .help(format!("{axis}={have}")));
             }
@@ -216,30 +216,30 @@ fn ports(task: Task) -> Ports {
         f64s("position", "[T, D] or [T]", "position at these times"),
         f64s("grid", "[B, D] or [B]", "centres of the interior position bins"),
         f64s("enc_spike_times", "[spikes]", "encoding spike times, electrode after electrode, each ascending"),
-        whole("enc_spike_times_offsets", "[E + 1]", "where each electrode's spikes begin, and the end"),
-        f64s("enc_features_flat", "[values]", "their marks, spike after spike, n_features each"),
-        whole("n_features", "[E]", "values of a mark of each electrode"),
+        whole("enc_spike_times_offsets", "[E + 1]", "start of each electrode's spikes, and the end"),
+        f64s("enc_features_flat", "[values]", "marks of these spikes, spike after spike, n_features each"),
+        whole("n_features", "[E]", "number of values in a mark, for each electrode"),
         port(
             "position_std",
             Dtype::F64,
             "scalar or [D]",
-            "width of the position kernel; sqrt(12.5) unless given",
+            "width of the position kernel; sqrt(12.5) when absent",
             false,
         ),
-        port("waveform_std", Dtype::F64, "scalar or [F]", "width of the mark kernel; 24 unless given", false),
+        port("waveform_std", Dtype::F64, "scalar or [F]", "width of the mark kernel; 24 when absent", false),
     ];
     if task == Task::Fit {
         let outputs = vec![
             port("occupancy", Dtype::F32, "[B]", "density of the animal's positions", true),
             port("ground_process_intensity", Dtype::F32, "[B]", "rates of all electrodes, summed", true),
-            port("mean_rates", Dtype::F64, "[E]", "spikes a position sample", true),
+            port("mean_rates", Dtype::F64, "[E]", "spikes per position sample", true),
         ];
         return Ports { inputs, outputs };
     }
     inputs.extend([
         f64s("time_edges", "[N]", "edges of the time bins, s, ascending"),
-        f64s("dec_spike_times", "[spikes]", "decoding spike times, as enc_spike_times"),
-        whole("dec_spike_times_offsets", "[E + 1]", "as enc_spike_times_offsets"),
+        f64s("dec_spike_times", "[spikes]", "decoding spike times, in the form of enc_spike_times"),
+        whole("dec_spike_times_offsets", "[E + 1]", "in the form of enc_spike_times_offsets"),
         f64s("dec_features_flat", "[values]", "their marks"),
     ]);
     if task.predicts() || task == Task::Stream {

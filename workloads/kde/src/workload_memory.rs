@@ -1,4 +1,4 @@
-//! The memory of a case by part, and advice on the options that change it alone.
+//! The memory of a case by part, and advice on the options that affect only memory.
 
 use ellwand_core::Case;
 use ellwand_simd::isa::Isa;
@@ -6,7 +6,7 @@ use ellwand_simd::isa::Isa;
 use super::options::{BIN_STEP, Method, ROW_STEP, Tiling, thread_bytes};
 use super::workload_spec::{self as spec, Task};
 
-/// What a case needs by part, in bytes, known without running it.
+/// The memory that a case needs by part, in bytes, known without running it.
 pub(super) fn parts(task: Task, case: &Case) -> Vec<(&'static str, u64)> {
     let s = spec::shape(case);
     let (electrodes, encoding) = (s.electrodes as f64, s.electrodes as f64 * (s.encoding * 1.2 + 10.0));
@@ -52,10 +52,10 @@ pub(super) fn working(task: Task, case: &Case) -> Option<(u64, Tiling)> {
     Some((thread_bytes(tiling, s.dims, &options), tiling))
 }
 
-/// What the blocks hold instead of the sizes asked for: of a sweep over small sizes, several rows measure the same.
+/// The sizes that the blocks use instead of the requested ones: in a sweep over small sizes, several rows measure the same.
 fn rounded(case: &Case, taken: Tiling) -> Option<String> {
     let steps = [("block", ROW_STEP, taken.block, "spikes"), ("tile", BIN_STEP, taken.tile, "bins")];
-    // A size above what there is gets less than its multiple, which the advice on blocks says.
+    // A size beyond the actual number gets less than its multiple; the advice on blocks reports that.
     let up = steps.into_iter().filter_map(|(axis, step, taken, of)| {
         let asked = case.float(axis)? as usize;
         let used = asked.next_multiple_of(step);
@@ -64,14 +64,14 @@ fn rounded(case: &Case, taken: Tiling) -> Option<String> {
     let up: Vec<String> = up.collect();
     (!up.is_empty()).then(|| {
         format!(
-            "{}: blocks hold multiples of {ROW_STEP} spikes, tiles multiples of {BIN_STEP} bins, and values that round to the \
-             same measure the same",
+            "{}: blocks hold multiples of {ROW_STEP} spikes, tiles multiples of {BIN_STEP} bins; settings that round to the \
+             same size measure the same",
             up.join(", ")
         )
     })
 }
 
-/// Options of blocks that have no effect, are rounded or cost time, and what a large grid does.
+/// Options of blocks that have no effect, are rounded or cost time, and the effect of a large grid.
 pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     let Some((bytes, tiling)) = working(task, case) else { return Vec::new() };
     let mut auto = case.clone();
@@ -84,7 +84,7 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
         let names = ["block", "tile", "memory"].into_iter().filter(|axis| given(axis));
         let names: Vec<&str> = names.collect();
         advice.push(format!(
-            "{} had no effect: auto takes the same blocks of {} spikes x {} bins, {:.1} MB a thread",
+            "{} had no effect: auto uses the same blocks of {} spikes x {} bins, {:.1} MB per thread",
             names.join(", "),
             usual.block,
             usual.tile,
@@ -95,7 +95,7 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     }
     if tiling.block < usual.block || tiling.tile < usual.tile {
         advice.push(format!(
-            "blocks of {} spikes x {} bins need {:.1} MB a thread; auto takes {} x {} in {:.1} MB, which computes position \
+            "blocks of {} spikes x {} bins need {:.1} MB per thread; auto uses {} x {} in {:.1} MB, which computes position \
              kernels less often",
             tiling.block,
             tiling.tile,
@@ -108,7 +108,7 @@ pub(super) fn advice(task: Task, case: &Case) -> Vec<String> {
     let bins = spec::shape(case).bins;
     if bins > usual.tile && tiling == usual {
         advice.push(format!(
-            "a grid of {bins} bins is computed in tiles of {}: memory does not grow with it, and the axis memory bounds it",
+            "a grid of {bins} bins is computed in tiles of {}: memory does not grow with it, and the axis memory limits it",
             usual.tile
         ));
     }

@@ -58,9 +58,9 @@ struct Job {
     /// The result in f64; always used by the reference.
     wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
-    /// The most threads that the last run can have used: small work stays on one.
+    /// The most threads that the last run can have used: little work stays on one thread.
     threads: usize,
-    /// Operations of the fit that each run begins with; 0 if a run only predicts. A fit skips nothing.
+    /// Operations of the fit at the start of each run; 0 if a run only predicts. A fit skips nothing.
     fit_operations: f64,
     problem: Option<InputError>,
 }
@@ -143,7 +143,7 @@ impl Job {
         self.options.precision == Precision::F64 || self.options.method == Method::Reference
     }
 
-    /// What the implementation holds beside model, inputs and output.
+    /// The memory that the implementation holds in addition to model, inputs and output.
     fn working_memory(&self) -> Reading {
         let packed = match (self.options.method, self.workspace.tiling(self.options.precision)) {
             // The crate packs up to 64 rows of one factor and 1024 columns of the other, 256 deep.
@@ -153,7 +153,7 @@ impl Job {
             _ => 0,
         };
         let value = (self.workspace.bytes() + packed as u64) as f64;
-        let about = "estimate of what the implementation holds beside model, inputs and output, on all its threads";
+        let about = "estimated memory that the implementation holds in addition to model, inputs and output, on all its threads";
         let derived = Reading::derived("working-memory", "working memory", "B", Better::Lower, value, about);
         Reading { provenance: Provenance::Estimated, ..derived }
     }

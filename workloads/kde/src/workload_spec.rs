@@ -54,7 +54,7 @@ fn how(task: Task) -> Vec<Axis> {
     );
     let threads = Axis::new(
         "threads",
-        "threads of parallel, at most the machine's (speed only, never the result)",
+        "threads of parallel, at most the machine's (affects speed, never the result)",
         Domain::PositiveOr(vec!["auto"]),
         "auto",
     );
@@ -82,7 +82,7 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
         ),
         Axis::int("samples", "position samples T of the encoding epoch", 1, 1 << 24, 500).unit("samples"),
         Axis::int("electrodes", "electrodes E", 1, 1 << 16, 8).unit("electrodes"),
-        Axis::int("enc-spikes", "mean number of encoding spikes of an electrode", 1, 1 << 24, 50).unit("spikes"),
+        Axis::int("enc-spikes", "mean number of encoding spikes per electrode", 1, 1 << 24, 50).unit("spikes"),
         Axis::int("bins", "interior position bins B", 1, 1 << 20, 200).unit("bins"),
         Axis::int("features", "features F of a mark", 1, 64, 2),
         Axis::int("dims", "dimensions of the position: 1 a track, 2 a box", 1, 2, 1),
@@ -93,10 +93,10 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
     }
     axes.extend([
         Axis::int("edges", "edges N of the time bins", 2, 1 << 24, 100).unit("edges"),
-        Axis::int("dec-spikes", "mean number of decoding spikes of an electrode", 1, 1 << 24, 30).unit("spikes"),
+        Axis::int("dec-spikes", "mean number of decoding spikes per electrode", 1, 1 << 24, 30).unit("spikes"),
     ]);
     if task == Task::Stream {
-        // Each spike uses all encoding spikes of its electrode: the number in closed-loop use, not the script's.
+        // Each spike uses all encoding spikes of its electrode: the number is that of closed-loop use, not the script's.
         let usual = [("data", "structured".into()), ("samples", Value::Int(10_000)), ("electrodes", Value::Int(64))];
         let spikes = [("enc-spikes", Value::Int(10_000)), ("features", Value::Int(4)), ("edges", Value::Int(201))];
         for (name, value) in usual.into_iter().chain(spikes).chain([("dec-spikes", Value::Int(8))]) {
@@ -108,26 +108,21 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
     }
     let auto = || Domain::PositiveOr(vec!["auto"]);
     axes.extend([
-        Axis::new(
-            "skip",
-            "leave out encoding spikes too far from a bin to lift it above the floor",
-            Domain::Switch,
-            true,
-        )
-        .sweep([true, false]),
+        Axis::new("skip", "skip encoding spikes too far from a bin to lift it above the floor", Domain::Switch, true)
+            .sweep([true, false]),
         Axis::new(
             "block",
-            "decoding spikes at a time, rounded up to a multiple of 12 (memory only, never the result)",
+            "decoding spikes at a time, rounded up to a multiple of 12 (affects memory, never the result)",
             auto(),
             "auto",
         ),
         Axis::new(
             "tile",
-            "bins at a time, rounded up to a multiple of 32 (memory only, never the result)",
+            "bins at a time, rounded up to a multiple of 32 (affects memory, never the result)",
             auto(),
             "auto",
         ),
-        Axis::new("memory", "working memory in MB that block and tile are chosen for", auto(), "auto").unit("MB"),
+        Axis::new("memory", "working memory in MB for which block and tile are chosen", auto(), "auto").unit("MB"),
     ]);
     axes
 }
@@ -206,7 +201,7 @@ pub(super) fn options(case: &Case, method: Method) -> Result<Options, InputError
             None => Ok(None),
             Some(n) if n.fract() == 0.0 && (1.0..1e9).contains(&n) => Ok(Some(n as usize)),
             Some(n) => {
-                Err(InputError::setting(axis, format!("{n} is no whole number"), "a whole number above 0, or auto"))
+                Err(InputError::setting(axis, format!("{n} is not a whole number"), "a whole number above 0, or auto"))
             }
         }
     };

@@ -1,4 +1,4 @@
-//! The implementations of `kde-stream`. An iteration decodes a recording bin by bin, each without a look at the next, so
+//! The implementations of `kde-stream`. An iteration decodes a recording bin by bin, each bin without knowledge of the next. So
 //! iterations are alike although bins are not. Readings hold the latencies of the single bins.
 
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(super) fn implementations() -> Vec<Implementation> {
     ]
 }
 
-/// Latencies that belong beside the time.
+/// Latencies that are reported with the time.
 pub(super) fn columns() -> Columns {
     Columns { workloads: vec![NAME.into()], readings: [P50, P99, SLOWEST].map(String::from).into() }
 }
@@ -116,7 +116,7 @@ impl Job {
         })
     }
 
-    /// Decodes bin `at`. The last one also gives the row of the last edge, which never has a spike.
+    /// Decodes bin `at`. For the last bin, also computes the row of the last edge, which never has a spike.
     fn decode(&mut self, at: usize) -> Result<(), InputError> {
         let width = self.model.bins();
         let last = at + 1 == self.bins.len();
@@ -125,7 +125,7 @@ impl Job {
         if let Some(stream) = &mut self.stream {
             let spikes: Vec<Arrival<'_>> =
                 bin.spikes.iter().map(|(electrode, mark)| Arrival { electrode: *electrode, mark }).collect();
-            // First, so that what the stream counts is of the bin's spikes.
+            // First, so that the stream's count covers this bin's spikes.
             if last {
                 stream.bin(&[], &mut end[..width])?;
             }
@@ -150,7 +150,7 @@ impl Job {
     }
 
     /// The latency of each bin in ascending order, in seconds: the shortest of several passes, which other programs did
-    /// not lengthen. Also the operations of a pass.
+    /// not lengthen. Also the operations of one pass.
     fn latencies(&mut self) -> Result<(Vec<f64>, f64), InputError> {
         let mut shortest = vec![f64::INFINITY; self.bins.len()];
         let mut pairs = 0;
@@ -172,7 +172,7 @@ impl Job {
         Ok((shortest, 2.0 * pairs as f64))
     }
 
-    /// Pairs of spikes times position bins that decoding bin `at`, the last one decoded, summed.
+    /// Number of (spike, position bin) pairs summed when decoding bin `at`, the last one decoded.
     fn pairs(&self, at: usize) -> u64 {
         match &self.stream {
             Some(stream) => stream.pairs(self.bins[at].spikes.iter().map(|(electrode, _)| *electrode)),

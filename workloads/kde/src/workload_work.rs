@@ -1,4 +1,4 @@
-//! The work that a case requires: of its arrays, or before there are any, of the numbers that its axes name.
+//! The work that a case requires: from its arrays, or before these exist, from the numbers in its axes.
 
 use ellwand_core::{Case, Tensors, Work};
 
@@ -21,7 +21,7 @@ struct Load {
 }
 
 impl Load {
-    /// The mean numbers that the axes name.
+    /// The mean numbers from the axes.
     fn nominal(s: &Sizes) -> Load {
         let (electrodes, features) = (s.electrodes as f64, s.features as f64);
         let (encoding, decoding) = (electrodes * s.encoding, electrodes * s.decoding);
@@ -35,7 +35,7 @@ impl Load {
         }
     }
 
-    /// The spikes of the arrays. Those outside of the track or of the time bins are not used.
+    /// The spikes of the arrays. Spikes outside the track or the time bins are not used.
     fn of(arrays: &Arrays) -> Load {
         let kept = |times: &[f64], spikes: &Spikes<'_>| match (times.first(), times.last()) {
             (Some(first), Some(last)) => spikes.within(*first, *last).len() as f64,
@@ -59,7 +59,7 @@ impl Load {
     }
 }
 
-/// The work of a case with the spikes that its axes name.
+/// The work of a case with the mean numbers of spikes from its axes.
 pub(super) fn nominal(task: Task, case: &Case) -> Work {
     let sizes = spec::shape(case);
     required(task, case, &sizes, &Load::nominal(&sizes))

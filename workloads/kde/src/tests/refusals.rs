@@ -52,7 +52,7 @@ fn bad_arguments_of_predict_are_named() {
     says(&data.time_edges, &spikes[1..], &plain, "decoding has 4; expected 5");
     let mut other = spikes.clone();
     other[2] = Spikes { times: &[0.5], features: &[1.0, 2.0, 3.0], n_features: 3 };
-    says(&data.time_edges, &other, &plain, "electrode 2: 3 a spike; expected 2");
+    says(&data.time_edges, &other, &plain, "electrode 2: 3 per spike; expected 2");
     other[2] = Spikes { times: &[0.5], features: &[1.0], n_features: 2 };
     says(&data.time_edges, &other, &plain, "dec_features of electrode 2");
     other[2] = Spikes { times: &[0.5], features: &[1.0, f64::NAN], n_features: 2 };
@@ -64,7 +64,7 @@ fn bad_arguments_of_predict_are_named() {
     assert!(error.to_string().contains("log_likelihood: it holds 3 values"));
     let says = |result: Result<(), InputError>, part: &str| assert!(result.unwrap_err().to_string().contains(part));
     let wide = Options { precision: Precision::F64, ..plain };
-    says(model.predict_f64(&decoding, &wide).map(drop), "fitted in f32; expected one fitted with Precision::F64");
+    says(model.predict_f64(&decoding, &wide).map(drop), "fitted in f32; expected a model fitted with Precision::F64");
     says(local_f64(&model, track(&data), &decoding, wide).map(drop), "fitted in f32");
     let mut out = vec![0.0; data.time_edges.len() * model.bins()];
     says(model.predict_into(&decoding, &wide, &mut Default::default(), &mut out), "the options say f64");

@@ -77,7 +77,7 @@ fn spikes_that_do_not_fit_are_refused() {
         assert!(error.contains(part), "{error}");
     };
     says(5, &[0.0, 0.0], "expected 5");
-    says(0, &[0.0], "features of electrode 0: 1 a spike; expected 2");
+    says(0, &[0.0], "features of electrode 0: 1 per spike; expected 2");
     says(0, &[0.0, f64::NAN], "NaN");
     assert!(stream.bin(&[], &mut [0.0]).is_err());
     stream.bin(&[], &mut out).unwrap();

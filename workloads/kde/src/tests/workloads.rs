@@ -98,7 +98,7 @@ fn options_without_effect_are_named_and_small_blocks_are_explained() {
     };
     assert_eq!(remarks(&[]), "");
     let spikes = ("dec-spikes", Value::Int(30));
-    // Thirty spikes an electrode are at most 57: a block of 60.
+    // Thirty spikes per electrode are at most 57: a block of 60.
     let idle = remarks(&[spikes.clone(), ("block", Value::Float(200.0)), ("tile", Value::Float(5000.0))]);
     assert!(idle.contains("block, tile had no effect") && idle.contains("60 spikes x"), "{idle}");
     let plenty = remarks(&[("memory", Value::Float(1000.0))]);
@@ -124,7 +124,7 @@ fn blocks_that_are_rounded_up_are_said_and_are_those_that_run() {
     let one = remarks(24.0, 33.0);
     assert!(one.starts_with("tile = 33 is rounded up to 64 bins") && !one.contains("block ="), "{one}");
     assert!(!remarks(12.0, 64.0).contains("rounded"));
-    // Above the spikes that there are, nothing is rounded up.
+    // Nothing is rounded up beyond the actual number of spikes.
     let above = remarks(1000.0, 40.0);
     assert!(above.contains("tile = 40") && !above.contains("block = 1000"), "{above}");
     let small = sized(3.0, 7.0);
@@ -222,7 +222,7 @@ fn arrays_are_adopted_and_bad_ones_refused_by_name() {
     };
     refused("grid", None, "grid: this array is missing");
     refused("dec_position", None, "dec_position: this array is missing");
-    // 200 bins of one dimension: none of these is a list of places, though each has as many values as some list.
+    // 200 bins of one dimension: none of these is a list of positions, though each has as many values as some list.
     let shaped = |shape: &[usize]| Some(Tensor::zeros(Dtype::F64, shape).unwrap());
     refused(
         "grid",
@@ -308,7 +308,7 @@ fn a_stream_decodes_all_bins_and_reports_their_latencies() {
         // No more than all pairs of spikes at all bins, in whole vectors.
         let operations = of("operations").unwrap();
         assert!(operations > 0.0 && operations <= 1.5 * workload.work(&case).flops, "{row:?}: {operations}");
-        // Measuring the latencies leaves the answer as it was.
+        // Measuring the latencies does not change the answer.
         assert!(workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed);
     }
 }
@@ -323,7 +323,7 @@ fn a_reference_that_fits_uses_all_threads() {
     }
 }
 
-/// A case with these sizes, as far as the workload has such axes.
+/// A case with these sizes, for the axes that the workload has.
 fn sized(registry: &Registry, workload: &str, sizes: &[(&'static str, usize)]) -> Case {
     let axes = registry.find(workload).unwrap().axes();
     let known = sizes.iter().filter(|(axis, _)| axes.iter().any(|known| known.name == *axis));
