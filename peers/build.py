@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a user's program costs to build: Ellwand, Criterion and Divan with the same two functions; ellwand-profile and puffin.
+"""Build cost of a user's program: Ellwand, Criterion and Divan with the same two functions; ellwand-profile and puffin.
 
     python3 peers/build.py [NAME ..]
 
-For each program, in a folder under the system's temporary one: processor seconds of a cold build (everything downloaded before),
-debug and release, the number of crates compiled, and the median processor seconds of five rebuilds after an edit of the
-user's file. Needs cargo and a quiet machine; writes a Markdown table to stdout.
+For each program, in a folder in the system's temporary folder: processor seconds of a cold build (with all downloads done), debug
+and release; the number of crates compiled; and the median processor seconds of five rebuilds after an edit of the user's file.
+Needs cargo and a quiet machine; prints a Markdown table to stdout.
 """
 
 import os
@@ -127,7 +127,7 @@ def main():
     names = sys.argv[1:] or list(PROGRAMS)
     unknown = [name for name in names if name not in PROGRAMS]
     if unknown:
-        sys.exit(f"unknown: {', '.join(unknown)}; expected some of {', '.join(PROGRAMS)}")
+        sys.exit(f"unknown: {', '.join(unknown)}; expected {', '.join(PROGRAMS)}")
     os.environ.pop("CARGO_TARGET_DIR", None)
     print("| program | crates | cold debug (CPU s) | cold release | after an edit, debug | release |")
     print("|---|---:|---:|---:|---:|---:|")

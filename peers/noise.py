@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Slots of a recorded comparison as a row each, in the form of results/noise.
+"""Slots of a recorded comparison, one row per slot, in the form of results/noise.
 
     ellwand compare copy:simd copy:simd --bytes 6291456 --at-least 0.05% --blocks 64 --time 100s -o noise
     python3 peers/noise.py noise/record.jsonl | gzip -9 > results/noise/PROCESSOR-copy6m-equal.csv.gz
 
-So small a region of equality is not decided, so that the comparison goes on to its last block. `median_ns` is the time that the
-comparison judged: of the fastest part of a slot, or of its CPU time. A record with several cases needs the case's number, from 0.
+Such a small region of equality stays undecided, so the comparison continues to its last block. `median_ns` is the time that the
+comparison judged: of the fastest part of a slot, or its CPU time. For a record with several cases pass the case's number, from 0.
 """
 
 import json

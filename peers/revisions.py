@@ -3,10 +3,10 @@
 
     python3 peers/revisions.py PAIRS [FIRST]
 
-Makes a git repository in target/revisions with a program on the facade. Each commit changes one comment, so that the code is the
-same but the builds differ: their folders are different, and their layouts may be. Compares PAIRS pairs of neighbours from pair
-FIRST on (1 unless given) as a user would, with a memory-bound and a compute-bound kernel, and counts the verdicts. Exits with 1
-if one is red.
+Makes a git repository in target/revisions with a program that uses the facade. Each commit changes one comment, so the code is the
+same but the builds differ: their folders are different, and their layouts may be. Compares PAIRS pairs of neighbouring revisions
+from pair FIRST on (default 1) as a user would, with a memory-bound and a compute-bound kernel, and counts the verdicts. Exits with
+1 if any verdict is red.
 """
 
 import collections
@@ -66,13 +66,13 @@ def run(*words):
 
 
 def build():
-    # Offline: all its dependencies are also the workspace's.
+    # Offline: all dependencies are also the workspace's.
     run("cargo", "build", "--release", "--offline")
 
 
 def commit(number):
     if number > 0:
-        # After the last commit, whatever revision an earlier call left checked out.
+        # After the last commit, whichever revision an earlier call left checked out.
         run("git", "reset", "--quiet", "--soft", f"revision-{number - 1}")
     run("git", "add", "--all")
     who = ["-c", "user.name=ellwand", "-c", "user.email=ellwand@example.com", "-c", "commit.gpgsign=false"]
@@ -89,7 +89,7 @@ def begin():
     (HOME / "src").mkdir(parents=True)
     (HOME / "Cargo.toml").write_text(MANIFEST)
     (HOME / ".gitignore").write_text("/target\n/programs\n")
-    # The versions that the workspace was tested with.
+    # The versions with which the workspace was tested.
     shutil.copy(ROOT / "Cargo.lock", HOME / "Cargo.lock")
     run("git", "init", "--quiet")
     write(0)
@@ -98,7 +98,7 @@ def begin():
 
 
 def program(number):
-    """The program of a revision. `compare --baseline` asks the other revision for a program of the same name."""
+    """The program of a revision. `compare --baseline` builds the program of the same name in the other revision."""
     kept = HOME / "programs" / str(number) / PROGRAM
     if not kept.is_file():
         for missing in range(len(run("git", "tag", "--list", "revision-*").split()), number + 1):
@@ -136,7 +136,7 @@ def main():
     for verdict, times in sorted(verdicts.items()):
         print(f"  {times:4} {verdict}")
     print(f"programs that differ in their bytes: {different} of {count}")
-    print(f"seconds a pair: median {statistics.median(seconds):.1f}, longest {max(seconds):.1f}")
+    print(f"seconds per pair: median {statistics.median(seconds):.1f}, longest {max(seconds):.1f}")
     if red := sum(verdicts[word] for word in ("slower", "slower-beside", "faster")):
         sys.exit(f"{red} of the comparisons call equal code different")
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Head to head: how often do Criterion, Divan and hyperfine call identical code changed, and how often do they find +5 %?
+"""How often do Criterion, Divan and hyperfine call identical code changed, and how often do they find +5 %?
 
     cd peers && python3 run.py [DECISIONS]
 
 Each decision runs a harness twice, as its users do: once as the baseline, once as the candidate, with PLANTED per cent more
 work. Criterion gives a verdict (with its default noise threshold); Divan gives none, so a change of its median by more
 than 2 % counts, as a user might decide. hyperfine compares two commands, an interpreter that adds numbers, and prints a ratio with its
-deviation; a ratio farther from 1 than that counts. Ellwand compares the same kernels by `ellwand selfcheck --decisions 1` and the
-commands by `compare --command`, with ../target/release/ellwand or the program that ELLWAND names. Who is missing is left out with a
-message. A comparison that ends without a verdict is open.
+deviation; a ratio further from 1 than that counts. Ellwand compares the same kernels by `ellwand selfcheck --decisions 1` and the
+commands by `compare --command`, with ../target/release/ellwand or the program that ELLWAND names. A harness that is not installed is
+skipped with a message. A comparison that ends without a verdict is open.
 """
 
 import json
@@ -59,7 +59,7 @@ def divan(planted):
 
 
 def ellwand(program, planted):
-    """slower, faster, same or open, for each kernel: a comparison each, as `compare` makes it."""
+    """slower, faster, same or open, for each kernel: one comparison per kernel, as `compare` makes it."""
     verdicts = {}
     for kernel in KERNELS:
         only = f"{kernel} {'+%d' % planted if planted else 'equal'}"
@@ -94,14 +94,14 @@ def ellwand_commands(program, planted):
 
 
 def show(rows, loads, seconds):
-    """The table so far: a run that is ended loses one turn at most."""
+    """Prints the table so far, so that an interrupted run loses at most one turn."""
     words = ("slower", "faster", "same", "open")
     print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} " + " ".join(f"{word:>6}" for word in words))
     for (name, kernel, planted), of in sorted(rows.items()):
         counts = " ".join(f"{of.count(word):>6}" for word in words)
         print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {len(of):>9} {counts}")
     for name, spent in seconds.items():
-        print(f"{name}: {spent / (2 * len(loads)):.0f} s for the kernels of a turn, programs started")
+        print(f"{name}: {spent / (2 * len(loads)):.0f} s for the kernels of a turn, including program starts")
     print(f"load average {min(loads):.1f} to {max(loads):.1f}", flush=True)
 
 
@@ -113,12 +113,12 @@ def main():
     if shutil.which("hyperfine"):
         harnesses["hyperfine"] = hyperfine
     else:
-        print("hyperfine left out: `cargo install hyperfine` makes it")
+        print("hyperfine skipped: install it with `cargo install hyperfine`")
     if os.path.exists(program):
         harnesses["ellwand"] = lambda planted: ellwand(program, planted) | ellwand_commands(program, planted)
     else:
-        print(f"ellwand left out: {program} is not there; `cargo build --release` makes it")
-    # In turns, so that all meet the same neighbours.
+        print(f"ellwand skipped: {program} not found; build it with `cargo build --release`")
+    # In turns, so that all meet the same load from neighbours.
     rows, loads, seconds = {}, [], {name: 0.0 for name in harnesses}
     for turn in range(decisions):
         loads.append(os.getloadavg()[0])

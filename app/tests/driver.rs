@@ -50,7 +50,7 @@ fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
     for (settings, parts) in [
         (&[("DRIVER_VERSION", "11040")][..], &["too old", "CUDA 11.4", "12.8 is needed"][..]),
         (&[("DRIVER_INIT", "803")], &["does not start", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"]),
-        (&[("DRIVER_DEVICES", "0")], &["knows no device"]),
+        (&[("DRIVER_DEVICES", "0")], &["finds no device"]),
         (&[("DRIVER_RETAIN", "46")], &["cuda:0", "CUDA_ERROR_DEVICE_UNAVAILABLE", "busy"]),
         (&[("DRIVER_RETAIN", "2"), ("DRIVER_DEVICES", "2")], &["cuda:0", "cuda:1", "CUDA_ERROR_OUT_OF_MEMORY"]),
     ] {

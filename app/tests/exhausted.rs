@@ -86,7 +86,10 @@ fn a_case_that_exhausts_the_device_fails_and_the_next_one_has_its_memory_again()
         lines.filter(|line| line.get("outcome").is_some()).map(|line| line["outcome"].to_string()).collect();
     assert_eq!(outcomes.len(), 3, "{record}");
     assert!(outcomes[0].contains("measured") && outcomes[2].contains("measured"), "{outcomes:?}");
-    assert!(outcomes[1].contains("failed") && outcomes[1].contains("do not fit into the memory"), "{outcomes:?}");
+    assert!(
+        outcomes[1].contains("failed") && outcomes[1].contains("do not fit into the device memory"),
+        "{outcomes:?}"
+    );
     let held = held.lock().unwrap();
     assert!(held.len() == 3 && held[1].is_some(), "{held:?}");
     assert_eq!(held[1], held[2], "what the failed case had made is given back");

@@ -219,7 +219,7 @@ fn the_other_commands_reach_the_device() {
     rehearsal.forget();
     let short = rehearsal.run(&format!("run {gelu} --in-process {RUN}"), &[("REHEARSAL_MEMORY", "600")]);
     assert_eq!(short.code, Some(1), "{}\n{}", short.stdout, short.stderr);
-    assert!(rehearsal.rows()[0].to_string().contains("do not fit into the memory of the device"));
+    assert!(rehearsal.rows()[0].to_string().contains("do not fit into the device memory"));
     rehearsal.here.write("x.npy", &common::npy_f32("(2, 2)", &[0.0, 1.0, -1.0, 2.0]));
     let applied = rehearsal.run("apply gelu -i cuda --form exact --input x=x.npy -o applied", &[]);
     assert_eq!(applied.code, Some(0), "{}\n{}", applied.stdout, applied.stderr);

@@ -2,16 +2,16 @@
 
     python3 run.py OUT.jsonl [--only TEXT] [--seconds S] [--small]
 
-Every call is judged against f64 before it is timed. Each result or reason is written to OUT at once, as one line of JSON, so
-that it survives if the script is cut off. A sample is a series of calls between two device events, enqueued after a kernel that
-keeps the device busy, so that samples exclude launch time unless it exceeds the work. JAX has no events; its samples are wall
-time around a series, and are marked so. Transfers have both times, wall time as `wall_ns`, since pageable memory keeps the host
-busy. Arrays of the elementwise operations are larger than the caches.
+Every call is checked against f64 before it is timed. Each result or reason is written to OUT at once, as one line of JSON, so it
+survives if the script is interrupted. A sample is a series of calls between two device events, enqueued after a kernel that
+keeps the device busy, so samples exclude launch time unless it exceeds the work. JAX has no events; its samples are wall
+time around a series, and are marked as wall time. Transfers have both times, wall time as `wall_ns`, since pageable memory keeps
+the host busy. Arrays of the elementwise operations are larger than the caches.
 
-The measurements that others are compared with come first. Then comes one operation of each library that compiles for seconds
-before its first result, and the rest last: if time runs out, they have lines that say so.
+The measurements that others are compared with come first. Then comes one operation from each library that compiles for seconds
+before its first result, and the rest last: if time runs out, their lines record that.
 
-`--small` uses small arrays, and the CPU if there is no GPU: it tests this script, and its times mean nothing.
+`--small` uses small arrays, and the CPU if there is no GPU: it tests this script, and its times are meaningless.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import time
 # The imports below take seconds, which count for the libraries that need them.
 BEGAN = time.monotonic()
 
-# `ellwand`'s exit code for: nothing was measured.
+# Exit code of `ellwand` if nothing was measured.
 NOTHING = 6
 
 # JAX reserves most of the memory by default, and a pool of compilers uses the CPU next to the measurement.
@@ -37,7 +37,7 @@ try:
     import torch
     from torch.nn import functional as F
 except ImportError as why:
-    print(f"PyTorch is not here: {why}")
+    print(f"PyTorch is unavailable: {why}")
     sys.exit(NOTHING)
 
 # Batch, sequence, dimension: an array of 134 MB. `run.sh` gives the same to `ellwand run`.
@@ -57,7 +57,7 @@ class Peers:
         self.asked, self.out = asked, open(asked.out, "a", encoding="utf-8")
         self.cuda = torch.cuda.is_available()
         if not self.cuda and not asked.small:
-            print(f"PyTorch {torch.__version__} sees no GPU here")
+            print(f"PyTorch {torch.__version__} sees no GPU")
             sys.exit(NOTHING)
         self.device = torch.device("cuda" if self.cuda else "cpu")
         self.end = BEGAN + asked.seconds
@@ -71,7 +71,7 @@ class Peers:
         print(" ".join(f"{key}={value}" for key, value in line.items() if key not in ("ns", "wall_ns")), flush=True)
 
     def timed(self, call, calls, gate=True):
-        """Nanoseconds per call on the device's clock; after a kernel that keeps it busy, unless the host takes part."""
+        """Nanoseconds per call on the device's clock; starts after a kernel that keeps it busy, unless the host takes part."""
         if not self.cuda:
             begin = time.perf_counter_ns()
             for _ in range(calls):
@@ -214,7 +214,7 @@ def compiled(peers, chosen):
 
 
 def cupy_layers(peers, chosen):
-    """The elementwise operations as fused kernels, on the stream of PyTorch's events: the default one."""
+    """The elementwise operations as fused kernels on the stream of PyTorch's events, the default stream."""
     layers = peers.layers
 
     def make(name):
@@ -304,7 +304,7 @@ def transfers(peers):
 
 
 def products(peers):
-    """Peak rate of the tensor cores, with which bf16 attention is compared."""
+    """Peak rate of the tensor cores, for comparison with bf16 attention."""
     n = 64 if peers.asked.small else MATRIX
     a, b = (torch.randn(n, n, device=peers.device, dtype=torch.bfloat16) for _ in range(2))
     rows = slice(0, min(n, 256))

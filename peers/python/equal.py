@@ -1,9 +1,9 @@
-"""False alarms on equal things: each implementation of a framework against itself, as the command line compares them.
+"""False positives on equal code: each implementation of a framework against itself, as the command line compares them.
 
     python peers/python/equal.py [COMPARISONS [WORKLOAD:IMPLEMENTATION ..]]
 
-50 comparisons of `softmax:torch` and 50 of `softmax:jax` unless given, in an order that is drawn. A comparison that calls a side
-slower or faster is a false alarm. Exits with 1 if there is one.
+By default 50 comparisons of `softmax:torch` and 50 of `softmax:jax`, in random order. A comparison that calls a side
+slower or faster is a false positive. Exits with 1 if there is one.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 
 SIDES = ["softmax:torch", "softmax:jax"]
 SHAPE = ["--batch", "8", "--sequence", "64", "--dimension", "256"]
-#: A shape is for layers; other workloads have their default sizes.
+#: Only layers take this shape; other workloads have their default sizes.
 LAYERS = ("layer-norm", "gelu", "swish", "softmax")
 TIME = ["--time", "20s"]
 

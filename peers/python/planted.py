@@ -1,14 +1,14 @@
-"""How often a slowdown of 5 % between two NumPy functions is found, and how long that takes, for several tools in turns.
+"""How often several tools find a slowdown of 5 % between two NumPy functions, and how long each takes, measured in turns.
 
     python peers/python/planted.py [TRIES [TOOL ..]]
 
-TOOL is one of ellwand, timeit, pytest-benchmark; all of them unless given, and pytest-benchmark only if it is installed. Each
-try gives every tool the pair (base, slower) and the pair (base, same) in an order that is drawn. `same` is a copy of `base`: a
-tool that calls it slower or faster raises a false alarm.
+TOOL is one of ellwand, timeit, pytest-benchmark; by default all, and pytest-benchmark only if installed. Each
+try gives every tool the pair (base, slower) and the pair (base, same) in random order. `same` is a copy of `base`: a
+tool that calls it slower or faster raises a false positive.
 
-`timeit` and pytest-benchmark print times and decide nothing. They are read as their users read them: `timeit` compares the best
-of 5 repeats (its command line prints that), pytest-benchmark fails a comparison of the minimum beyond 2.5 % (its option
-`--benchmark-compare-fail=min:2.5%`). Half of the planted difference is the fair threshold for both.
+`timeit` and pytest-benchmark print times but no verdicts. They are read as their users read them: `timeit` compares the best
+of 5 repeats (as its command line prints), pytest-benchmark fails a comparison of the minimum beyond 2.5 % (its option
+`--benchmark-compare-fail=min:2.5%`). Half of the planted difference is a fair threshold for both.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ import numpy as np
 
 import ellwand
 
-#: Beyond this share of the base a tool without verdicts counts as deciding.
+#: Relative difference beyond which a tool without verdicts counts as deciding.
 THRESHOLD = 0.025
 PIECES = 20
 
@@ -61,7 +61,7 @@ def with_ellwand(candidate):
 
 
 def with_timeit(candidate):
-    """What `python -m timeit` does: enough calls for 0.2 s, five times, the best one."""
+    """What `python -m timeit` does: enough calls for 0.2 s, five times; returns the best."""
     x, best = values(), []
     for function in (base, candidate):
         timer = timeit.Timer(lambda: function(x))
@@ -101,7 +101,7 @@ TOOLS = {"ellwand": with_ellwand, "timeit": with_timeit, "pytest-benchmark": wit
 def chosen(names):
     unknown = [name for name in names if name not in TOOLS]
     if unknown:
-        sys.exit(f"{unknown[0]} is unknown; expected some of {', '.join(TOOLS)}")
+        sys.exit(f"{unknown[0]} is unknown; expected {', '.join(TOOLS)}")
     absent = importlib.util.find_spec("pytest_benchmark") is None
     if absent and "pytest-benchmark" in names:
         sys.exit("pytest-benchmark is not installed: pip install pytest-benchmark")

@@ -1,9 +1,9 @@
-"""Cost of a span in Python, next to other profilers: CPU time of the thread, in turns whose order is drawn.
+"""Cost of a span in Python, next to other profilers: CPU time of the thread, in turns of random order.
 
     python peers/python/spans.py [rounds]
 
-The package must be installed. The empty context manager is compiled with `cc`; PyTorch and nvtx take part if they are installed
-(`pip install nvtx`). Without a profiler attached, nvtx only asks whether there is one.
+The package must be installed. The empty context manager is compiled with `cc`; PyTorch and nvtx are included if installed
+(`pip install nvtx`). Without an attached profiler, nvtx only checks for one.
 """
 
 import cProfile
@@ -39,7 +39,7 @@ def empty_manager():
 
 
 def use(manager):
-    """Enters and leaves one object again and again."""
+    """Enters and leaves one object repeatedly."""
 
     def run(count):
         for _ in range(count):
@@ -92,7 +92,7 @@ def profiled(count):
 
 
 def rows():
-    """What takes part: name, body, and what to do between turns."""
+    """The participants: name, body, and what to do between turns."""
     profiler, off = GPUProfiler(max_entries=4 * USES), GPUProfiler(enabled=False)
     spans: list = []
     Empty = empty_manager()
@@ -133,7 +133,7 @@ def main():
     bare = statistics.median(costs.pop("loop"))
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"CPython {platform.python_version()}, load {load}, asyncio {'imported' if 'asyncio' in sys.modules else 'absent'}")
-    print(f"{'CPU time a use, loop subtracted':<36} {'median':>10} {'least':>10}")
+    print(f"{'CPU time per use, loop subtracted':<36} {'median':>10} {'least':>10}")
     for name, values in costs.items():
         print(f"{name:<36} {statistics.median(values) - bare:>7.0f} ns {min(values) - bare:>7.0f} ns")
 

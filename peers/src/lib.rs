@@ -12,7 +12,7 @@ pub const KERNELS: [(&str, &str); 5] = [
     ("chain", kernels::CHAIN),
 ];
 
-/// Extra work in per cent, from the environment variable `PLANTED`; 0 if it is unset.
+/// Extra work in per cent, from the environment variable `PLANTED`; 0 if unset.
 pub fn planted() -> i64 {
     std::env::var("PLANTED").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

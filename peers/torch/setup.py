@@ -4,7 +4,7 @@
 
 The registry's wheel for x86-64 Linux is the CUDA build. It is installed without its CUDA dependencies; the CUDA libraries that
 it links against are replaced by stubs (correct names and symbol versions, functions that abort when called), which the CPU
-path never calls. Results name it "CPU path, CUDA stubs".
+path never calls. Results call this "CPU path, CUDA stubs".
 """
 
 import collections

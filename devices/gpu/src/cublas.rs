@@ -141,7 +141,7 @@ pub struct Cublas {
     library: Library,
 }
 
-// SAFETY: one thread at a time uses the handle, since its owner keeps it behind a lock.
+// SAFETY: only one thread at a time uses the handle, because its owner keeps it under a lock.
 unsafe impl Send for Cublas {}
 // SAFETY: as above.
 unsafe impl Sync for Cublas {}
@@ -150,10 +150,10 @@ fn check_status(call: &'static str, code: c_int) -> Result<(), GpuError> {
     let problem = match code {
         0 => return Ok(()),
         1 => "the library is not initialised (1)".to_string(),
-        3 => "no memory for it (3)".to_string(),
-        7 => "an argument is none that it takes (7)".to_string(),
-        8 => "it has nothing for this device (8)".to_string(),
-        15 => "it does not do that for arrays of these types (15)".to_string(),
+        3 => "out of memory (3)".to_string(),
+        7 => "an argument is invalid (7)".to_string(),
+        8 => "it does not support this device (8)".to_string(),
+        15 => "it does not support arrays of these types (15)".to_string(),
         other => format!("status {other}"),
     };
     Err(GpuError::Call { call, problem })
@@ -178,7 +178,7 @@ impl Cublas {
         let mut version = 0;
         let (sgemm, gemm);
         {
-            let old = |error| lacks("it lacks a function, so it is no cuBLAS or older than 2019", error);
+            let old = |error| lacks("it lacks a function, so it is not cuBLAS or older than 2019", error);
             // SAFETY: the documented signatures of these functions.
             let (create, math, tell, product, narrow) = unsafe {
                 (
@@ -209,7 +209,7 @@ impl Cublas {
     pub fn enqueue_on(&self, stream: *mut c_void, workspace: u64) -> Result<(), GpuError> {
         type Stream = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         type Workspace = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
-        let lacks = |_| GpuError::Absent("this cuBLAS takes no stream or no working memory: it is too old".into());
+        let lacks = |_| GpuError::Absent("this cuBLAS accepts no stream or no workspace: it is too old".into());
         // SAFETY: the documented signatures of these functions.
         let (streams, works): (Symbol<'_, Stream>, Symbol<'_, Workspace>) = unsafe {
             (

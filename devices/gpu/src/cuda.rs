@@ -47,7 +47,7 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, GpuError> {
         unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(describe)?;
         if version < OLDEST_DRIVER {
             return Err(format!(
-                "the CUDA driver is too old: it speaks CUDA {}.{}, {}.{} is needed",
+                "the CUDA driver is too old: it supports CUDA {}.{}, but {}.{} is needed",
                 version / 1000,
                 version % 1000 / 10,
                 OLDEST_DRIVER / 1000,
@@ -66,10 +66,10 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, GpuError> {
         match (devices.is_empty(), problems.is_empty()) {
             (false, _) => Ok(devices),
             (true, false) => Err(problems.join("; ")),
-            (true, true) => Err("the CUDA driver is there and knows no device".into()),
+            (true, true) => Err("the CUDA driver is installed but finds no device".into()),
         }
     });
-    let lacks = |_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into());
+    let lacks = |_| Err("the CUDA driver lacks a required function; it is probably too old".into());
     found.unwrap_or_else(lacks).map_err(GpuError::Absent)
 }
 
@@ -210,8 +210,8 @@ impl Cuda {
         format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
     }
 
-    /// Converts an error of `call`. It remembers an error that persists, since the driver returns it to later callers
-    /// too, whose calls are not at fault.
+    /// Converts an error of `call`. It remembers a persistent error: the driver also returns that error to later callers,
+    /// whose calls did not cause it.
     fn failed(&self, call: &'static str) -> impl Fn(DriverError) -> GpuError {
         move |error| {
             if FOR_GOOD.contains(&(error.0 as u32)) {

@@ -79,7 +79,7 @@ impl Cupti {
     unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, GpuError> {
         // SAFETY: the caller guarantees the type.
         unsafe { self.library.get(name.as_bytes()) }
-            .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
+            .map_err(|_| format!("the CUPTI library has no function {name}: it is not CUPTI, or too old"))
             .map_err(GpuError::Absent)
     }
 
@@ -87,7 +87,9 @@ impl Cupti {
         let problem = match code {
             0 => return Ok(()),
             // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
-            35 => "this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides".into(),
+            35 => {
+                "this user is not permitted to (35); see the driver option NVreg_RestrictProfilingToAdminUsers".into()
+            }
             other => format!("error {other}{}", self.result_text(other)),
         };
         Err(GpuError::Call { call, problem })

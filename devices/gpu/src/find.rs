@@ -65,7 +65,7 @@ pub(super) fn nvrtc() -> Result<(), GpuError> {
 /// The folders that were searched.
 pub(super) fn cublas() -> Result<PathBuf, GpuError> {
     // Its dependency is in the same folder; once loaded, it is found by its plain name.
-    let about = "NVIDIA's library of products (cuBLAS, libcublas)";
+    let about = "NVIDIA's matrix library (cuBLAS, libcublas)";
     file("libcublas.so", about, &["libcublasLt.so"])
 }
 
@@ -74,7 +74,7 @@ pub(super) fn cublas() -> Result<PathBuf, GpuError> {
 /// # Errors
 /// The folders that were searched.
 pub(super) fn cupti() -> Result<PathBuf, GpuError> {
-    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[])
+    file("libcupti.so", "NVIDIA's profiling library (CUPTI, libcupti)", &[])
 }
 
 fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, GpuError> {
@@ -131,7 +131,7 @@ fn search() -> Result<(), GpuError> {
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
     }
-    Err(GpuError::Absent(format!("{} was loaded, but is no NVRTC of CUDA 12 or 13", folder.display())))
+    Err(GpuError::Absent(format!("{} was loaded, but is not NVRTC of CUDA 12 or 13", folder.display())))
 }
 
 #[cfg(unix)]

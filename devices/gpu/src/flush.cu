@@ -1,5 +1,5 @@
-// Reads an array larger than any cache, so that the caches hold neither earlier data nor dirty lines that would be
-// written back during a timed slot. For that reason it writes nothing.
+// Reads an array larger than any cache, so that the caches then hold neither earlier data nor dirty lines that would be
+// written back during a timed slot. To leave no dirty lines, it writes nothing.
 
 extern "C" __launch_bounds__(256) __global__ void flush(const uint4* x, u32* never, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;

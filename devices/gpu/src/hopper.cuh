@@ -10,7 +10,7 @@ enum { tile_row_bytes = 128, swizzle_bytes = 1024 };
 
 // Descriptor by which `wgmma` finds a bf16 matrix in shared memory (PTX ISA, matrix descriptor): start address, and
 // leading and stride offsets in bytes; 128-byte swizzle.
-//   rows along the summed dimension (K-major): `stride` from 8 rows to the next 8; `leading` is not looked at
+//   rows along the summed dimension (K-major): `stride` from 8 rows to the next 8; `leading` is ignored
 //   rows across it (MN-major): `leading` from 64 columns to the next 64, `stride` from 8 rows to the next 8
 // Shared memory addresses have 18 bits, so no carry occurs. `offset` is separate: the rest is the same for many
 // matrices.

@@ -10,7 +10,7 @@ use super::{Gpu, GpuError};
 /// Alignment of pageable memory: the system's page size.
 const PAGE: usize = 4096;
 
-/// Bytes on the host. A copy to or from them may be in flight until the device has been synchronised.
+/// Bytes on the host. A copy to or from them may be in flight until the device is synchronised.
 pub struct Host {
     gpu: Gpu,
     at: u64,
@@ -36,7 +36,7 @@ impl Host {
             unsafe { alloc_zeroed(layout(bytes)?) as u64 }
         };
         if at == 0 {
-            let problem = format!("no {bytes} bytes of the host's memory are left");
+            let problem = format!("the host has no {bytes} bytes of memory left");
             return Err(GpuError::Call { call: "allocation", problem });
         }
         let mut host = Self { gpu: gpu.clone(), at, bytes, pinned };

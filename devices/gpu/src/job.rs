@@ -79,7 +79,7 @@ impl Job {
         Ok(self.hold(buffer))
     }
 
-    /// As [`Job::upload`], with `slack` more bytes behind the given ones.
+    /// As [`Job::upload`], followed by `slack` extra bytes.
     pub fn upload_bytes(&mut self, bytes: &[u8], slack: usize) -> Result<Arg, GpuError> {
         let buffer = Buffer::of(&self.gpu, bytes, slack)?;
         Ok(self.hold(buffer))
@@ -251,22 +251,21 @@ impl Prepared for Job {
         // Reports the lowest occupancy if there are several kernels.
         let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
         let resident = resident.reduce(f64::min);
-        let held = "memory that inputs, outputs and working arrays take on the device";
+        let held = "device memory of inputs, outputs and working arrays";
         let mut readings =
             vec![Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held)];
         if let Some(memory) = self.gpu.memory() {
             let read =
                 |id, title, bytes: u64, about| Reading::measured(id, title, "B", Better::Lower, bytes as f64, about);
-            let peak = "most memory that the process held on the device at any time, for any purpose";
-            let kept = "memory that the process keeps on the device for a later use, outside all arrays";
+            let peak = "peak memory that the process held on the device, for any purpose";
+            let kept = "device memory that the process keeps for reuse, outside all arrays";
             readings.extend([
                 read("device-memory-peak", "peak device memory", memory.most, peak),
                 read("device-memory-kept", "kept device memory", memory.kept, kept),
             ]);
         }
         let launches = (self.times * self.launches.len()) as f64;
-        let about =
-            "launches of kernels and calls of a library that a run makes, on their own or as parts of one graph";
+        let about = "kernel launches and library calls in a run, separate or as parts of one graph";
         readings.push(Reading::derived(Reading::LAUNCHES, "launches", "", Better::Lower, launches, about));
         if let Some(Carried { ins, outs }) = &self.carried {
             let ins = ins.iter().map(|(_, host)| host.bytes() as u64).sum();
@@ -274,16 +273,16 @@ impl Prepared for Job {
         }
         if self.gpu.kind() == DeviceKind::Cuda {
             readings.extend(state(&self.gpu));
-            let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
+            let about = "share of a multiprocessor's threads that resident blocks can hold, for the kernel with the lowest share";
             let (id, title) = (Reading::OCCUPANCY, "theoretical occupancy");
             readings.push(match resident {
                 Some(share) => Reading::derived(id, title, "1", Better::Higher, share, about),
-                None => Reading::unavailable(id, title, "1", Better::Higher, "the driver does not tell it here"),
+                None => Reading::unavailable(id, title, "1", Better::Higher, "the driver does not report it here"),
             });
         }
         let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
         if !took.is_empty() {
-            let about = "time in which its kernels were compiled for the device or loaded, as far as that happens before the first run";
+            let about = "time to compile the kernels for the device or load them, if that happens before the first run";
             let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
             readings.push(Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about));
         }
@@ -302,7 +301,7 @@ pub(crate) fn state(gpu: &Gpu) -> Vec<Reading> {
     let slowed = state.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
     let after = "multiprocessor clock, read once after the last slot";
     let power = "power that the card draws, read once after the last slot";
-    let why = "1 where heat or power slowed the card down, read once after the last slot";
+    let why = "1 if heat or power limits slowed the card down, read once after the last slot";
     vec![
         reading("device-clock", "device clock", "Hz", Better::Higher, state.clock_hz.map(|hz| hz as f64), after),
         reading("device-power", "device power", "W", Better::Lower, state.power_mw.map(|mw| mw as f64 * 1e-3), power),
@@ -316,15 +315,15 @@ pub fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
     vec![
         reading(
             Reading::CARRIED_IN,
-            "carried to the device",
+            "copied to the device",
             ins,
-            "bytes that a run brings from the host to the device",
+            "bytes that a run copies from the host to the device",
         ),
         reading(
             Reading::CARRIED_OUT,
-            "carried to the host",
+            "copied to the host",
             outs,
-            "bytes that a run brings from the device to the host",
+            "bytes that a run copies from the device to the host",
         ),
     ]
 }

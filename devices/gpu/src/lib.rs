@@ -49,7 +49,7 @@ pub enum GpuError {
     Absent(String),
     /// Out of device memory.
     #[error(
-        "{wanted} bytes do not fit into the memory of the device{}; choose a smaller size",
+        "{wanted} bytes do not fit into the device memory{}; choose a smaller size",
         .free.map(|free| format!(", {free} are free")).unwrap_or_default()
     )]
     Memory {
@@ -60,7 +60,7 @@ pub enum GpuError {
     },
     /// An array exceeds the device's limit for one array.
     #[error(
-        "an array of {wanted} bytes is needed, and this device takes at most {limit} in one; choose a smaller size"
+        "an array of {wanted} bytes is needed, but this device allows at most {limit} in one array; choose a smaller size"
     )]
     Limit {
         /// Number of bytes requested.
@@ -70,8 +70,8 @@ pub enum GpuError {
     },
     /// The device no longer answers this process.
     #[error(
-        "the device answers this process no longer: an earlier kernel failed with {first}; the implementation that \
-         ran then is to blame, and other processes (a run with worker processes has one for each implementation) still have the device"
+        "the device no longer answers this process: an earlier kernel failed with {first}; the implementation that \
+         ran then caused this; other processes (with worker processes, each implementation has its own) can still use the device"
     )]
     Lost {
         /// The first error.
@@ -149,7 +149,7 @@ pub trait Backend: Send + Sync {
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
     /// Allocates page-locked host memory and returns its address.
     fn pin(&self, _bytes: usize) -> Result<u64, GpuError> {
-        Err(GpuError::Absent("this kind of device locks no pages of the host's memory".into()))
+        Err(GpuError::Absent("this kind of device cannot page-lock host memory".into()))
     }
     /// Frees memory of [`Backend::pin`].
     fn unpin(&self, _at: u64) {}
@@ -165,7 +165,7 @@ pub trait Backend: Send + Sync {
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
     /// Returns cuBLAS as a kernel, to be launched with the arguments of a [`Series`].
     fn library(&self) -> Result<Kernel, GpuError> {
-        Err(GpuError::Absent("this kind of device has no library of products".into()))
+        Err(GpuError::Absent("this kind of device has no matrix library".into()))
     }
     /// Compute capability (major, minor) of CUDA devices.
     fn capability(&self) -> Option<(i32, i32)> {
@@ -177,17 +177,17 @@ pub trait Backend: Send + Sync {
     }
     /// Encodes a tensor map for the copy engine, with rows of 128 bytes swizzled in shared memory (`hopper.cuh`).
     fn tensor_map(&self, _tiles: Tiles) -> Result<TensorMap, GpuError> {
-        Err(GpuError::Absent("this kind of device copies no tiles".into()))
+        Err(GpuError::Absent("this kind of device has no copy engine for tiles".into()))
     }
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
     /// Creates a graph of launches that [`Backend::replay`] enqueues with one call.
     fn graph(&self, _launches: &[Launch]) -> Result<usize, GpuError> {
-        Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
+        Err(GpuError::Absent("this kind of device cannot replay launches as a graph".into()))
     }
     /// Enqueues a graph that [`Backend::graph`] created.
     fn replay(&self, _graph: usize) -> Result<(), GpuError> {
-        Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
+        Err(GpuError::Absent("this kind of device cannot replay launches as a graph".into()))
     }
     /// Destroys a graph once it no longer runs.
     fn forget(&self, _graph: usize) {}
@@ -219,11 +219,11 @@ pub trait Backend: Send + Sync {
     }
     /// Starts to record device activity.
     fn watch(&self) -> Result<(), DeviceError> {
-        Err(DeviceError::new("this kind of device does not record what it does"))
+        Err(DeviceError::new("this kind of device does not record its activity"))
     }
     /// Ends the recording and returns it.
     fn watched(&self) -> Result<Vec<Activity>, DeviceError> {
-        Err(DeviceError::new("this kind of device does not record what it does"))
+        Err(DeviceError::new("this kind of device does not record its activity"))
     }
     /// Evicts earlier data from the device's caches.
     fn flush(&self) -> Result<(), GpuError>;
@@ -274,9 +274,9 @@ impl Device for GpuDevice {
         (self.gpu.kind() == DeviceKind::Cuda).then(|| self.gpu.multiprocessors())
     }
 
-    /// Device time is between two marks on the device's clock, from the first launch to the last. With CUDA the host
-    /// queues the launches while a gate holds the stream back (`gate.rs`), so that device time has no launch gaps; wall
-    /// time then includes queueing and running, an upper bound of what a caller waits.
+    /// Device time is measured between two marks on the device's clock, from the first launch to the last. With CUDA the host
+    /// queues the launches while a gate holds the stream back (`gate.rs`), so device time has no launch gaps; wall
+    /// time then includes both queueing and running, which is an upper bound on a caller's wait.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
         let start = std::time::Instant::now();
         self.gpu.start();
@@ -319,12 +319,12 @@ pub fn on_cuda(row: Implementation) -> Implementation {
 
 /// Registers device discovery and GPU calibration. Calibration workloads must be registered first.
 pub fn register(registry: &mut Registry) {
-    // Search on request only. Without a driver, asking the loader for each library name takes 2 ms, as long as the rest
-    // of a worker's start; with one, the search initialises it.
-    registry.on_request(DeviceKind::Cuda, "it has not been looked for", find_cuda);
+    // Search on request only. Without a driver, the loader takes 2 ms to look for every library name, as long as the rest
+    // of a worker's start; with a driver, the search initialises it.
+    registry.on_request(DeviceKind::Cuda, "not searched for", find_cuda);
     // Searching for adapters loads drivers, one of which (a software renderer) brings a compiler and runs on the CPU.
     // Other measurements must not have it in their process.
-    registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (device wgpu)", find_wgpu);
+    registry.on_request(DeviceKind::Wgpu, "only searched for on request (device wgpu)", find_wgpu);
     calibration::register(registry);
 }
 
@@ -357,5 +357,5 @@ pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
         Ok(wgpu::find()?.into_iter().map(device).collect())
     }
     #[cfg(not(feature = "vulkan"))]
-    Err(DeviceError::new("this program was built without Vulkan (feature `vulkan`)"))
+    Err(DeviceError::new("this program was built without Vulkan; build it with the feature `vulkan`"))
 }

@@ -1,7 +1,7 @@
 //! GPU state from NVML, NVIDIA's management library, which comes with the driver and is loaded at run time.
 //!
-//! Ellwand needs a few functions of the C interface, stable since 2013 but for one name; the nvml-wrapper crate would
-//! bring nine dependencies for them.
+//! Ellwand needs only a few functions of the C interface; all but one name have been stable since 2013. The nvml-wrapper
+//! crate would add nine dependencies for them.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -65,7 +65,9 @@ impl Nvml {
             GpuError::Absent(format!("{name}: {error}{cause}"))
         })?;
         let lacks = |function: &str| {
-            GpuError::Absent(format!("{name} has no function {function}: it is not NVIDIA's, or older than 2013"))
+            GpuError::Absent(format!(
+                "{name} has no function {function}: it is not NVIDIA's library, or older than 2013"
+            ))
         };
         let mut device = std::ptr::null_mut();
         {

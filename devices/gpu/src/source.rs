@@ -108,7 +108,7 @@ pub struct Tiles {
 }
 
 impl Arg {
-    /// The bits of the argument; the driver reads only the low bytes that the parameter has.
+    /// The bits of the argument. The driver reads only as many low bytes as the parameter has.
     pub fn word(self) -> u64 {
         match self {
             Arg::At(word) | Arg::U64(word) => word,

@@ -1,7 +1,7 @@
-//! The backend's stream, for work that another library enqueues: PyTorch, CuPy, Triton.
+//! The backend's stream, for work enqueued by another library: PyTorch, CuPy, Triton.
 //!
-//! The library makes this stream its current one; then the gate and the events of the backend time its work as they
-//! time the backend's own. Work that waits for the device or runs on another stream is timed on the host.
+//! The library makes this stream its current one; the backend's gate and events then time the library's work like the
+//! backend's own. Work that waits for the device or runs on another stream is timed on the host.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use ellwand_core::{DeviceError, PrepareError, Reading};
 
 use super::{Gpu, gate, gpu, job};
 
-/// Wait for other streams below which they count as idle: the call itself takes some microseconds.
+/// Waits for other streams shorter than this count as idle: the call itself takes some microseconds.
 const IDLE: Duration = Duration::from_micros(20);
 
 /// Shortest work on a device, in nanoseconds: no kernel takes less.
 const SHORTEST_NS: u64 = 500;
 
-/// Longest slot in nanoseconds, several times as long as slots are: more runs than it holds need not be tried.
+/// Longest slot in nanoseconds, several times as long as real slots: there is no need to try more runs than fit into it.
 const LONGEST_NS: u64 = 50_000_000;
 
-/// How the work of another library is timed.
+/// The way in which another library's work is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Between two events on the stream.
@@ -34,12 +34,12 @@ pub struct Stream {
     handle: u64,
     index: u32,
     clock: Clock,
-    /// Runs of which the launches fit into the queue while the gate is closed.
+    /// Number of runs whose launches fit into the queue while the gate is closed.
     most: u64,
 }
 
 impl Stream {
-    /// The stream of a device. What is enqueued from now on runs at once, until a slot begins.
+    /// The stream of a device. Work enqueued from now on runs at once, until a slot begins.
     ///
     /// # Errors
     /// If the device has none that another library could use.
@@ -70,20 +70,20 @@ impl Stream {
         self.clock = Clock::Wall;
     }
 
-    /// Finds out how `run`, which makes about `launches` launches, can be timed, and remembers it. It must have run
-    /// before: a first run compiles and allocates, which waits for the device.
+    /// Finds out how `run`, which makes about `launches` launches, can be timed, and remembers it. `run` must have run
+    /// before: the first run compiles and allocates, which waits for the device.
     pub fn probe(&mut self, launches: u64, run: &mut dyn FnMut()) {
         let work = match (self.shortest(0, run), self.shortest(1, run)) {
             (Some(nothing), Some(one)) => one.saturating_sub(nothing),
             _ => 0,
         };
-        // A delay of the host looks like work on another stream, but not every time.
+        // A delay on the host looks like work on another stream, but not every time.
         if work < SHORTEST_NS || (0..5).all(|_| self.runs_elsewhere(run)) {
             self.clock = Clock::Wall;
             return;
         }
         self.most = (u64::from(gate::MOST_LAUNCHES - 1) / launches.max(1)).min(LONGEST_NS / work).max(1);
-        // More launches than were stated fill the queue, and the host waits until the gate opens by itself.
+        // If there are more launches than declared, they fill the queue, and the host waits until the gate opens by itself.
         while self.most > 1 && self.shortest(self.most, run).is_none() {
             self.most /= 2;
         }
@@ -129,7 +129,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Most runs of a slot.
+    /// The maximum number of runs in a slot.
     pub fn most_iterations(&self) -> u64 {
         match self.clock {
             Clock::Device => self.most,
@@ -152,7 +152,7 @@ mod tests {
     use super::super::{Arg, Backend, GpuDevice, GpuError, Grid, Kernel, Source};
     use super::*;
 
-    /// A device on which a run takes `here_ns` on the stream (`None`: it waits), of which `room` fit into the queue, and
+    /// A mock device on which a run takes `here_ns` on the stream (`None`: it waits). `room` runs fit into the queue, and
     /// the other streams take `elsewhere`.
     #[derive(Default)]
     struct Card {

@@ -5,7 +5,7 @@ use rav1e::Frame;
 pub(crate) const WIDTH: usize = 320;
 pub(crate) const HEIGHT: usize = 192;
 
-/// Grain of one pixel: a hash of its place and time, 0 to 7.
+/// Grain of one pixel: a hash of its position and time, 0 to 7.
 fn grain(x: usize, y: usize, at: usize) -> usize {
     let mixed = (x * 374_761_393 + y * 668_265_263 + at * 2_147_483_647).wrapping_mul(1_274_126_177);
     (mixed >> 16) & 7
@@ -18,7 +18,7 @@ fn luma(x: usize, y: usize, at: usize) -> u8 {
     (level + grain(x, y, at)).min(255) as u8
 }
 
-/// Fills frame number `at`: luma, and chroma of half the size.
+/// Fills frame number `at`: luma, and chroma at half the resolution.
 pub(crate) fn draw(frame: &mut Frame<u8>, at: usize) {
     let [y, u, v] = &mut frame.planes;
     let bytes = |width, height, value: &dyn Fn(usize, usize) -> u8| -> Vec<u8> {

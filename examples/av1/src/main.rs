@@ -1,5 +1,5 @@
 //! Encodes a short clip with rav1e and profiles it: `cargo run --release -p example-av1 -- [FRAMES [FILE [all]]]`.
-//! Without FILE nothing is recorded, so that the forms show what the profiler costs.
+//! Without FILE nothing is recorded: comparing the two shows the cost of the profiler.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 mod clip;
 
-/// Functions that run too often for a span each, as a first profile of all of them showed: 96 % of the calls.
+/// Functions called too often for a span per call, as a first profile of all functions showed: 96 % of the calls.
 const FREQUENT: [&str; 11] = [
     "encode_block_post_cdef",
     "encode_block_pre_cdef",
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     let all = arguments.next().is_some_and(|which| which == "all");
-    // A span that the filter refuses costs what a disabled one does: `tracing` asks once for each place in the source.
+    // A span rejected by the filter costs as much as a disabled one: `tracing` asks once for each place in the source.
     let layer = ProfileLayer::of_threads().with_filter(filter_fn(move |span| all || !FREQUENT.contains(&span.name())));
     tracing_core::dispatcher::set_global_default(tracing_core::Dispatch::new(
         tracing_subscriber::registry().with(layer),

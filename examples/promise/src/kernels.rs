@@ -10,8 +10,8 @@ pub(crate) const KERNELS: [&str; 7] = ["branches", "l1", "l2", "l3", "dram", "ar
 /// Extra work of the implementations, in per cent.
 pub(crate) const PLANTED: [usize; 4] = [0, 2, 5, 10];
 
-/// Numbers to parse: more than a branch predictor learns. Of 10,000 numbers, that of a Zen 4 learns some in one process
-/// and none in the next (34 or 38 us), so that the ratio of two amounts of work depends on the process.
+/// Numbers to parse: more than a branch predictor can learn. Of 10,000 numbers, a Zen 4's predictor learns some in one process
+/// and none in the next (34 or 38 us), so the ratio of two amounts of work would depend on the process.
 const NUMBERS: usize = 60_000;
 /// Length of the chain of dependent multiplications.
 const STEPS: usize = 8_000;

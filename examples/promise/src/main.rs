@@ -26,8 +26,8 @@ fn main() {
         },
         _ => {
             let suite = suite("promise")
-                .about("Kernels bound by different things, with planted differences")
-                .axis(Axis::choice("kernel", "what binds it", &KERNELS, KERNELS[0]))
+                .about("Kernels with different bottlenecks, with planted differences")
+                .axis(Axis::choice("kernel", "its bottleneck", &KERNELS, KERNELS[0]))
                 .input(|case, _| Data::new(case.text("kernel").unwrap_or(KERNELS[0])))
                 // Opaque, as in the loop: a known share would be compiled to other code.
                 .implementation("plain", |data| data.work(black_box(0)))

@@ -23,7 +23,7 @@ pub(crate) const CANDIDATES: [(&str, f64); 7] = [
     ("child", 1.3),
 ];
 
-/// Steps per microsecond, roughly. The number is the same in every process, so that work does not depend on timing.
+/// Approximate steps per microsecond. A constant, so that the work does not depend on timing.
 const STEPS: u64 = 700;
 
 fn compute(microseconds: f64) {
@@ -35,7 +35,7 @@ fn sleep(microseconds: f64) {
     std::thread::sleep(Duration::from_nanos((microseconds * 1e3) as u64));
 }
 
-/// Works on a thread that Ellwand does not know of, and waits for it.
+/// Works on a thread unknown to Ellwand, and waits for it.
 fn hidden(microseconds: f64) {
     std::thread::scope(|scope| {
         let _ = scope.spawn(|| compute(microseconds)).join();
@@ -69,7 +69,7 @@ fn child(microseconds: f64) {
 /// Registers the suite.
 pub(crate) fn register(registry: &mut Registry) {
     suite("waits")
-        .about("Work whose CPU time is not the time that passes")
+        .about("Work whose CPU time differs from its elapsed time")
         .axis(Axis::int("us", "length of an iteration", 1, 1_000_000, LENGTHS[0]).unit("us"))
         .input(|case, _| {
             // Scales sleeps to the speed of this machine.

@@ -1,9 +1,9 @@
 //! A web service on loopback that profiles one request in N.
 //!
-//! `example-service serve N` counts primes below a number (`/primes/100000`). One request in N is profiled: its spans
-//! go to the OpenTelemetry collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names, or into the totals that `/metrics` shows
-//! to Prometheus. `example-service load REQUESTS N` sends requests to such a service and ends: what profiling costs,
-//! `ellwand compare --command` measures.
+//! `example-service serve N` counts primes below a number (`/primes/100000`). It profiles one request in N. Their spans
+//! go to the OpenTelemetry collector named by `OTEL_EXPORTER_OTLP_ENDPOINT`, or into the totals that `/metrics` shows
+//! to Prometheus. `example-service load REQUESTS N` sends requests to such a service and exits, so that
+//! `ellwand compare --command` can measure the cost of profiling.
 
 use std::future::IntoFuture;
 use std::io::{Error, Result};
@@ -23,14 +23,14 @@ use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// What becomes of profiled requests.
+/// Where profiled requests go.
 struct Profiling {
     /// One request in this many is profiled; none if 0.
     one_in: u64,
     requests: AtomicU64,
-    /// Calls and times of all profiled requests, in constant memory.
+    /// Totals of calls and times of all profiled requests, in constant memory.
     totals: Profiler,
-    /// Where the spans of each profiled request go instead.
+    /// A collector that gets the spans of each profiled request.
     spans: Option<mpsc::Sender<Trace>>,
 }
 
@@ -44,7 +44,7 @@ async fn profiled(State(profiling): State<Arc<Profiling>>, request: Request, nex
     };
     let profiler = Profiler::new(Options { name: "example-service".into(), ..Options::default() });
     let response = profiler.instrument("request", next.run(request)).await;
-    // A slow collector delays no request: what it does not take is lost.
+    // A slow collector delays no request: what it does not accept is lost.
     let _ = spans.try_send(profiler.finish());
     response
 }
@@ -93,7 +93,7 @@ async fn send(collector: String, mut profiles: mpsc::Receiver<Trace>) {
             let to = format!("{}/{path}", collector.trim_end_matches('/'));
             let request = Request::post(&to).header(header::CONTENT_TYPE, "application/x-protobuf");
             let Ok(request) = request.body(Full::from(written(format, &trace))) else {
-                return eprintln!("OTEL_EXPORTER_OTLP_ENDPOINT: {collector} is no URL; expected http://HOST:PORT");
+                return eprintln!("OTEL_EXPORTER_OTLP_ENDPOINT: {collector} is not a URL; expected http://HOST:PORT");
             };
             match client.request(request).await {
                 Ok(answer) if answer.status().is_success() => {}

@@ -63,7 +63,7 @@ fn one_request_in_three_is_in_the_totals_for_prometheus() {
         let is_own = |line: &&str| line.starts_with("ellwand_span_seconds_count") && line.contains(operation);
         metrics.lines().find(is_own).and_then(|line| line.rsplit(' ').next()).map(str::to_string)
     };
-    // The first, the fourth and the seventh, which has no work.
+    // The first, the fourth and the seventh request; the seventh has no work.
     assert_eq!(calls("operation=\"request\"").as_deref(), Some("3"), "{metrics}");
     assert_eq!(calls("operation=\"sieve\"").as_deref(), Some("2"), "{metrics}");
     assert_eq!(calls("operation=\"count\"").as_deref(), Some("2"), "{metrics}");
@@ -76,7 +76,7 @@ fn without_profiling_there_are_no_spans() {
     assert!(!service.get("/metrics").1.contains("operation="));
 }
 
-/// The receiver of the tests of our exports, in front of it a collector.
+/// The receiver from the tests of our exports, with a collector in front of it.
 #[test]
 fn spans_of_a_request_reach_a_collector() {
     let python = std::env::var("ELLWAND_PYTHON").unwrap_or_else(|_| "python3".into());

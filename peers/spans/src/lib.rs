@@ -27,7 +27,7 @@ pub fn timed(times: usize, mut body: impl FnMut()) -> f64 {
 /// Median over the rounds of each variant, in nanoseconds of one of the `times` calls that it makes.
 pub fn measure(variants: &[Variant], times: usize, threads: usize, rounds: usize) -> Vec<f64> {
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); variants.len()];
-    // A small generator suffices: the order must not favour any variant, it need not be secret.
+    // A small generator suffices: the order must not favour any variant, but it need not be secret.
     let mut state = ticks() | 1;
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..variants.len()).collect();

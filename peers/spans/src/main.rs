@@ -15,7 +15,7 @@ fn timed(body: impl FnMut()) -> f64 {
 fn in_mode(mode: Mode, mut body: impl FnMut()) -> f64 {
     let profiler = Profiler::new(Options::new(mode));
     let _entered = profiler.enter();
-    // Joining and the first pages are part of the start of a recording, not of a span: the second pass counts.
+    // Joining the recording and its first pages are not part of a span's cost: the second pass counts.
     (0..2).fold(0.0, |_, _| timed(&mut body))
 }
 

@@ -29,7 +29,7 @@ pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
         return Ok(());
     }
     Err(PrepareError::Unsupported(format!(
-        "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
+        "on a GPU every pass is a launch: {passes} passes would measure launches; at most {MOST_PASSES} are allowed"
     )))
 }
 
@@ -86,7 +86,7 @@ fn row(
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", |_, _, device| {
+    registry.implementation(row("null", "an empty kernel: the cost of a launch on the device", |_, _, device| {
         null(&SOURCE, device)
     }));
     let by = |row: &'static str, task: &'static str, about, looping| {
@@ -96,8 +96,8 @@ pub(super) fn register(registry: &mut Registry) {
         };
         Implementation { name: row.into(), ..self::row(task, about, prepare) }
     };
-    let looping = "16 bytes a thread, a grid as large as the GPU holds";
-    registry.implementation(by("cuda", "copy", "64 bytes a thread, a piece of its own for each block", false));
+    let looping = "16 bytes per thread, a grid as large as the GPU holds";
+    registry.implementation(by("cuda", "copy", "64 bytes per thread, a separate piece for each block", false));
     // The faster of the two is the ceiling for other workloads.
     registry.implementation(by("cuda-loop", "copy", looping, true));
     registry.implementation(by("cuda", "read", looping, true));

@@ -1,6 +1,6 @@
-// Multiply-adds in registers. A thread has several chains in turn, for one reason besides their latency: a multiply-add of
+// Multiply-adds in registers. A thread alternates between several chains, for a reason besides latency: a multiply-add of
 // three registers reads one more than a scheduler can fetch per cycle, unless the previous instruction of the same warp has
-// fetched the factor and the summand already. A chain alone reached half of an H100's rate in f32.
+// already fetched the factor and the summand. A single chain reached half of an H100's rate in f32.
 
 // Chains per thread and threads per block, as in `fma.rs`.
 constexpr u32 EACH = 6, THREADS = 128;

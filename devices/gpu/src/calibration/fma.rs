@@ -33,6 +33,6 @@ fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<d
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let about = "six chains a thread; as many groups as fill the device (axis groups)";
+    let about = "six chains per thread; as many groups as fill the device (axis groups)";
     registry.implementation(on_cuda(Implementation::cpu("fma", "cuda", about, on_device)));
 }

@@ -1,4 +1,4 @@
-//! `products`: peak rate of bf16 matrix products with f32 sums, which is what matrix units do best.
+//! `products`: peak rate of bf16 matrix products with f32 sums, the operation that matrix units are built for.
 //!
 //! A tile of 64 x 128 is `Y = c + A_0 B_0 + A_1 B_1 + ..`, where a step multiplies 64 x 16 by 16 x 128. Steps repeat
 //! with a period of four, so that all operands stay in registers or shared memory: the left sides of a period are `A`,
@@ -161,29 +161,29 @@ pub(super) fn register(registry: &mut Registry) {
     let axes = vec![
         Axis::int(
             "steps",
-            "steps of 16 products that each sum takes: 16384 hide what begins and ends it",
+            "steps of 16 products in each sum; 16384 hide the cost of its start and end",
             1,
             MOST_STEPS,
             64,
         ),
-        Axis::int("tiles", "tiles of 64 x 128 sums: four for each multiprocessor fill a GPU", 1, 1 << 16, 4),
+        Axis::int("tiles", "tiles of 64 x 128 sums: four per multiprocessor fill a GPU", 1, 1 << 16, 4),
     ];
-    let about = "tiles of 64 x 128, steps of 16 of their sums: the peak of products of bf16 matrices, sums in f32";
+    let about = "tiles of 64 x 128, sums in steps of 16: the peak rate of bf16 matrix products with f32 sums";
     registry.workload(Products(Description::new(NAME, about).group("calibration").axes(axes).baseline("cuda")));
     type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
     // The faster of the two is the ceiling for other workloads.
     let rows: [(&str, &str, Prepare); 2] = [
-        ("cuda", "mma.sync out of registers; the axis tiles fills the device", warps),
-        ("cuda-hopper", "wgmma, the right side out of shared memory; the axis tiles fills the device", warpgroups),
+        ("cuda", "mma.sync from registers; the axis tiles fills the device", warps),
+        ("cuda-hopper", "wgmma, the right side from shared memory; the axis tiles fills the device", warpgroups),
     ];
     for (name, about, prepare) in rows {
         registry.implementation(on_cuda(Implementation::cpu(NAME, name, about, prepare)));
     }
     let none = |why: &'static str| move |_: &Case, _: &Tensors, _: &dyn Device| unsupported(why);
-    let here = "no kernel here has a processor multiply bf16: it is widened to f32, whose peak is that of fma";
-    registry.implementation(Implementation::cpu(NAME, "simd", "not there: bf16 is widened to f32", none(here)));
-    let there = "WGSL has neither bf16 nor products of matrices";
-    registry.implementation(on_wgpu(Implementation::cpu(NAME, "wgpu", "not there: WGSL has no bf16", none(there))));
+    let here = "no CPU kernel here multiplies bf16: it is widened to f32, whose peak is that of fma";
+    registry.implementation(Implementation::cpu(NAME, "simd", "unavailable: bf16 is widened to f32", none(here)));
+    let there = "WGSL has neither bf16 nor matrix instructions";
+    registry.implementation(on_wgpu(Implementation::cpu(NAME, "wgpu", "unavailable: WGSL has no bf16", none(there))));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `transfer`: bandwidth of the link between host and device memory.
 //!
-//! A transfer counts each byte once, as link ratings do. The gate checks the round trip: it reads back what was copied
-//! in and compares what was copied out, byte by byte.
+//! A transfer counts each byte once, as link ratings do. The gate checks the round trip: it reads back the bytes copied
+//! in and compares the bytes copied out, one by one.
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
@@ -155,25 +155,25 @@ fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepa
 
 pub(super) fn register(registry: &mut Registry) {
     let axes = vec![
-        Axis::int("bytes", "bytes that cross", 8, 1 << 34, 64 << 20)
+        Axis::int("bytes", "bytes to transfer", 8, 1 << 34, 64 << 20)
             .sweep([64_i64 << 10, 1 << 20, 16 << 20, 256 << 20])
             .unit("B"),
-        Axis::choice("direction", "which way", &["host-to-device", "device-to-host"], "host-to-device")
+        Axis::choice("direction", "direction of the transfer", &["host-to-device", "device-to-host"], "host-to-device")
             .sweep(["host-to-device", "device-to-host"]),
         Axis::choice(
             "memory",
-            "the host's side: page-locked, or as the system gives memory out",
+            "host memory: page-locked, or pageable as the system allocates it",
             &["pageable", "pinned"],
             "pageable",
         )
         .sweep(["pageable", "pinned"]),
     ];
-    let about = "copies an array between the host's memory and a device's: the rate of the link between them";
+    let about = "copies an array between host and device memory: the rate of the link between them";
     // Page-locked memory: pageable memory cannot reach the link's bandwidth.
     let baseline = "memory";
     registry.workload(Transfer(Description::new(NAME, about).group("calibration").axes(axes).baseline(baseline)));
-    let about = "from memory to memory by the processor: what no link can beat";
+    let about = "from memory to memory by the processor: the upper bound for any link";
     registry.implementation(Implementation::cpu(NAME, "memory", about, memory));
-    let about = "one copy of the driver's on the stream";
+    let about = "one driver copy on the stream";
     registry.implementation(on_cuda(Implementation::cpu(NAME, "cuda", about, prepare)));
 }

@@ -1,5 +1,5 @@
-//! The calibration tasks in WGSL (`calibration.wgsl`). WGSL cannot guarantee fused multiply-adds; the `fma` row says
-//! so.
+//! The calibration tasks in WGSL (`calibration.wgsl`). WGSL cannot guarantee fused multiply-adds, so the `fma` row is
+//! unsupported.
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
@@ -54,14 +54,19 @@ fn stream(
 }
 
 fn fma(_: &Case, _: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    let why = "WGSL lets a driver compute fma(a, b, c) as a product and a sum, so that neither its bits nor its rate are \
+    let why = "WGSL lets a driver compute fma(a, b, c) as a product and a sum, so neither its bits nor its rate are \
                those of a fused one; and 3072 chains do not fill a GPU";
     Err(PrepareError::Unsupported(why.into()))
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.implementation(on_wgpu(Implementation::cpu("fma", "wgpu", "not there: WGSL promises no fma", fma)));
-    let about = "an empty kernel: what a launch costs on the device";
+    registry.implementation(on_wgpu(Implementation::cpu(
+        "fma",
+        "wgpu",
+        "unavailable: WGSL does not guarantee fma",
+        fma,
+    )));
+    let about = "an empty kernel: the cost of a launch on the device";
     let null = |_: &Case, _: &Tensors, device: &dyn Device| super::cuda::null(&SOURCE, device);
     registry.implementation(on_wgpu(Implementation::cpu("null", "wgpu", about, null)));
     for task in ["copy", "read", "fill"] {
@@ -69,7 +74,7 @@ pub(super) fn register(registry: &mut Registry) {
             let shape = [super::array_words(task, case), super::axis(case, "passes")];
             stream(task, super::PATTERN, shape, inputs, device)
         };
-        let about = "8 or 16 bytes a thread, a grid that loops";
+        let about = "8 or 16 bytes per thread, a looping grid";
         registry.implementation(on_wgpu(Implementation::cpu(task, "wgpu", about, prepare)));
     }
 }

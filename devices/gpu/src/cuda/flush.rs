@@ -19,9 +19,7 @@ impl Cuda {
     /// On return, the caches hold no data of earlier work and no dirty lines.
     pub(super) fn flush_caches(&self) -> Result<(), GpuError> {
         if self.l2_bytes == 0 {
-            return Err(GpuError::Absent(
-                "the driver does not tell how large the cache is that would be flushed".into(),
-            ));
+            return Err(GpuError::Absent("the driver does not report the size of the cache to flush".into()));
         }
         let known = self.enter()?.flush.clone();
         let (array, kernel) = match known {

@@ -34,7 +34,7 @@ impl Cuda {
 
     /// Enqueues a batch of products.
     pub(super) fn enqueue_products(library: Option<&Cublas>, args: &[Arg]) -> Result<(), GpuError> {
-        let absent = || GpuError::Absent("the library of products was never opened".into());
+        let absent = || GpuError::Absent("cuBLAS was never opened".into());
         library.ok_or_else(absent)?.launch(args)
     }
 }

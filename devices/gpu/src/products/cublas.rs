@@ -11,12 +11,12 @@ impl Products {
     pub fn launch_cublas(&self, job: &mut Job) -> Result<(), GpuError> {
         let &Products { size, transposed, a, b, c, sequences, heads, group, .. } = self;
         if self.mask != Masked::Not && self.sees != Sees::All {
-            return Err(GpuError::Absent("the library's products take no mask: mask=none".into()));
+            return Err(GpuError::Absent("cuBLAS products support no mask: use mask=none".into()));
         }
         let [m, n, _] = size;
         if let Some(bias) = self.bias {
             if (sequences * heads, c.row) != (1, n) {
-                return Err(GpuError::Absent("a bias goes with one product of whole rows".into()));
+                return Err(GpuError::Absent("a bias needs a single product of whole rows".into()));
             }
             let grid = Grid::line((m * n).div_ceil(256).min(8 * job.multiprocessors() as usize), 256);
             job.launch(&SOURCE, "spread_rows", grid, vec![bias, c.at, Arg::U64((m * n) as u64), whole(n)])?;

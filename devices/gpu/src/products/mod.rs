@@ -133,7 +133,7 @@ impl Products {
         if rows.max(batch) > 65_535 {
             return Err(GpuError::Call {
                 call: "cuLaunchKernel",
-                problem: format!("{rows} rows of tiles of {batch} products; a grid takes 65535 of each"),
+                problem: format!("{rows} rows of tiles for {batch} products; the maximum of a grid is 65535 of each"),
             });
         }
         Ok((tile, [columns, rows, batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX))))
@@ -166,27 +166,27 @@ pub fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: 
     tiles.iter().copied().min_by_key(|&tile| time(tile)).unwrap_or(SMALL)
 }
 
-/// What an implementation that cannot compute a case returns.
+/// The error of an implementation that cannot compute a case.
 pub fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
     Err(PrepareError::Unsupported(why.into()))
 }
 
-/// Refuses a GPU whose tensor cores do not take bf16.
+/// Rejects a GPU whose tensor cores do not support bf16.
 pub fn need_bf16(gpu: &Gpu) -> Result<(), PrepareError> {
     match gpu.capability().filter(|capability| *capability < (8, 0)) {
         None => Ok(()),
         Some((major, minor)) => {
-            unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"))
+            unsupported(format!("bf16 products need compute capability 8.0; this device has {major}.{minor}"))
         }
     }
 }
 
-/// Refuses a GPU without Hopper's own instructions.
+/// Rejects a GPU without Hopper's own instructions.
 pub fn need_hopper(gpu: &Gpu) -> Result<(), PrepareError> {
     match gpu.capability().unwrap_or_default() {
         (9, 0) => Ok(()),
         (major, minor) => unsupported(format!(
-            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+            "warpgroup products (wgmma) exist only in compute capability 9.0; this device has {major}.{minor}; use cuda"
         )),
     }
 }

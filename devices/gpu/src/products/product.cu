@@ -277,7 +277,7 @@ extern "C" __launch_bounds__(64, 8) __global__ void product_tiny(PARAMETERS) { p
 extern "C" __launch_bounds__(128, 6) __global__ void product_least_transposed(PARAMETERS) { least_product<true>(ARGUMENTS); }
 extern "C" __launch_bounds__(128, 6) __global__ void product_least(PARAMETERS) { least_product<false>(ARGUMENTS); }
 
-// Copies one row of n values to every row: the initial C of a library's product with a bias.
+// Copies one row of n values to every row: the initial C for a cuBLAS product with a bias.
 extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {
     const u64 rows = total / n;
     for (u64 i = blockIdx.x; i < rows; i += gridDim.x)

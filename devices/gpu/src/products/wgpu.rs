@@ -26,8 +26,9 @@ pub enum Then {
 
 /// Converts an offset to the 32 bits of WGSL.
 pub fn word(value: usize) -> Result<Arg, GpuError> {
-    let too_large =
-        |_| GpuError::Absent(format!("an array of {value} elements is needed, the kernels count to {}", u32::MAX));
+    let too_large = |_| {
+        GpuError::Absent(format!("an array of {value} elements is needed, but the kernels count only to {}", u32::MAX))
+    };
     Ok(Arg::U32(u32::try_from(value).map_err(too_large)?))
 }
 

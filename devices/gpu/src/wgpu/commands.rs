@@ -55,7 +55,7 @@ struct Queries {
 /// Collected commands, in order.
 #[derive(Default)]
 pub(super) struct Commands {
-    // Must precede the encoder, which it borrows from in all but name: fields are dropped in order.
+    // Before the encoder, because fields drop in this order and the pass in effect borrows from the encoder.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
     launches: u32,

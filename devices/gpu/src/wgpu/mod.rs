@@ -38,11 +38,11 @@ fn adapters() -> Result<Vec<Vulkan>, GpuError> {
         finished(instance.enumerate_adapters(wgpu::Backends::VULKAN)).unwrap_or_default()
     });
     let absent = |why: &str| GpuError::Absent(why.into());
-    let adapters = found.map_err(|_| absent("Vulkan was found, and asking it for adapters failed"))?;
+    let adapters = found.map_err(|_| absent("Vulkan was found, but it could not list its adapters"))?;
     if adapters.is_empty() {
         return Err(absent(
             "no Vulkan adapter was found: either the library libvulkan or a driver for it is missing (on Debian \
-                    and Ubuntu the packages libvulkan1 and mesa-vulkan-drivers bring one that needs no GPU)",
+                    and Ubuntu the packages libvulkan1 and mesa-vulkan-drivers provide one that needs no GPU)",
         ));
     }
     let backend = |adapter: wgpu::Adapter| {
@@ -101,7 +101,7 @@ impl Backend for Vulkan {
 
     fn about(&self) -> String {
         let what = match self.info.device_type {
-            wgpu::DeviceType::Cpu => "SOFTWARE on the processor and no GPU, ",
+            wgpu::DeviceType::Cpu => "SOFTWARE on the processor, not a GPU, ",
             wgpu::DeviceType::IntegratedGpu => "integrated GPU, ",
             wgpu::DeviceType::DiscreteGpu => "discrete GPU, ",
             wgpu::DeviceType::VirtualGpu => "virtual GPU, ",

@@ -310,7 +310,7 @@ impl Opened {
             }
         };
         let groups = spread(grid.blocks[0], most).ok_or_else(|| {
-            call("launch", format!("{} takes {} groups, more than {most} x {most}", kernel.name, grid.blocks[0]))
+            call("launch", format!("{} needs {} workgroups, more than {most} x {most}", kernel.name, grid.blocks[0]))
         })?;
         state.commands.launch(&self.device, &self.queue, pipeline, bound.as_ref(), groups);
         Ok(())
@@ -349,7 +349,7 @@ fn bind(
             Arg::U64(value) => scalars.extend(value.to_le_bytes()),
             Arg::F32(value) => scalars.extend(value.to_le_bytes()),
             Arg::F64(value) => scalars.extend((value as f32).to_le_bytes()),
-            Arg::Map(_) => return Err(call("launch", "there is no copy engine for tiles here")),
+            Arg::Map(_) => return Err(call("launch", "this device has no copy engine for tiles")),
         }
     }
     let uniform = (!scalars.is_empty()).then(|| {

@@ -75,7 +75,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     if test_device().is_none() {
         return;
     }
-    // A separate device, since the other tests go on with theirs.
+    // A separate device, because the other tests keep using theirs.
     let own = Arc::new(super::adapters().unwrap().swap_remove(0));
     let gpu: Gpu = own.clone();
     let mut job = counting(&gpu).unwrap();
@@ -87,7 +87,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
         job.poison(ellwand_core::Poison::Ones);
         job.run();
         said.push(job.sync().unwrap_err().to_string());
-        assert!(job.output().is_err(), "nothing comes back from a device that is gone");
+        assert!(job.output().is_err(), "a lost device returns nothing");
     }
     assert!(said[1].contains("lost"), "{said:?}");
     drop(job);

@@ -1,5 +1,5 @@
-//! Processor time of a malloc and its free, counted by Ellwand and recorded by dhat, interleaved with the allocator of the
-//! system that both call. Prints medians over the rounds: `cargo run --release --bin allocations [ROUNDS]`.
+//! Processor time of a malloc and its free, counted by Ellwand and recorded by dhat, interleaved with the system
+//! allocator that both call. Prints medians over the rounds: `cargo run --release --bin allocations [ROUNDS]`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -7,15 +7,15 @@ use std::hint::black_box;
 use ellwand_profile::alloc::Counting;
 use peers_spans::{Variant, measure, timed};
 
-/// Pairs of a malloc and a free in a run.
+/// (malloc, free) pairs in a run.
 const PAIRS: usize = 20_000;
-/// Blocks that live at the same time, so that a free is not always of the last malloc.
+/// Blocks that are live at the same time, so that a free is not always of the last malloc.
 const LIVE: usize = 16;
 
 static DHAT: dhat::Alloc = dhat::Alloc;
 
-/// Allocates and frees blocks of 16 to 256 bytes. The allocators are called directly: none of them is that of this program,
-/// so that they do not count what the others do.
+/// Allocates and frees blocks of 16 to 256 bytes. It calls the allocators directly: none of them is this program's
+/// allocator, so none counts the others' work.
 #[inline]
 fn pairs(allocator: &impl GlobalAlloc) -> f64 {
     let layout = |at: usize| Layout::from_size_align(16 << (at % 5), 8).expect("a valid layout");
