@@ -2,7 +2,7 @@
 //!
 //! Run `rehearsal FOLDER`, then `LD_LIBRARY_PATH=FOLDER ellwand run gelu --device cuda:0 ..`; set `ELLWAND_CUDA_LIBS`
 //! to NVRTC's folder or `ELLWAND_CUBINS` to machine code for `sm_90a`. Every report names the device as an emulation;
-//! its times mean nothing. `src/emulation/driver/driver.h` lists its settings.
+//! its times are meaningless. `src/emulation/driver/driver.h` lists its settings.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/sources/mod.rs"]
@@ -19,12 +19,12 @@ fn main() -> ExitCode {
         eprintln!("usage: rehearsal FOLDER");
         return ExitCode::from(2);
     };
-    // The driver has its own gate, since the gate reads the device's clock.
+    // The driver has its own gate, because the real gate reads the device's clock.
     let all = sources::all().into_iter().filter(|source| source.name != "gate.cu");
     let all: Vec<_> = all.map(|source| (source.name, source.whole(), source.kernels())).collect();
     match library::rehearsal(Path::new(folder), &all) {
         Ok(()) => {
-            println!("{folder} holds the driver and {} sources of kernels", all.len());
+            println!("{folder} holds the driver and {} kernel sources", all.len());
             ExitCode::SUCCESS
         }
         Err(error) => {

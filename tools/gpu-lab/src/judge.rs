@@ -10,7 +10,7 @@ use super::{TestDevice, test_devices};
 /// CUDA implementations that the emulation cannot run, since their kernels are not CUDA C++.
 const FOREIGN: [&str; 1] = ["cublas"];
 
-/// The first real GPU, if there is one; `required` may make it mandatory.
+/// The first real GPU, if any; `required` may make it mandatory.
 pub(crate) fn real_devices(required: &str) -> Vec<TestDevice> {
     // Opened once: each opening creates a stream and loads every kernel again.
     static FIRST: OnceLock<Result<Arc<dyn Device>, DeviceError>> = OnceLock::new();

@@ -6,7 +6,7 @@ use ellwand_core::{
     Case, CpuScope, Device, DeviceKind, Implementation, PrepareError, Prepared, Registry, Tensors, Timing, Value,
 };
 
-/// The CPU as a device to prepare implementations on; it times nothing.
+/// The CPU as a device on which implementations are prepared; it measures no times.
 pub struct Here;
 
 impl Device for Here {
@@ -33,7 +33,7 @@ pub fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementatio
     registry.implementations(workload).into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
 }
 
-/// Prepares `row` on the processor; `None` if it refuses a precision other than f32 and names the one it has.
+/// Prepares `row` on the processor; `None` if it rejects a precision other than f32 and names the one it supports.
 pub fn prepared(row: &Implementation, case: &Case, inputs: &Tensors) -> Option<Box<dyn Prepared>> {
     match (row.prepare)(case, inputs, &Here) {
         Err(PrepareError::Unsupported(why)) if case.text("precision") != Some("f32") => {
@@ -56,7 +56,7 @@ pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: 
 /// Without the `vulkan` feature there is nothing to judge.
 #[cfg(not(feature = "vulkan"))]
 pub fn judged_on_wgpu(_: &Registry, _: &Case, _: &Tensors, _: impl Fn(&Tensors, &Tensors)) {
-    eprintln!("skipped: kernels in WGSL do not run: built without the feature vulkan");
+    eprintln!("skipped: WGSL kernels do not run: built without the feature vulkan");
 }
 
 /// A case with the first default of every axis of `workload`, except those in `set`.

@@ -216,7 +216,7 @@ mod tests {
         };
         let [wide, narrow] = ["f32", "bf16"].map(|precision| case(&registry, [8, 12, 8], true, precision));
         let Some(why) = reason("cuda-hopper", &narrow) else { return };
-        assert_eq!(why, "the copy engine takes rows of multiples of 16 bytes, not of 12 values of bf16; use cuda");
+        assert_eq!(why, "the copy engine needs rows in multiples of 16 bytes; these have 12 bf16 values; use cuda");
         assert!(reason("cuda-hopper", &wide).unwrap().contains("precision=bf16"));
         assert!(reason("wgpu", &narrow).unwrap().contains("WGSL"));
     }

@@ -1,4 +1,4 @@
-//! Random numbers that depend on the area and the number of the try alone, so that a failure can be repeated.
+//! Random numbers that depend only on the area and the number of the try, so that a failure can be repeated.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};

@@ -1,4 +1,4 @@
-//! Things that stand where results should go.
+//! Obstacles in the place of results.
 
 use std::fs;
 use std::os::unix::fs::symlink;

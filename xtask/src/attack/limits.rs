@@ -8,16 +8,16 @@ use anyhow::ensure;
 use super::coin::Coin;
 use super::try_one::{APPLY, COMPARE, Lab, RUN, Room, Try};
 
-/// What writes into a directory of results, to replace them.
+/// Commands that write into a directory of results and replace them.
 const WRITERS: [(&str, &[&str]); 4] =
     [("run", RUN), ("apply", APPLY), ("compare", COMPARE), ("report", &["report", "compare", "--no-plot"])];
 
-/// A command that fails leaves the results of an earlier one as they were.
+/// A failing command leaves the results of an earlier one unchanged.
 fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]) -> Try {
     let before = room.results(dir)?;
     let ran = room.ran(room.after(limit, &[args, &["-o", dir, "--overwrite"]].concat()))?;
     ran.sound(codes)?;
-    // A run of which some rows failed has new results, and says so.
+    // A run with some failed rows has new results and reports the failures.
     if ran.code != Some(0) && !ran.stderr.contains("written to") {
         ensure!(room.results(dir)? == before, "code {:?} and other results: {}", ran.code, ran.stderr);
     }
@@ -28,7 +28,7 @@ fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]
 pub(crate) fn file_size(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let limit = format!("ulimit -f {}", coin.below(40));
-    // 2: not even the directory can be written to.
+    // 2: not even the directory can be written.
     replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1, 2])
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn others(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let writer = *coin.pick(&WRITERS);
     match coin.below(3) {
-        // What cannot allocate ends by abort, with its reason, as any Rust program.
+        // A program that cannot allocate aborts with a message, like any Rust program.
         0 => {
             let before = room.results(writer.0)?;
             let limit = format!("ulimit -v {}", 20_000 + coin.below(400_000));
             let ran = room.ran(room.after(&limit, &[writer.1, &["-o", writer.0, "--overwrite"]].concat()))?;
-            ensure!(ran.code == Some(0) || !ran.stderr.is_empty(), "it said nothing");
+            ensure!(ran.code == Some(0) || !ran.stderr.is_empty(), "it printed nothing");
             ensure!(ran.code == Some(0) || room.results(writer.0)? == before, "other results: {}", ran.stderr);
             room.alone()
         }
@@ -51,8 +51,8 @@ pub(crate) fn others(lab: &Lab, coin: &mut Coin) -> Try {
     }
 }
 
-/// One process is allowed: what needs no other runs. The system ignores the limit for root, who becomes a user that has no
-/// other process. The shell's `ulimit` may not know this limit.
+/// One process is allowed, so only commands that start no other process work. The system ignores the limit for root, so root
+/// becomes a user without other processes. The shell's `ulimit` may not support this limit.
 fn one_process(room: &Room, (dir, args): (&str, &[&str])) -> Try {
     let user = 60_000 + room.number();
     let limit = format!(
@@ -69,7 +69,7 @@ fn one_process(room: &Room, (dir, args): (&str, &[&str])) -> Try {
 const RUN_HERE: [&str; 10] =
     ["run", "gelu", "--size", "tiny", "-i", "scalar,simd", "--in-process", "--effort", "quick", "--no-ceilings"];
 
-/// A disk without room: a small file system if one may be made, else only the streams.
+/// A disk without room: a small file system if one can be mounted, otherwise only the streams.
 pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let writer = *coin.pick(&WRITERS);
@@ -82,7 +82,7 @@ pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
         return room.alone();
     }
     let small = format!("mount -t tmpfs -o size={}k none disk", 4 * (1 + coin.below(40)));
-    // A mount of its own name space ends with the command.
+    // A mount in a separate namespace ends with the command.
     let script =
         format!("mkdir -p disk && {small} && cp -r {0} disk/ && find disk -type f | xargs cksum >before", writer.0);
     let output = format!("disk/{}", writer.0);
@@ -95,11 +95,11 @@ pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
     command.args(["--mount", "sh", "-c", &after]).arg(&lab.program).args(&args);
     room.set(&mut command);
     let ran = room.ran(command)?;
-    // No room for the old results already, or no permission to mount.
+    // No room even for the old results, or no permission to mount.
     if ran.code == Some(99) || ran.stderr.contains("unshare") {
         return Ok(());
     }
-    // 2: there is no room for any file, so that the directory cannot be written.
+    // 2: there is no room for any file, so the directory cannot be written.
     ran.sound(&[0, 1, 2])?;
     let sums = |name: &str| std::fs::read_to_string(room.path(name));
     ensure!(ran.code == Some(0) || sums("before")? == sums("after")?, "other results: {}", ran.stderr);

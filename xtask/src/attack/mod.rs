@@ -1,7 +1,7 @@
-//! Hostile tries on the program, seeded: files in the way, limits, full disks, signals, kills, implementations that misbehave.
+//! Hostile tries on the program, seeded: files in the way, limits, full disks, signals, kills, misbehaving implementations.
 //!
-//! Whatever happens, the program says so and ends in time, old results stay until new ones are whole, finished cells are
-//! kept, and no process is left behind.
+//! Whatever happens, the program must report it and end in time, old results must stay until new ones are complete, finished
+//! cells must be kept, and no process may be left.
 
 mod coin;
 mod files;
@@ -33,10 +33,10 @@ const AREAS: [Area; 9] = [
     ("random kills", 200, processes::kills),
 ];
 
-/// Tries at the same time.
+/// Number of tries at the same time.
 const AT_A_TIME: usize = 4;
 
-/// Runs every area whose name holds `pattern` and prints its tries and failures.
+/// Runs every area whose name contains `pattern` and prints its tries and failures.
 pub(crate) fn attack(pattern: &str) -> Result<()> {
     let lab = Lab::new()?;
     println!("{:38} {:>6} {:>9} {:>8}", "area", "tries", "failures", "seconds");
@@ -54,12 +54,12 @@ pub(crate) fn attack(pattern: &str) -> Result<()> {
         println!("\n{failure}");
     }
     if tries == 0 {
-        bail!("no area is called '{pattern}'");
+        bail!("no area has '{pattern}' in its name");
     }
     if failures.is_empty() { Ok(()) } else { bail!("{} of {tries} tries failed", failures.len()) }
 }
 
-/// Some tries at a time: most of them wait.
+/// Runs some tries at a time: most of them wait.
 fn failures_of(lab: &Lab, name: &str, count: usize, one: fn(&Lab, &mut Coin) -> Try) -> Vec<String> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {

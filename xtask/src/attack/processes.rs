@@ -47,7 +47,7 @@ pub(crate) fn signals(lab: &Lab, coin: &mut Coin) -> Try {
         wait(coin, 20);
     }
     let ran = room.end(child)?;
-    // Before the handler is there, the signal ends the program by itself.
+    // Before the handler is installed, the signal ends the program.
     ensure!(ran.code.is_none_or(|code| [0, 4, 130].contains(&code)), "code {:?}: {}", ran.code, ran.stderr);
     ensure!(!ran.stderr.contains("panicked at"), "{}", ran.stderr);
     room.alone()?;
@@ -58,7 +58,7 @@ pub(crate) fn signals(lab: &Lab, coin: &mut Coin) -> Try {
     Ok(())
 }
 
-/// SIGKILL at any moment; then the run goes on where it was.
+/// SIGKILL at any moment; then the run is resumed.
 pub(crate) fn kills(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let (dir, args) = *coin.pick(&LONG);
@@ -79,11 +79,11 @@ pub(crate) fn kills(lab: &Lab, coin: &mut Coin) -> Try {
     room.end(child)?;
     room.alone()?;
     room.keeps(dir, &finished)?;
-    // Old results are whole, or were replaced: by a program that ended, or that was killed among its last steps.
+    // Old results are complete, or were replaced: by a program that ended, or by one killed during its last steps.
     let now = room.results(dir)?;
     let complete = |name: &str| now.keys().any(|path| path.ends_with(name));
     if old && !done && now != before {
-        ensure!(complete("record.jsonl") || complete("apply.json"), "old results are gone and new ones are not there");
+        ensure!(complete("record.jsonl") || complete("apply.json"), "old results are gone and new ones are missing");
     }
     if args == RUN {
         let how = if lines(&room, &record).is_empty() && old { "--overwrite" } else { "--resume" };
@@ -93,7 +93,7 @@ pub(crate) fn kills(lab: &Lab, coin: &mut Coin) -> Try {
             .lines()
             .filter(|line| line.contains("\"measurement\""))
             .count();
-        ensure!(cells >= 4, "{cells} of 4 cells after going on");
+        ensure!(cells >= 4, "{cells} of 4 cells after resuming");
         room.keeps(dir, &finished)?;
     }
     Ok(())
@@ -109,7 +109,7 @@ pub(crate) fn vanish(lab: &Lab, coin: &mut Coin) -> Try {
     wait(coin, 300);
     let finished = lines(&room, "new/record.jsonl");
     if coin.below(2) == 0 {
-        // What is removed while it is being written to may not go at once.
+        // A directory that is being written to may not be removable at once.
         while fs::remove_dir_all(room.path("new")).is_err() && room.path("new").exists() {}
     } else {
         fs::rename(room.path("new"), room.path("moved"))?;
@@ -117,8 +117,8 @@ pub(crate) fn vanish(lab: &Lab, coin: &mut Coin) -> Try {
     let ran = room.end(child)?;
     ran.sound(&[0, 1])?;
     room.alone()?;
-    ensure!(ran.code == Some(0) || ran.stderr.contains("vanished"), "it does not say where: {}", ran.stderr);
-    // A run that had ended before is removed with its directory, as the user wished.
+    ensure!(ran.code == Some(0) || ran.stderr.contains("vanished"), "it does not name the directory: {}", ran.stderr);
+    // A run that had already ended is removed with its directory, as the user wished.
     if ran.code == Some(1) && ran.stderr.contains("are in") { room.keeps("new", &finished) } else { Ok(()) }
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn hostile(lab: &Lab, coin: &mut Coin) -> Try {
     room.alone()
 }
 
-/// Commands that kill themselves, leave others running, close their streams, or never end.
+/// Commands that kill themselves, leave processes running, close their streams, or never end.
 pub(crate) fn commands(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let command = *coin.pick(&[

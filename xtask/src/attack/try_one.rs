@@ -1,4 +1,4 @@
-//! One try: a fresh directory with results, a command in it, and what must hold after.
+//! One try: a fresh directory with results, a command in it, and what must hold afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +13,12 @@ use xtask::{build, root};
 
 pub(crate) type Try = Result<()>;
 
-/// A command that takes longer hangs.
+/// Time after which a command counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Marks the processes of a try, which inherit it.
+/// Marks the processes of a try: children inherit it.
 const MARK: &str = "ELLWAND_ATTACK";
 
-/// What all tries share: the programs, and results to be put in danger.
+/// Shared by all tries: the programs, and results to put at risk.
 pub(crate) struct Lab {
     pub(crate) program: PathBuf,
     pub(crate) hostile: PathBuf,
@@ -47,7 +47,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Results of each command, copied for each try.
+    /// Results of each command; each try gets a copy.
     fn results(&self) -> Result<()> {
         let model = Room { dir: self.home.join("model"), mark: String::new(), program: self.program.clone() };
         fs::copy(root()?.join("testdata/fuzz/f32.npy"), model.path("x.npy"))?;
@@ -72,7 +72,7 @@ impl Lab {
     }
 }
 
-/// A short sweep, an application, a comparison: each ends in about a second.
+/// A short sweep, an application, a comparison: each takes about a second.
 pub(crate) const RUN: &[&str] = &[
     "run",
     "lattice-encode",
@@ -112,7 +112,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Ended by itself, with one of these codes, without a panic, and with harmless words.
+    /// Checks that it ended by itself, with one of these codes, without a panic, and with harmless output.
     pub(crate) fn sound(&self, codes: &[i32]) -> Try {
         let short: String = self.stderr.chars().take(2000).collect();
         ensure!(
@@ -124,7 +124,10 @@ impl Ran {
         ensure!(self.stderr.len() < 50_000, "{} bytes on stderr: {short}", self.stderr.len());
         let drawn = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
         ensure!(!self.stderr.contains(drawn) && !self.stdout.contains(drawn), "control characters: {short:?}");
-        ensure!(self.code == Some(0) || !self.stderr.trim().is_empty() || !self.stdout.is_empty(), "it said nothing");
+        ensure!(
+            self.code == Some(0) || !self.stderr.trim().is_empty() || !self.stdout.is_empty(),
+            "it printed nothing"
+        );
         Ok(())
     }
 }
@@ -139,7 +142,7 @@ impl Room {
         self.dir.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Runs another program from here on.
+    /// Uses another program from here on.
     pub(crate) fn program_is(&mut self, program: &Path) {
         self.program = program.to_path_buf();
     }
@@ -151,7 +154,7 @@ impl Room {
         command
     }
 
-    /// A shell script of `before`, which ends in the program with `args`.
+    /// A shell script that runs `before`, then the program with `args`.
     pub(crate) fn after(&self, before: &str, args: &[&str]) -> Command {
         let mut command = Command::new("sh");
         let script = format!("{before}; exec \"$0\" \"$@\"");
@@ -191,7 +194,7 @@ impl Room {
         Ok(ran)
     }
 
-    /// Every file of results with what it holds. Unfinished cells are none.
+    /// Every file of results with its contents. Unfinished cells do not count.
     pub(crate) fn results(&self, dir: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         let mut files = BTreeMap::new();
         gather(&self.path(dir), &mut files)?;
@@ -199,7 +202,7 @@ impl Room {
         Ok(files)
     }
 
-    /// Every record of the try that can be read has at least these lines at its start.
+    /// Checks that some record of the try begins with these lines.
     pub(crate) fn keeps(&self, dir: &str, lines: &str) -> Try {
         let mut found = BTreeMap::new();
         gather(&self.dir, &mut found)?;

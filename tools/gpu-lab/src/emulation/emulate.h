@@ -75,7 +75,7 @@ emulate_switch:
 .size emulate_switch,.-emulate_switch
 )");
 #else
-#error "the emulation of CUDA threads is written for x86-64"
+#error "the emulation of CUDA threads supports only x86-64"
 #endif
 
 // Events for the race detector (`watch/events.h`), if kernels are compiled for it.
@@ -329,7 +329,7 @@ inline bool release() {
     }
     for (const Lane& lane : b.lanes)
         if (lane.state == at_phase || lane.state == at_part || lane.state == at_warpgroup) {
-            b.problem = "deadlock: " + place(lane) + " " + stands(lane) + ", and nobody can run";
+            b.problem = "deadlock: " + place(lane) + " " + stands(lane) + ", and no thread can run";
             return false;
         }
     const Lane* waiting = nullptr;
@@ -368,11 +368,11 @@ inline bool run_block() {
             }
             unfinished = unfinished || lane.state != done;
         }
-        if (!unfinished && !b.engine.empty()) b.problem = "the block has ended and nobody has waited for a copy that it asked for";
+        if (!unfinished && !b.engine.empty()) b.problem = "the block has ended, but no thread has waited for a copy that it started";
         for (const Lane& lane : b.lanes)
-            if (!unfinished && !lane.stores.empty()) b.problem = "the block has ended and " + place(lane) + " has not waited for a tile to be stored";
+            if (!unfinished && !lane.stores.empty()) b.problem = "the block has ended, but " + place(lane) + " has not waited for a tile to be stored";
         for (unsigned id = 0; id < 16; ++id)
-            if (!unfinished && b.parts[id] != 0) b.problem = "the block has ended and barrier " + std::to_string(id) + " of a part still waits for threads";
+            if (!unfinished && b.parts[id] != 0) b.problem = "the block has ended, but barrier " + std::to_string(id) + " of a part still waits for threads";
         if (!unfinished) return b.problem.empty();
         if (!ran && !release()) return false;
     }
@@ -396,7 +396,7 @@ inline const char* run(void (*body)(void*), void* argument, const unsigned* grid
     if (b.stacks_held < threads) {
         if (b.stacks) munmap(b.stacks, b.stacks_held * stack_bytes);
         void* stacks = mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (stacks == MAP_FAILED) return "no memory for the stacks of the threads";
+        if (stacks == MAP_FAILED) return "out of memory for the threads' stacks";
         b.stacks = static_cast<unsigned char*>(stacks);
         b.stacks_held = threads;
     }

@@ -25,7 +25,7 @@ inline int bytes_of(const Phase& phase) { return phase.rest >> 1; }
 inline bool phase_over(const Lane& lane) { return unsigned(phase_of(lane.phase).rest & 1) != lane.parity; }
 
 inline void arrive(Phase& phase, unsigned arrivals, int bytes) {
-    if (arrivals > phase.left) fail("a barrier in shared memory has more arrivals than it was made for");
+    if (arrivals > phase.left) fail("a barrier in shared memory has more arrivals than it was initialised for");
     phase.left -= arrivals;
     phase.rest += 2 * bytes;
     if (phase.left == 0 && bytes_of(phase) == 0) {
@@ -85,7 +85,7 @@ inline void store_four(const uint64_t* lanes) {
 // The matrix element that a descriptor refers to: `major` is along the rows of 128 bytes, 8 of which form a pattern.
 UNWATCHED inline float element(uint64_t descriptor, unsigned row, unsigned along, bool transposed) {
     const unsigned start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
-    if (descriptor >> 62 != 1) fail("a matrix descriptor does not say that 128 bytes are swizzled");
+    if (descriptor >> 62 != 1) fail("a matrix descriptor does not select 128-byte swizzling");
     // If transposed, rows in memory run along the summed dimension.
     const unsigned at = transposed ? start + row / 64 * leading + row % 64 * 2 + along / 8 * stride + along % 8 * 128
                                    : start + row / 8 * stride + row % 8 * 128 + along * 2;
@@ -123,7 +123,7 @@ UNWATCHED inline void multiply(Lane* lanes, size_t which) {
         for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers || one.along);
     for (unsigned l = 0; l < 128; ++l) {
         if (lanes[l].products.size() <= which || lanes[l].products[which].right != one.right || lanes[l].products[which].left != one.left)
-            fail("divergent product: " + place(lanes[l]) + " has begun another one than the first thread of its warpgroup");
+            fail("divergent product: " + place(lanes[l]) + " has begun a different product from the first thread of its warpgroup");
         if (!one.registers) continue;
         for (unsigned r = 0; r < 4; ++r)
             for (unsigned h = 0; h < 2; ++h)
@@ -132,7 +132,7 @@ UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     if (!one.registers)
         for (unsigned m = 0; m < 64; ++m)
             for (unsigned k = 0; k < 16; ++k) a[m * 16 + k] = element(one.left, m, k, false);
-    // Where the whole has sum `i` of thread `l`.
+    // Position in the whole product of sum `i` of thread `l`.
     const auto place_of = [&](unsigned l, unsigned i) { return (l / 32 * 16 + l % 32 / 4 + i % 4 / 2 * 8) * one.columns + i / 4 * 8 + l % 4 * 2 + i % 2; };
     for (unsigned l = 0; l < 128; ++l) {
         const Product& mine = lanes[l].products[which];
@@ -153,7 +153,7 @@ inline void wait_products(int line, unsigned left) {
     me.line = line;
     me.what = "wgmma.wait_group";
     me.begun = false;
-    if (first + 128 > state->lanes.size()) fail("a warpgroup has 128 threads: " + place(me) + " is of one that has fewer");
+    if (first + 128 > state->lanes.size()) fail("a warpgroup has 128 threads: " + place(me) + " is in one with fewer");
     Lane* lanes = &state->lanes[first];
     for (unsigned l = 0; l < 128; ++l)
         if (lanes[l].state != at_warpgroup || lanes[l].line != line) return leave();
@@ -190,7 +190,7 @@ inline void begin(int line, Product product) {
 
 inline void part(int line, const char* what, unsigned id, unsigned threads, bool wait) {
     Lane& me = *state->current;
-    if (id == 0 || id > 15) fail("barriers of a part are numbered from 1 to 15");
+    if (id == 0 || id > 15) fail("named barriers are numbered from 1 to 15");
     WATCH(part(id, state->parts[id] + 1 == threads));
     if (++state->parts[id] < threads) {
         if (!wait) return;
@@ -239,9 +239,9 @@ inline void barrier_wait(unsigned long long* barrier, unsigned parity, int line 
 inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrier, unsigned x, unsigned y, unsigned z, int line = __builtin_LINE()) {
     using namespace emulate;
     const unsigned address = shared_address(to);
-    if (address % 1024 != 0) fail("misaligned: " + place(*state->current) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
+    if (address % 1024 != 0) fail("misaligned: " + place(*state->current) + ": the tile of line " + std::to_string(line) + " does not start at a multiple of 1024 bytes");
     for (const Lane& lane : state->lanes)
-        if (lane.unseen) fail("no fence: " + place(lane) + " has made a barrier that the copy engine cannot see, which line " + std::to_string(line) + " copies a tile with");
+        if (lane.unseen) fail("no fence: " + place(lane) + " has made a barrier that the copy engine cannot see, but line " + std::to_string(line) + " copies a tile with it");
     Map what;
     std::memcpy(&what, &map, sizeof what);
     void* watched = nullptr;
@@ -266,10 +266,10 @@ inline void tile_store(const TensorMap& map, const void* from, unsigned x, unsig
     using namespace emulate;
     Lane& me = *state->current;
     const unsigned address = shared_address(from);
-    if (address % 1024 != 0) fail("misaligned: " + place(me) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
-    // The threads of its warpgroup write the tiles that a thread stores.
+    if (address % 1024 != 0) fail("misaligned: " + place(me) + ": the tile of line " + std::to_string(line) + " does not start at a multiple of 1024 bytes");
+    // All threads of a warpgroup write the tiles that one thread stores.
     for (size_t l = linear(me) & ~size_t(127); l < state->lanes.size() && l < (linear(me) | 127u) + 1; ++l)
-        if (state->lanes[l].unfenced) fail("no fence: " + place(state->lanes[l]) + " has written to shared memory what line " + std::to_string(line) + " stores");
+        if (state->lanes[l].unfenced) fail("no fence: " + place(state->lanes[l]) + " has written shared memory that line " + std::to_string(line) + " stores");
     Map what;
     std::memcpy(&what, &map, sizeof what);
     auto store = [=] { store_box(what, address, x, y, z); };

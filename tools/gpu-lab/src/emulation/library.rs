@@ -58,8 +58,7 @@ fn around(whole: &str, kernels: &[&str]) -> String {
 pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
     let text = format!("#define EMULATE_WATCHED\n{}", around(whole, kernels));
     let detector = watch()?;
-    let detector =
-        detector.to_str().ok_or_else(|| Unmade::Absent("it lies in a folder whose name is no text".into()))?;
+    let detector = detector.to_str().ok_or_else(|| Unmade::Absent("its folder's name is not valid text".into()))?;
     let options = [&PLAIN[..], &["-g", "-fsanitize=thread", "-nodefaultlibs", detector]].concat();
     build(&format!("watched-{name}"), &[("source.cpp", &text)], &options)
 }

@@ -110,7 +110,7 @@ impl Emulation {
         if given == takes && args.len() <= ellwand_gpu::MOST_ARGS {
             return Ok(());
         }
-        let problem = format!("{} takes {takes}, and {given} is given", kernel.name);
+        let problem = format!("{} takes {takes}, but {given} is given", kernel.name);
         Err(GpuError::Call { call: "emulated launch", problem })
     }
 
@@ -252,7 +252,7 @@ impl Backend for Emulation {
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         if kernel.handle == cublas::HANDLE {
-            let absent = || GpuError::Absent("the library of products was never opened".into());
+            let absent = || GpuError::Absent("cuBLAS was never opened".into());
             self.products.get().ok_or_else(absent)?.launch(args)?;
             return self.guards();
         }
@@ -314,13 +314,13 @@ pub fn stand_in(name: &str, text: &str) -> Option<PathBuf> {
 }
 
 /// Devices for kernel tests: the emulation in three orders if there is a C++ compiler, and the first real GPU.
-/// `ELLWAND_REQUIRE=emulation` makes a missing compiler an error; `=cuda` selects the GPU alone, and `=races` the
-/// emulation under the race detector alone. `=emulation,races` is both.
+/// `ELLWAND_REQUIRE=emulation` makes a missing compiler an error; `=cuda` selects only the GPU, and `=races` only the
+/// emulation under the race detector. `=emulation,races` selects both emulations.
 pub fn test_devices() -> Vec<TestDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").unwrap_or_default();
     // Under a GPU sanitizer, emulation would only cost time.
     if required == "cuda" {
-        eprintln!("the GPU alone was asked for: nothing is emulated");
+        eprintln!("only the GPU was requested: nothing is emulated");
         return super::judge::real_devices(&required);
     }
     if compiler().is_none() {

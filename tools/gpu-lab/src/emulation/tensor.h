@@ -26,8 +26,8 @@ struct Multiplied {
     unsigned a[4], b[2];
 };
 
-// Adds 16 products to each of eight neighbours of a row, which the processor does at once: `a` is a row of 16, `b` 16 rows that
-// lie `apart`.
+// Adds 16 products to each of eight neighbours of a row, which the processor does at once: `a` is a row of 16, `b` has 16 rows at a
+// distance of `apart`.
 UNWATCHED inline void add_products(float* d, const float* a, const float* b, unsigned apart) {
     typedef float Eight __attribute__((vector_size(32)));
     Eight sum, right;

@@ -10,8 +10,8 @@ use crate::sass;
 use xtask::venv::venv;
 use xtask::{build, cache, root};
 
-/// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
-/// newer compiler.
+/// The compiler, as a Python package. Its version matches the drivers of the target machines: a driver rejects machine code of
+/// a newer compiler.
 const COMPILER: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 /// Ampere, Hopper and Blackwell.
@@ -28,13 +28,12 @@ pub(crate) fn libraries() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
         return Ok(PathBuf::from(given));
     }
-    let found = package(COMPILER, "lib", "about 100 MB").context(
-        "the compiler of CUDA kernels cannot be had; let ELLWAND_CUDA_LIBS name a folder with libnvrtc.so.13",
-    )?;
+    let found = package(COMPILER, "lib", "about 100 MB")
+        .context("the CUDA compiler is unavailable; set ELLWAND_CUDA_LIBS to a folder with libnvrtc.so.13")?;
     if found.join("libnvrtc.so.13").exists() {
         return Ok(found);
     }
-    bail!("{COMPILER} does not hold the libraries where they were expected")
+    bail!("{COMPILER} does not contain the expected libraries")
 }
 
 /// The folder `lib` or `bin` of an NVIDIA Python package, in the user's cache.
@@ -44,11 +43,11 @@ pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
     let versions = fs::read_dir(environment.join("lib"))?;
     let mut within =
         versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13").join(folder)));
-    within.find(|found| found.is_dir()).with_context(|| format!("{name} does not hold {folder} where it was expected"))
+    within.find(|found| found.is_dir()).with_context(|| format!("{name} does not contain the expected folder {folder}"))
 }
 
-/// Compiles every source for `architectures` into `folder`. Returns the table of resources. With the features of the
-/// tests among the `options`, the compiler's driver is the one that they built.
+/// Compiles every source for `architectures` into `folder`. Returns the table of resources. If `options` has the features of
+/// the tests, this runs the same compiler program that the tests have built.
 pub(crate) fn compile(folder: &Path, architectures: &[&str], options: &[&str]) -> Result<String> {
     let driver = build(&[&["build", "--workspace", "--example", "cubins"], options].concat(), "cubins")?;
     let made = Command::new(driver)
@@ -83,13 +82,20 @@ pub(crate) fn hold_against(golden: &str, proof: &str, now: &str) -> Result<()> {
     let before = fs::read_to_string(&place).with_context(|| golden.to_string())?;
     let problems = compare(&before, now);
     if problems.is_empty() {
-        println!("{} kernels for {} compile, within the table", now.lines().count() - 1, ARCHITECTURES.join(", "));
+        println!(
+            "{} kernels for {} compile, within the limits of the table",
+            now.lines().count() - 1,
+            ARCHITECTURES.join(", ")
+        );
         return Ok(());
     }
-    bail!("{golden}: {}\nif that is meant: ELLWAND_GOLDEN=write cargo xtask check --only {proof}", problems.join("\n"))
+    bail!(
+        "{golden}: {}\nif this is intended: ELLWAND_GOLDEN=write cargo xtask check --only {proof}",
+        problems.join("\n")
+    )
 }
 
-/// Lists kernels that are worse than in the table, or not in it.
+/// Lists kernels that are worse than in the table, or missing from it.
 fn compare(before: &str, now: &str) -> Vec<String> {
     let row = |line: &str| -> Option<(String, Vec<u32>)> {
         let cells: Vec<&str> = line.split(',').collect();
@@ -108,10 +114,10 @@ fn compare(before: &str, now: &str) -> Vec<String> {
             continue;
         };
         if registers > old[0] + SLACK {
-            problems.push(format!("{kernel} takes {registers} registers, {} before", old[0]));
+            problems.push(format!("{kernel} needs {registers} registers, {} before", old[0]));
         }
         if stack > old[1] {
-            problems.push(format!("{kernel} takes {stack} bytes of local memory, {} before", old[1]));
+            problems.push(format!("{kernel} needs {stack} bytes of local memory, {} before", old[1]));
         }
         if spills > 0 {
             problems.push(format!("{kernel} spills {spills} bytes"));
@@ -119,7 +125,7 @@ fn compare(before: &str, now: &str) -> Vec<String> {
     }
     for (kernel, _) in known {
         if !now.lines().filter_map(row).any(|(name, _)| name == kernel) {
-            problems.push(format!("{kernel} is in the table and no longer made"));
+            problems.push(format!("{kernel} is in the table but is no longer built"));
         }
     }
     problems

@@ -1,4 +1,4 @@
-//! The development tasks that concern GPUs. `cargo xtask` starts them, so that everybody else's tasks build without them.
+//! The development tasks for GPUs. `cargo xtask` starts them as a separate program, so that all other tasks build without them.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cuda;
@@ -34,6 +34,6 @@ fn task(args: &[&str]) -> Result<()> {
             println!("{}", cuda::libraries()?.display());
             Ok(())
         }
-        _ => bail!("'{}' is no task for GPUs; `cargo xtask help` lists the tasks", args.join(" ")),
+        _ => bail!("'{}' is not a GPU task; `cargo xtask help` lists the tasks", args.join(" ")),
     }
 }

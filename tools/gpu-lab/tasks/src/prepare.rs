@@ -1,4 +1,4 @@
-//! Packs a folder to carry to a machine with a GPU and without a Rust toolchain; its script checks, then measures.
+//! Packs a folder for a machine with a GPU but no Rust toolchain; its script first checks, then measures.
 
 use std::fs;
 use std::path::Path;
@@ -24,18 +24,15 @@ const TESTS: [(&str, &[&str], &str); 6] = [
 
 const SCRIPT: &str = include_str!("prepare/run.sh");
 
-/// Default architectures to compile for: that of the GPU at hand.
+/// Default architectures to compile for: those of the GPU in use.
 pub(crate) const HERE: &str = "sm_90a";
 
-/// Writes `target/gpu`, with machine code for these architectures, separated by commas. On any other, the machine's
-/// NVRTC compiles the sources.
+/// Writes `target/gpu`, with machine code for these architectures, separated by commas. For any other architecture, the
+/// machine's NVRTC compiles the sources.
 pub(crate) fn prepare(architectures: &str) -> Result<()> {
     let architectures: Vec<&str> = architectures.split(',').collect();
     if let Some(unknown) = architectures.iter().find(|name| !cuda::ARCHITECTURES.contains(name)) {
-        bail!(
-            "'{unknown}' is no architecture; expected some of {}, separated by commas",
-            cuda::ARCHITECTURES.join(", ")
-        );
+        bail!("'{unknown}' is not an architecture; expected {}, separated by commas", cuda::ARCHITECTURES.join(", "));
     }
     let folder = root()?.join("target/gpu");
     if folder.exists() {
@@ -52,10 +49,10 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         run(Command::new("gzip").arg("-9").arg(&packed))?;
     }
     fs::create_dir_all(folder.join("cubins"))?;
-    // Without machine code, the compiler on the other machine is needed.
+    // Without machine code, the other machine needs the compiler.
     match cuda::compile(&folder.join("cubins"), &architectures, &[]) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
-        Err(error) => println!("no kernels compiled beforehand: {error:#}"),
+        Err(error) => println!("no precompiled kernels: {error:#}"),
     }
     fs::copy(root()?.join("peers/gpu/run.py"), folder.join("peers.py"))?;
     let script = folder.join("run.sh");
@@ -67,13 +64,9 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
     }
     let bytes = weight(&folder)?;
     if bytes > MOST_BYTES {
-        bail!("{} weighs {bytes} bytes, more than {MOST_BYTES}: fewer architectures make it lighter", folder.display());
+        bail!("{} has {bytes} bytes, more than {MOST_BYTES}; choose fewer architectures", folder.display());
     }
-    println!(
-        "{} weighs {:.1} MB; carry it to the machine and start run.sh there",
-        folder.display(),
-        bytes as f64 / 1e6
-    );
+    println!("{} has {:.1} MB; copy it to the machine and start run.sh there", folder.display(), bytes as f64 / 1e6);
     Ok(())
 }
 

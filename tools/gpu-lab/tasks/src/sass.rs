@@ -1,4 +1,4 @@
-//! Instructions that a kernel's machine code must contain: without them it would still be correct, but slow.
+//! Instructions that a kernel's machine code must contain: without them it would be correct but slow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn disassembler() -> Result<PathBuf> {
         return Ok(PathBuf::from(given));
     }
     let folder = cuda::package(DISASSEMBLER, "bin", "about 5 MB")
-        .context("the disassembler cannot be had; let ELLWAND_NVDISASM name the program nvdisasm")?;
+        .context("the disassembler is unavailable; set ELLWAND_NVDISASM to the program nvdisasm")?;
     Ok(folder.join("nvdisasm"))
 }
 
@@ -74,7 +74,7 @@ fn newest(folder: &Path, source: &str, arch: &str) -> Result<PathBuf> {
         }
     }
     found.sort();
-    found.pop().map(|(_, path)| path).with_context(|| format!("no machine code of {source} for {arch} was made"))
+    found.pop().map(|(_, path)| path).with_context(|| format!("no machine code of {source} for {arch} was built"))
 }
 
 /// The entries of `wanted` that no line of the listing contains.
@@ -126,10 +126,10 @@ pub(crate) fn check(folder: &Path) -> Result<()> {
         }
         let lost = missing(&listing, wanted);
         if !lost.is_empty() {
-            bail!("the machine code of {source} for {arch} holds no {}", lost.join(", no "));
+            bail!("the machine code of {source} for {arch} contains no {}", lost.join(", no "));
         }
     }
-    println!("tensor cores and copies are in the machine code of {} kernels", WANTED.len());
+    println!("the machine code of {} kernels uses tensor cores and copies", WANTED.len());
     Ok(())
 }
 

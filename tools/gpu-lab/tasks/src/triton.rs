@@ -1,5 +1,5 @@
-//! Proof that the Triton kernels of the Python package compute their definitions and compile for every architecture within
-//! their register budget, without a GPU. The scripts in `python/triton_kernels` do both.
+//! Proof, without a GPU, that the Triton kernels of the Python package compute their definitions and compile for every
+//! architecture within their register budget. The scripts in `python/triton_kernels` do both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ fn python() -> Result<PathBuf> {
     }
     let environment = cache()?.join(PACKAGES.join("-").replace("==", "-"));
     venv(&environment, &PACKAGES, &["--only-binary=:all:"], "about 200 MB, 700 MB unpacked")
-        .context("Triton cannot be had; let ELLWAND_TRITON_PYTHON name a Python that has triton 3.6.0 and numpy")
+        .context("Triton is unavailable; set ELLWAND_TRITON_PYTHON to a Python with triton 3.6.0 and numpy")
 }
 
 /// Compiles every kernel for `architectures` into `folder`. Returns the table of resources.

@@ -54,7 +54,7 @@ API cuInit(unsigned flags) {
     if (visible && !*visible) return no_device;
     std::lock_guard<std::mutex> lock(driver().mutex);
     if (!driver().started) {
-        std::fprintf(stderr, "rehearsal: CUDA devices here are a rehearsal on the processor; their times mean nothing\n");
+        std::fprintf(stderr, "rehearsal: CUDA devices here are emulated on the processor; their times are meaningless\n");
         driver().started = true;
     }
     return ok;

@@ -1,6 +1,6 @@
 // A CUDA driver that runs on the CPU, to rehearse all host code: streams are threads with queues, kernels are those of
-// the emulation (NAME.cu.so in its own folder), and it rejects what a real driver rejects. Its times mean nothing for a GPU, and its device's name
-// says so.
+// the emulation (NAME.cu.so in the driver's folder), and it rejects what a real driver rejects. Its times mean nothing for a GPU;
+// its device name states that.
 //
 // Settings, from the environment:
 //   REHEARSAL_MEMORY=BYTES      memory of the device (4 GiB)

@@ -6,11 +6,11 @@ using namespace rehearsal;
 API cuStreamBeginCapture_v2(void* handle, int mode) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(handle)) return misuse("cuStreamBeginCapture: the stream is none", invalid_handle);
+    if (!is_handle(handle)) return misuse("cuStreamBeginCapture: the stream is invalid", invalid_handle);
     if (mode < 0 || mode > 2) return invalid_value;
     auto& stream = *static_cast<Stream*>(handle);
     std::lock_guard<std::mutex> lock(stream.mutex);
-    if (stream.capturing) return misuse("cuStreamBeginCapture of a stream that is captured", capture_unsupported);
+    if (stream.capturing) return misuse("cuStreamBeginCapture of a stream that is already being captured", capture_unsupported);
     stream.capturing = true;
     stream.spoiled = false;
     stream.capturer = std::this_thread::get_id();
@@ -21,7 +21,7 @@ API cuStreamBeginCapture_v2(void* handle, int mode) {
 API cuStreamEndCapture(void* handle, void** graph) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(handle)) return misuse("cuStreamEndCapture: the stream is none", invalid_handle);
+    if (!is_handle(handle)) return misuse("cuStreamEndCapture: the stream is invalid", invalid_handle);
     auto& stream = *static_cast<Stream*>(handle);
     std::unique_lock<std::mutex> lock(stream.mutex);
     *graph = nullptr;
@@ -49,7 +49,7 @@ struct Executable {
 API cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long flags) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(graph)) return misuse("cuGraphInstantiate: the graph is none", invalid_handle);
+    if (!is_handle(graph)) return misuse("cuGraphInstantiate: the graph is invalid", invalid_handle);
     if (flags != 0) return invalid_value;
     auto* executable = new Executable{std::make_shared<const std::vector<Work>>(static_cast<Graph*>(graph)->nodes)};
     *made = executable;
@@ -60,7 +60,7 @@ API cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long fla
 
 static int destroy(void* handle, const char* call) {
     std::lock_guard<std::mutex> lock(driver().mutex);
-    return driver().handles.erase(handle) ? ok : misuse(std::string(call) + ": the handle is none", invalid_handle);
+    return driver().handles.erase(handle) ? ok : misuse(std::string(call) + ": the handle is invalid", invalid_handle);
 }
 
 // Graphs belong to no context: they can be destroyed after a context is lost.
@@ -79,7 +79,7 @@ API cuGraphExecDestroy(void* graph) {
 API cuGraphUpload(void* graph, void* stream) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(graph)) return misuse("cuGraphUpload: the graph is none", invalid_handle);
+    if (!is_handle(graph)) return misuse("cuGraphUpload: the graph is invalid", invalid_handle);
     if (is_handle(stream) && static_cast<Stream*>(stream)->capturing) return outside_capture(*context, "cuGraphUpload");
     static_cast<Executable*>(graph)->uploaded = true;
     return enqueue(*context, stream, {"upload of a graph", [] { return int(ok); }});
@@ -88,7 +88,7 @@ API cuGraphUpload(void* graph, void* stream) {
 API cuGraphLaunch(void* graph, void* stream) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(graph)) return misuse("cuGraphLaunch: the graph is none", invalid_handle);
+    if (!is_handle(graph)) return misuse("cuGraphLaunch: the graph is invalid", invalid_handle);
     auto nodes = static_cast<Executable*>(graph)->nodes;
     return enqueue(*context, stream, {"graph of " + std::to_string(nodes->size()), [nodes, context] {
                                           for (const Work& node : *nodes)
@@ -104,11 +104,11 @@ API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, co
     if (!driver().started) return not_initialized;
     const auto at = reinterpret_cast<uint64_t>(address);
     const auto refused = [](const std::string& why) { return misuse("cuTensorMapEncodeTiled: " + why, invalid_value); };
-    if (!map || reinterpret_cast<uint64_t>(map) % 64 != 0) return refused("the map does not begin at a multiple of 64 bytes");
+    if (!map || reinterpret_cast<uint64_t>(map) % 64 != 0) return refused("the map does not start at a multiple of 64 bytes");
     if (rank == 0 || rank > 5) return refused("its dimensions");
-    if (at % 16 != 0) return refused("the array does not begin at a multiple of 16 bytes");
+    if (at % 16 != 0) return refused("the array does not start at a multiple of 16 bytes");
     if (type != bfloat16 || rank != 3 || swizzle != swizzle_128 || interleave != 0 || fill != 0 || promotion > promote_256)
-        return misuse("cuTensorMapEncodeTiled of a kind that is not rehearsed", not_supported);
+        return misuse("cuTensorMapEncodeTiled of a kind that is not emulated", not_supported);
     for (unsigned k = 0; k < rank; ++k) {
         if (size[k] == 0 || size[k] > 1ull << 32) return refused("a size of " + std::to_string(size[k]));
         if (box[k] == 0 || box[k] > 256) return refused("a box of " + std::to_string(box[k]));

@@ -105,7 +105,7 @@ int execute(Context& context, Stream& stream, Function& function, const unsigned
         return int(ok);
     });
     if (code != ok) {
-        note("kernel", function.name + " touched memory that nobody has");
+        note("kernel", function.name + " accessed unallocated memory");
         return code;
     }
     if (!said.empty()) {
@@ -128,7 +128,7 @@ API cuLaunchKernel(void* handle, unsigned x, unsigned y, unsigned z, unsigned i,
                    void** arguments, void** extra) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(handle)) return misuse("cuLaunchKernel: the function is none", invalid_handle);
+    if (!is_handle(handle)) return misuse("cuLaunchKernel: the function is invalid", invalid_handle);
     auto* function = static_cast<Function*>(handle);
     const std::string what = "launch of " + function->name + ", " + std::to_string(x) + " " + std::to_string(y) + " " + std::to_string(z) +
                              " blocks of " + std::to_string(i) + " " + std::to_string(j) + " " + std::to_string(k) + " threads, " +
@@ -140,7 +140,7 @@ API cuLaunchKernel(void* handle, unsigned x, unsigned y, unsigned z, unsigned i,
     if (threads > function->most_threads) return misuse(what + ": more threads than its launch bounds", invalid_value);
     if (uint64_t(function->registers + 7) / 8 * 8 * ((threads + 31) / 32 * 32) > 65536) return misuse(what + ": registers", out_of_resources);
     const unsigned usual = (48u << 10) - std::min(48u << 10, function->shared);
-    if (shared > std::max(usual, function->dynamic)) return misuse(what + ": more shared memory than it was allowed", invalid_value);
+    if (shared > std::max(usual, function->dynamic)) return misuse(what + ": more shared memory than it is allowed", invalid_value);
     size_t bytes = 0;
     for (const Parameter& each : function->parameters) bytes = std::max(bytes, size_t(each.offset) + each.bytes);
     // Copied now, and only the bytes that the kernel takes: the caller may change its copy afterwards.
@@ -161,7 +161,7 @@ API cuLaunchKernel(void* handle, unsigned x, unsigned y, unsigned z, unsigned i,
         uint32_t ticket;
         std::memcpy(&opened, copied.get() + function->parameters[0].offset, 8);
         std::memcpy(&ticket, copied.get() + function->parameters[1].offset, 4);
-        if (!is_pinned(opened, 4)) return misuse(what + ": its word is in no page-locked memory", illegal_address);
+        if (!is_pinned(opened, 4)) return misuse(what + ": its word is not in page-locked memory", illegal_address);
         std::lock_guard<std::mutex> lock(to->mutex);
         to->gates.push_back({reinterpret_cast<const volatile uint32_t*>(opened), ticket});
     }

@@ -38,7 +38,7 @@ static int now(Context& context, const char* call, uint64_t device, size_t bytes
     if (const int code = outside_capture(context, call)) return code;
     if (!on_device(context, device, bytes)) return misuse(std::string(call) + " beyond an array of the device", invalid_value);
     // With several streams, work in the others may be unrelated.
-    if (context.streams.size() == 1 && !idle(context)) misuse(std::string(call) + " while the stream is at work, which it does not wait for", ok);
+    if (context.streams.size() == 1 && !idle(context)) misuse(std::string(call) + " while the stream is busy, and the call does not wait for it", ok);
     copy();
     return ok;
 }
@@ -103,7 +103,7 @@ API cuMemFree_v2(uint64_t at) {
     if (code != ok) return code;
     std::lock_guard<std::mutex> lock(driver().mutex);
     const auto found = context->memory.find(at);
-    if (found == context->memory.end()) return misuse("cuMemFree of what is no array", invalid_value);
+    if (found == context->memory.end()) return misuse("cuMemFree of an address that is not an array", invalid_value);
     context->held -= found->second;
     std::memset(bytes_at(at), garbage, found->second);
     context->memory.erase(found);
@@ -145,7 +145,7 @@ API cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
     Context* context;
     if (const int code = current(context)) return code;
     // A real copy may still be in flight when the call returns, and no stream here waits for it.
-    misuse("cuMemcpyHtoD beside streams that do not wait for it", ok);
+    misuse("cuMemcpyHtoD while other streams do not wait for it", ok);
     return now(*context, "cuMemcpyHtoD", to, bytes, [=] { std::memcpy(bytes_at(to), from, bytes); });
 }
 

@@ -1,4 +1,4 @@
-// Modules: the device's machine code defines kernels, their parameters and their resources; what runs is the same
+// Modules: the device's machine code defines kernels, their parameters and their resources; but the driver runs the same
 // source compiled for the CPU.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -75,7 +75,7 @@ std::map<std::string, std::unique_ptr<Function>> kernels_of(const Image& image) 
                 if (function->parameters.size() <= ordinal) function->parameters.resize(ordinal + 1);
                 function->parameters[ordinal] = {word(at + 4) >> 16, word(at + 8) >> 18};
             }
-            if (number == kernel_parameter_again) note("misuse", "parameters of " + function->name + " in a form that is not known");
+            if (number == kernel_parameter_again) note("misuse", "parameters of " + function->name + " in an unknown form");
             if (number == most_threads && size == 12) function->most_threads = word(at) * word(at + 4) * word(at + 8);
         });
         found[function->name] = std::move(function);
@@ -152,7 +152,7 @@ API cuModuleLoadData(void** module, const void* data) {
 API cuModuleGetFunction(void** function, void* module, const char* name) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(module)) return misuse("cuModuleGetFunction: the module is none", invalid_handle);
+    if (!is_handle(module)) return misuse("cuModuleGetFunction: the module is invalid", invalid_handle);
     const auto& all = static_cast<Module*>(module)->functions;
     const auto found = all.find(name);
     if (found == all.end()) return not_found;
@@ -164,7 +164,7 @@ API cuFuncLoad(void* handle) {
     Context* context;
     if (const int code = current(context)) return code;
     Function* function = function_of(handle);
-    if (!function) return misuse("cuFuncLoad: the function is none", invalid_handle);
+    if (!function) return misuse("cuFuncLoad: the function is invalid", invalid_handle);
     if (const int code = outside_capture(*context, "cuFuncLoad")) return code;
     function->loaded = true;
     return wait_for_all(*context, "cuFuncLoad");
@@ -174,7 +174,7 @@ API cuFuncGetAttribute(int* value, int which, void* handle) {
     Context* context;
     if (const int code = current(context)) return code;
     const Function* function = function_of(handle);
-    if (!function) return misuse("cuFuncGetAttribute: the function is none", invalid_handle);
+    if (!function) return misuse("cuFuncGetAttribute: the function is invalid", invalid_handle);
     switch (which) {
         case 0: *value = int(function->most_threads); return ok;
         case 1: *value = int(function->shared); return ok;
@@ -190,7 +190,7 @@ API cuFuncSetAttribute(void* handle, int which, int value) {
     Context* context;
     if (const int code = current(context)) return code;
     Function* function = function_of(handle);
-    if (!function) return misuse("cuFuncSetAttribute: the function is none", invalid_handle);
+    if (!function) return misuse("cuFuncSetAttribute: the function is invalid", invalid_handle);
     if (which != 8 || value < 0 || unsigned(value) + function->shared > 227u << 10) return invalid_value;
     function->dynamic = unsigned(value);
     return ok;

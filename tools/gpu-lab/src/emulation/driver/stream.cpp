@@ -52,7 +52,7 @@ int outside_capture(Context& context, const char* call) {
 }
 
 int enqueue(Context& context, void* handle, Work work) {
-    if (!is_handle(handle)) return misuse(work.what + ": the stream is none", invalid_handle);
+    if (!is_handle(handle)) return misuse(work.what + ": the stream is invalid", invalid_handle);
     Stream& stream = *static_cast<Stream*>(handle);
     if (stream.context != &context) return misuse(work.what + ": a stream of another context", invalid_handle);
     std::unique_lock<std::mutex> lock(stream.mutex);
@@ -115,7 +115,7 @@ API cuStreamCreate(void** stream, unsigned flags) {
 API cuStreamSynchronize(void* stream) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(stream)) return misuse("cuStreamSynchronize: the stream is none", invalid_handle);
+    if (!is_handle(stream)) return misuse("cuStreamSynchronize: the stream is invalid", invalid_handle);
     if (static_cast<Stream*>(stream)->capturing) return outside_capture(*context, "cuStreamSynchronize");
     note("call", "cuStreamSynchronize");
     return wait_for(*context, *static_cast<Stream*>(stream), "cuStreamSynchronize");
@@ -134,7 +134,7 @@ API cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
 API cuEventCreate(void** event, unsigned flags) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (flags != 0) return misuse("an event that takes no time", not_supported);
+    if (flags != 0) return misuse("an event without timing", not_supported);
     *event = new Event;
     std::lock_guard<std::mutex> lock(driver().mutex);
     driver().handles.insert(*event);
@@ -144,7 +144,7 @@ API cuEventCreate(void** event, unsigned flags) {
 API cuEventRecord(void* handle, void* stream) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(handle)) return misuse("cuEventRecord: the event is none", invalid_handle);
+    if (!is_handle(handle)) return misuse("cuEventRecord: the event is invalid", invalid_handle);
     auto* event = static_cast<Event*>(handle);
     event->captured = is_handle(stream) && static_cast<Stream*>(stream)->capturing;
     const unsigned asked = ++event->asked;
@@ -158,12 +158,12 @@ API cuEventRecord(void* handle, void* stream) {
 API cuEventElapsedTime_v2(float* ms, void* from, void* to) {
     Context* context;
     if (const int code = current(context)) return code;
-    if (!is_handle(from) || !is_handle(to)) return misuse("cuEventElapsedTime: the event is none", invalid_handle);
+    if (!is_handle(from) || !is_handle(to)) return misuse("cuEventElapsedTime: the event is invalid", invalid_handle);
     const Event &first = *static_cast<Event*>(from), &last = *static_cast<Event*>(to);
     for (const Event* event : {&first, &last}) {
         if (event->asked == 0) return misuse("cuEventElapsedTime: an event was never recorded", invalid_handle);
         if (event->captured) return captured_event;
-        if (event->over != event->asked) return misuse("cuEventElapsedTime: an event is still to come", not_ready);
+        if (event->over != event->asked) return misuse("cuEventElapsedTime: an event has not completed", not_ready);
     }
     *ms = std::chrono::duration<float, std::milli>(last.at - first.at).count();
     return ok;

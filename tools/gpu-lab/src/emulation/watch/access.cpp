@@ -93,7 +93,7 @@ uint32_t with_reader(Watch& w, uint32_t set, const Actor& actor) {
     if (set != 0) {
         const Readers& held = w.readers[set];
         if (held.who.size() == 1 && held.who[0].first == actor.who && held.who[0].second == actor.when) return set;
-        // Reads that happened before this one need not be remembered: whatever is ordered after this one is ordered
+        // Reads that happened before this one can be forgotten: whatever is ordered after this one is also ordered
         // after them.
         if (held.threads_only && held.last <= w.base) set = 0;
     }
@@ -128,7 +128,7 @@ struct Told {
         return w.name(actor.who, w.block) + text + w.place(pc);
     }
     void race(unsigned who, uint32_t block, const char* did, uint32_t place) const {
-        w.report("race: " + me() + "; " + w.name(who, block) + " " + did + w.place(place + w.library.from) + ", and nothing puts one before the other");
+        w.report("race: " + me() + "; " + w.name(who, block) + " " + did + w.place(place + w.library.from) + ", and nothing orders the two");
     }
 };
 
@@ -149,7 +149,7 @@ void judge(const Told& told, Cell& cell, bool shared) {
         if (!fine) told.race(cell.writer, cell.block, cell.atomic ? "changed it" : "wrote it", cell.write_at);
     }
     if (told.how == read) {
-        if (shared && !cell.defined) w.report("undefined: " + told.me() + ", which nobody has written");
+        if (shared && !cell.defined) w.report("undefined: " + told.me() + ", which no thread has written");
         if (cell.readers_block != w.block) {
             if (cell.readers_block != 0) cell.earlier = cell.earlier == 0 ? cell.readers_block : several;
             cell.readers = 0;
@@ -167,7 +167,7 @@ void judge(const Told& told, Cell& cell, bool shared) {
                 break;
             }
     } else if (cell.readers_block != 0 && w.known.find(cell.readers_block) == w.known.end()) {
-        told.race(0, cell.readers_block, "or another of its block read it", cell.read_at);
+        told.race(0, cell.readers_block, "or another thread of its block read it", cell.read_at);
     }
     if (cell.earlier != 0 && (cell.earlier == several ? w.known.size() + 1 < w.block : w.known.find(cell.earlier) == w.known.end()))
         told.race(0, cell.earlier == several ? 1 : cell.earlier, "or others read it", cell.read_at);
@@ -206,7 +206,7 @@ void judge_access(Watch& w, uintptr_t at, size_t size, Access how, uintptr_t pc,
     const uintptr_t end = shadow == dynamic ? w.asked.to : shadow->start + shadow->held;
     if (at < first || at + size > end) {
         char text[120];
-        std::snprintf(text, sizeof text, ", which lies %s its %zu bytes", at < first ? "before" : "after", size_t(end - first));
+        std::snprintf(text, sizeof text, ", which is %s its %zu bytes", at < first ? "before" : "after", size_t(end - first));
         return w.report("out of bounds: " + told.me() + text);
     }
     shadow->each(at, size, [&](Cell& cell) { judge(told, cell, shared); });

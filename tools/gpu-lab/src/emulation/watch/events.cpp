@@ -203,7 +203,7 @@ void watch_phase_made(const void* barrier) {
     Watch& w = mine();
     access(reinterpret_cast<uintptr_t>(barrier), 8, write, PLACE);
     const unsigned number = unsigned(w.phases.size());
-    if (number >= most_barriers) w.report("there are more barriers in shared memory than the race detector has room for");
+    if (number >= most_barriers) w.report("there are more barriers in shared memory than the race detector supports");
     w.phases[barrier] = Meeting{std::min(number, most_barriers - 1), {}, {}};
 }
 // The barrier itself must be initialised, in an order visible to all.

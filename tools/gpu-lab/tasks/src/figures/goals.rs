@@ -24,7 +24,7 @@ const OURS: [&str; 6] = ["cuda", "cuda-graph", "cuda-hopper", "cuda-transfers", 
 const OF_PEAK: Goal = PERCENT.at_least(0.9);
 /// bf16 attention, of the rate of products.
 const OF_PRODUCTS: Goal = PERCENT.at_least(0.75);
-/// The GPU against all threads of the processor.
+/// Compared with all threads of the processor.
 const OF_THREADS: Goal = TIMES.at_least(10.0);
 /// One call of the clusterless decoder.
 const DECODED: Goal = SECONDS.at_most(3e-3);

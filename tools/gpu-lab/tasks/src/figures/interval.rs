@@ -28,7 +28,7 @@ impl Median {
     }
 }
 
-/// How a figure is shown, and what it must be at least or at most, if there is a goal.
+/// How a figure is printed, and its lower or upper limit if there is a goal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Goal {
     pub(super) show: fn(f64) -> String,

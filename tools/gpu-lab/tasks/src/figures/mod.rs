@@ -29,9 +29,9 @@ pub(crate) fn figures(folder: &str) -> Result<()> {
 }
 
 fn table(results: &Results) -> String {
-    let device = results.device.as_deref().unwrap_or("no CUDA device answered");
+    let device = results.device.as_deref().unwrap_or("no CUDA device responded");
     let mut text = format!(
-        "{device}\n\nMedians with the interval that holds them with 99 % confidence; a goal is *reached* where the whole interval says so. Times are the device's own where it has a clock.\n\n\
+        "{device}\n\nMedians with their 99 % confidence interval; a goal is *reached* if the whole interval meets it. Times are device time if the device has a clock.\n\n\
          | figure | goal | measured | |\n|---|---|---|---|\n"
     );
     let parts: [fn(&Results) -> Vec<Line>; 8] = [

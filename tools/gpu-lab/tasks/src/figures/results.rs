@@ -69,7 +69,7 @@ impl Results {
         let mut all = Self::default();
         let parts = folder.join("parts.tsv");
         let text = fs::read_to_string(&parts)
-            .with_context(|| format!("{}: expected the folder that run.sh of target/gpu wrote", parts.display()))?;
+            .with_context(|| format!("{}: expected a folder written by run.sh of target/gpu", parts.display()))?;
         for line in text.lines().skip(1) {
             let mut cells = line.split('\t');
             if let (Some(part), Some(outcome), _, why) = (cells.next(), cells.next(), cells.next(), cells.next())
@@ -108,8 +108,8 @@ impl Results {
         }
     }
 
-    /// Rows for a workload, from one part or from all (`""`). If a kernel lost the device for the others, their
-    /// repeated measurements replace the part.
+    /// Rows for a workload, from one part or from all (`""`). If a kernel lost the device for the others, the repeated
+    /// measurements replace the part.
     pub(super) fn of<'a>(&'a self, part: &'a str, what: &'a str) -> impl Iterator<Item = &'a Row> + 'a {
         let again = format!("{part}-apart");
         let repeated = self.rows.iter().any(|row| row.part == again);
@@ -138,7 +138,7 @@ fn reported(program: &Path, part: &Path) -> Result<Value> {
     let said =
         Command::new("sh").args(["-c", script]).arg(program).current_dir(part).stderr(Stdio::inherit()).output()?;
     if !said.status.success() {
-        bail!("{}: the report of its record cannot be made", part.display());
+        bail!("{}: `report` failed on its record", part.display());
     }
     serde_json::from_slice(&said.stdout).with_context(|| part.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! The table from made-up rows: what is judged, against which limit, and what stays undecided.
+//! The table from made-up rows: which figures are judged, against which limit, and which stay undecided.
 
 use serde_json::{Value, json};
 

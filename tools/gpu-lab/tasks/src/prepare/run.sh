@@ -6,16 +6,16 @@
 #
 # Groups: verify (correctness, reads and writes out of bounds), measure (Ellwand's kernels), peers (PyTorch, CuPy, JAX,
 # if python3 has them), aa-1 to aa-4 (25 comparisons each of a kernel with itself), races (shared memory). Without a
-# group: verify, measure, peers and aa-1, in ten minutes; a single group has the ten minutes for itself. Successive calls
-# with the same FOLDER repeat only what is not ok there.
+# group: verify, measure, peers and aa-1, in ten minutes; a single group gets all ten minutes. Further calls
+# with the same FOLDER repeat only the parts that are not ok there.
 #
 # Every part has a time limit and a line in parts.tsv: ok, failed, timeout or unsupported, with the reason. A part that
-# breaks never stops the others, and a group's unused time goes to the next one. Every kernel's answer is judged before
+# fails never stops the others, and a group's unused time goes to the next one. Every kernel's answer is checked before
 # it is timed: first by the tests, then again by each measurement.
 #
-# ELLWAND_GPU_SECONDS   the whole ends within these many seconds (570), and 3 more where the last part must be stopped
-# ELLWAND_GPU_ARCHIVE   a file that takes all of FOLDER as one .tar.gz, anew after every part: who ends this script by force
-#                       loses the part under way and no other; needs tar
+# ELLWAND_GPU_SECONDS   limit for the whole script in seconds (570), plus 3 if the last part must be stopped
+# ELLWAND_GPU_ARCHIVE   a file for all of FOLDER as one .tar.gz, rewritten after every part: killing this script loses only
+#                       the current part; needs tar
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/results}
@@ -27,7 +27,7 @@ if [ -n "$archive" ]; then
     mkdir -p "$(dirname "$archive")" || exit 1
     archive=$(cd "$(dirname "$archive")" && pwd)/$(basename "$archive")
     if ! command -v tar > /dev/null; then
-        echo "tar is not installed here: $archive will not be made" >&2
+        echo "tar is not installed: $archive will not be written" >&2
         archive=
     fi
 fi
@@ -83,7 +83,7 @@ groups=("$@")
 asked=0
 for group in "${groups[@]}"; do
     if [ "$(share "$group")" -eq 0 ]; then
-        echo "'$group' is no group; expected verify, measure, peers, aa-1, aa-2, aa-3, aa-4 or races" >&2
+        echo "'$group' is not a group; expected verify, measure, peers, aa-1, aa-2, aa-3, aa-4 or races" >&2
         exit 2
     fi
     asked=$((asked + $(share "$group")))
@@ -107,7 +107,7 @@ pack() {
     code=${PIPESTATUS[*]}
     # tar exits with 1 if a file changes while it is read; the archive is still good.
     if [[ $code != [01]\ 0 ]] || ! mv "$archive.part" "$archive"; then
-        echo "$archive could not be made (tar, gzip: $code); the results are in $out" >&2
+        echo "$archive could not be written (tar, gzip: $code); the results are in $out" >&2
         rm -f "$archive.part"
     fi
 }
@@ -136,7 +136,7 @@ emptied() {
     done
 }
 
-# If this script is ended, it ends what it is running.
+# When this script is stopped, it stops its current part.
 running=
 stopped() {
     trap '' HUP INT TERM
@@ -208,13 +208,13 @@ why() { # PART
     said=$(grep -aA 1 -m 1 'panicked at' "$out/$1.txt" | tail -n 1)
     # A test that lost the device because of another is not the reason.
     [ -n "$said" ] || said=$(grep -aE '^! .* (failed|wrong|unsupported): |^error: |^  [a-z0-9-]+ +(failed|wrong)  ' "$out/$1.txt" |
-        grep -avm 1 'answers this process no longer')
+        grep -avm 1 'no longer answers this process')
     [ -n "$said" ] || said=$(tail -n 1 "$out/$1.txt")
     printf '%s' "$said" | tr '\t' ' ' | cut -c 1-300
 }
 
-# part NAME SECONDS COMMAND..: runs it with its output in NAME.txt; for no longer than its group has left.
-# A part that is ok in FOLDER already is left alone, so that another call goes on where one was cut off.
+# part NAME SECONDS COMMAND..: runs COMMAND with its output in NAME.txt, at most for the time left to its group.
+# A part that is already ok in FOLDER is skipped, so that another call continues an interrupted one.
 part() {
     local name=$1 seconds=$2 began=$SECONDS left code took
     shift 2
@@ -227,12 +227,12 @@ part() {
         return
     fi
     if ! command -v "$1" > /dev/null; then
-        told "$name" unsupported 0 "$1 is not installed here"
+        told "$name" unsupported 0 "$1 is not installed"
         return
     fi
     left=$((deadline - stopping - SECONDS))
     if [ "$left" -lt 5 ]; then
-        told "$name" timeout 0 "no time was left for it; its group alone has more: run.sh FOLDER $group"
+        told "$name" timeout 0 "no time was left; run its group alone for more: run.sh FOLDER $group"
         return
     fi
     [ "$seconds" -lt "$left" ] || seconds=$left
@@ -243,10 +243,10 @@ part() {
     [ "$code" -ne 137 ] || [ "$took" -ge "$seconds" ] || code=killed
     case $code in
         0) told "$name" ok "$took" "" ;;
-        99) told "$name" timeout "$took" "could not be stopped and may run beside what follows; what it said is in $name.txt" ;;
-        124 | 137) told "$name" timeout "$took" "stopped after $seconds s; what it said is in $name.txt" ;;
+        99) told "$name" timeout "$took" "could not be stopped and may still run during later parts; see $name.txt" ;;
+        124 | 137) told "$name" timeout "$took" "stopped after $seconds s; see $name.txt" ;;
         6) told "$name" unsupported "$took" "nothing was measured, see $name.txt: $(why "$name")" ;;
-        killed) told "$name" failed "$took" "killed from outside, where memory runs out for one; what it said is in $name.txt" ;;
+        killed) told "$name" failed "$took" "killed from outside, for example for lack of memory; see $name.txt" ;;
         *) told "$name" failed "$took" "exit code $code, see $name.txt: $(why "$name")" ;;
     esac
     lighten "$name"
@@ -267,7 +267,7 @@ measured() {
         --overwrite $ceilings -o "$out/$name" "$@"
     # A kernel that fails loses the device for its whole process: measure the implementations that did not fail again,
     # each in a separate process.
-    if [ "$outcome" = failed ] && grep -qs 'answers this process no longer' "$out/$name.txt"; then
+    if [ "$outcome" = failed ] && grep -qs 'no longer answers this process' "$out/$name.txt"; then
         part "$name-apart" "$seconds" bin/ellwand run "$workload" -i "$rows" --baseline "${rows%%,*}" --effort quick --blocks 1 --no-plot \
             --time-limit 20 --overwrite $ceilings -o "$out/$name-apart" "$@"
     fi
@@ -281,7 +281,7 @@ tests() {
     rm -f "$out/$name.txt"
     part "$name" "$seconds" "${kernel_tests[@]}" "$@"
     [ "$outcome" = failed ] || [ "$outcome" = timeout ] || return
-    # Not if there was no time for any of them, or nothing can run any more.
+    # Not if there was no time for any test, or if nothing can run any more.
     [ -f "$out/$name.txt" ] && [ -z "$absent" ] || return
     bounded 10 "$out/$name.list" "${kernel_tests[@]}" --list "$@"
     while read -r test; do
@@ -305,7 +305,7 @@ verify() {
     tests conformance-bf16 30 cuda_bf16
     [ "$outcome" = ok ] || bf16=cuda
     tests conformance-products 20 tiles_of_products
-    # So do cuBLAS's products.
+    # cuBLAS's products also run separately.
     tests conformance-cublas 30 cublas
     # Kernels for Hopper are separate: their products read memory in a way that memcheck may wrongly report
     # (NVIDIA/compute-sanitizer-samples#19).
@@ -319,8 +319,8 @@ verify() {
     part check-layers 60 bin/ellwand check layers --device cuda
 }
 
-# Each access to shared memory is followed: 60 s were enough for 31 of 35 tests on an H200, and a process that is
-# stopped here may run on beside what follows. So nothing is measured after it.
+# The sanitizer follows each access to shared memory: 60 s were enough for 31 of 35 tests on an H200, and a process stopped
+# here may keep running. So nothing is measured after it.
 races() {
     export ELLWAND_REQUIRE=cuda
     part sanitizer-races 300 "${watch[@]}" racecheck "${kernel_tests[@]}" tests::cuda "${calibration[@]}" --skip cuda_bf16
@@ -398,7 +398,7 @@ itself() {
         --sequence "$(seq -s , "$first" $((first + count - 1)))" --overwrite -o "$out/aa-$1"
 }
 
-# Often not in PATH.
+# Often missing from PATH.
 sanitizer=compute-sanitizer
 if ! command -v "$sanitizer" > /dev/null; then
     for file in "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do
