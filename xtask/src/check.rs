@@ -9,7 +9,7 @@ use xtask::{cargo_path, root};
 
 use crate::{inlined, python, readme, services, tidy, weights};
 
-/// A proof that needs a tool besides Rust: its name and what runs it. `xtask help` says what each of them shows.
+/// A proof that needs a tool besides Rust: its name and what runs it. `xtask help` explains each of them.
 type Proof = (&'static str, fn() -> Result<()>);
 
 const PROOFS: [Proof; 12] = [
@@ -31,7 +31,7 @@ const PROOFS: [Proof; 12] = [
 pub(crate) fn proofs(names: &str) -> Result<Vec<&str>> {
     let known = PROOFS.map(|(name, _)| name);
     match names.split(',').find(|name| !known.contains(name)) {
-        Some(name) => bail!("'{name}' is no proof; expected one of {}", known.join(", ")),
+        Some(name) => bail!("'{name}' is not a proof; expected one of {}", known.join(", ")),
         None => Ok(names.split(',').collect()),
     }
 }
@@ -63,14 +63,14 @@ fn postgres() -> Result<()> {
 }
 
 fn loom() -> Result<()> {
-    // A separate folder: the flag would rebuild everything here, and everything there afterwards.
+    // A separate folder: the flag would rebuild everything here, and rebuild it again afterwards.
     let tests =
         ["test", "--quiet", "-p", "ellwand-profile", "--lib", "--release", "--target-dir", "target/loom", "loom_"];
     cargo(&tests, &[("RUSTFLAGS", "--cfg loom")])
 }
 
-/// Runs the `unsafe` code that Miri supports: without vector instructions or system calls that Miri does not know.
-/// Floats are deterministic, so that tests of their laws pass.
+/// Runs the `unsafe` code that Miri supports, that is, without vector instructions and system calls unknown to Miri.
+/// Floats are deterministic, so tests of their laws pass.
 fn miri() -> Result<()> {
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-deterministic-floats";
     for (package, tests) in MIRI {
@@ -82,7 +82,7 @@ fn miri() -> Result<()> {
             .current_dir(root()?)
             .env("MIRIFLAGS", flags)
             .env("PROPTEST_CASES", "2")
-            // Snapshots look for it with a process, which Miri cannot start.
+            // Snapshots would start a process to find it, which Miri cannot do.
             .env("INSTA_WORKSPACE_ROOT", root()?)
             .status()
             .context("Miri needs rustup")?;
@@ -102,14 +102,14 @@ const MIRI: &[(&str, &[&str])] = &[
     ("ellwand-stats", &["blocks::tests::a_", "blocks::tests::the_interval", "describe::tests::quantiles", "ebh"]),
 ];
 
-/// Runs the unit tests of the packages in [`MIRI`] and of `more` with AddressSanitizer, vector instructions included. Leaks do
-/// not count: the recorder keeps its pages for ever.
+/// Runs the unit tests of the packages in [`MIRI`] and of `more` with AddressSanitizer, including vector instructions. Leaks are
+/// ignored: the recorder keeps its pages forever.
 fn address(more: &[&str]) -> Result<()> {
     let packages: Vec<&str> = MIRI.iter().flat_map(|(package, _)| ["-p", package]).collect();
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let run = ["test", "--quiet", "--lib", "--target", &target, "--target-dir", "target/address"];
     // The flag is not stable yet; the sanitizer itself comes with the stable toolchain.
-    // A test asks for a block that no system gives.
+    // A test requests a block that no system can provide.
     let options = "detect_leaks=0:allocator_may_return_null=1";
     let env = [("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address"), ("ASAN_OPTIONS", options)];
     cargo(&[&run[..], &packages, more].concat(), &env)
@@ -157,7 +157,7 @@ fn emulated(how: &str) -> Result<()> {
     Ok(())
 }
 
-/// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
+/// The folder of NVRTC: the emulated driver compiles kernels for Hopper with it.
 fn nvrtc() -> Result<String> {
     let said = Command::new(cargo_path()).args(GPU).arg("libraries").current_dir(root()?).output()?;
     if !said.status.success() {
@@ -168,7 +168,7 @@ fn nvrtc() -> Result<String> {
 
 const GPU: [&str; 5] = ["run", "--quiet", "-p", "ellwand-gpu-tasks", "--"];
 
-/// A task that concerns GPUs. Its program is separate.
+/// A GPU task. Its program is separate.
 pub(crate) fn gpu(task: &[&str]) -> Result<()> {
     cargo(&[&GPU[..], task].concat(), &[])
 }
@@ -180,7 +180,7 @@ fn needs_compiler() -> Result<()> {
     Ok(())
 }
 
-/// Runs these proofs and nothing else.
+/// Runs only these proofs.
 pub(crate) fn only(asked: &[&str]) -> Result<()> {
     let all = asked.iter().filter_map(|name| PROOFS.into_iter().find(|(known, _)| known == name));
     all.into_iter().try_for_each(|(_, prove)| prove())
@@ -207,7 +207,7 @@ pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
         [&["clippy", "--workspace", "--all-targets"][..], &features(asked), &["--", "-D", "warnings"]].concat();
     step("clippy", &mut || cargo(&clippy, &[]));
     step("weights of a real model", &mut real_weights);
-    // Before the tests, so that the test runner's summary is the last one printed.
+    // Before the tests, so that the summary of the test runner is printed last.
     let doc_tests = [&["test", "--workspace", "--doc", "--quiet"][..], &features(asked)].concat();
     step("doc tests", &mut || cargo(&doc_tests, &[]));
     step("tests", &mut || tests(asked));
@@ -216,7 +216,7 @@ pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
     step("licences and advisories", &mut deny);
     for (name, prove) in PROOFS {
         if !asked.contains(&name) {
-            println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
+            println!("\n== {name}: not requested (`cargo xtask check --with {name}`)");
             continue;
         }
         match name {
@@ -245,16 +245,16 @@ pub(crate) fn check(with_readme: bool, asked: &[&str]) -> Result<()> {
 /// Tests on real data need weights; without them they print that they were skipped.
 fn real_weights() -> Result<()> {
     if let Err(error) = weights::weights() {
-        println!("skipped: {error:#}; the tests on real weights will say that they did not run");
+        println!("skipped: {error:#}; the tests on real weights will print that they were skipped");
     }
     Ok(())
 }
 
-/// What the one run of all tests proves if asked for.
+/// Proofs that the single run of all tests gives if requested.
 const BY_TESTS: [&str; 5] = ["emulation", "races", "vulkan", "slurm", "postgres"];
 
-/// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice
-/// and no test runs twice: a test that lacks what such a proof needs fails.
+/// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so nothing is built twice and no test
+/// runs twice: a requested proof fails if a test lacks what it needs.
 fn tests(asked: &[&str]) -> Result<()> {
     let mut env = Vec::new();
     let libraries;
@@ -268,7 +268,7 @@ fn tests(asked: &[&str]) -> Result<()> {
     let required = BY_TESTS.into_iter().filter(|name| asked.contains(name)).collect::<Vec<_>>().join(",");
     env.push(("ELLWAND_REQUIRE", &required));
     if installed("nextest") {
-        // One more than processors: tests wait for limits, signals and servers, which would leave a third of the machine idle.
+        // One more than processors: tests wait for limits, signals and servers, which would otherwise leave a third of the machine idle.
         let threads = (std::thread::available_parallelism()?.get() + 1).to_string();
         let run = ["nextest", "run", "--workspace", "--no-fail-fast", "--test-threads", &threads];
         return cargo(&[&run[..], &features(asked)].concat(), &env);

@@ -1,6 +1,6 @@
-//! Vector instructions that the compiler left as calls. A kernel is compiled for its instructions only where everything between
-//! them and the function that enables them is inlined, which nothing promises for a closure; one that is not takes 50 times
-//! the time and gives the same answers, so that no other test sees it.
+//! Finds vector instructions that the compiler left as calls. A kernel is compiled for its instruction set only if everything between
+//! its instructions and the function that enables them is inlined. The compiler does not guarantee this for closures. A kernel with
+//! calls takes 50 times as long but gives the same answers, so no other test detects it.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ const KERNELS: [&str; 7] = [
     "ellwand_attention",
     "ellwand_kde",
 ];
-/// The module of the standard library's instructions, as mangled names spell it.
+/// The standard library's module of vector instructions, as in mangled names.
 const MODULE: &[u8] = b"9core_arch";
 
 /// Builds the program for release and looks for instructions among the symbols of its kernels.

@@ -1,4 +1,4 @@
-//! What development tasks share, those for GPUs in `tools/gpu-lab/tasks` included.
+//! Code shared by the development tasks, including the GPU tasks in `tools/gpu-lab/tasks`.
 #![allow(clippy::print_stdout)]
 
 pub mod venv;
@@ -19,8 +19,9 @@ pub fn root() -> Result<PathBuf> {
 pub fn cache() -> Result<PathBuf> {
     let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
         Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
-            .join(".cache"),
+        None => {
+            PathBuf::from(std::env::var_os("HOME").context("neither HOME nor XDG_CACHE_HOME is set")?).join(".cache")
+        }
     };
     Ok(cache.join("ellwand"))
 }
@@ -59,5 +60,5 @@ pub fn build(args: &[&str], name: &str) -> Result<PathBuf> {
             found = Some(executable.into_std_path_buf());
         }
     }
-    found.with_context(|| format!("cargo {} made no executable called {name}", args.join(" ")))
+    found.with_context(|| format!("cargo {} built no executable called {name}", args.join(" ")))
 }

@@ -20,29 +20,36 @@ cargo xtask TASK
 
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
-  check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel for three
-                       architectures and compares its registers and memory with the reviewed table, which
-                       ELLWAND_GOLDEN=write writes; fetches NVRTC as a Python package, 100 MB, into the user's cache), triton
-                       (runs every kernel in Triton's interpreter, compiles it, and compares with its table; fetches Triton
-                       as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the
-                       processor; fails without a C++ compiler), races (the same under a race detector; Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
-                       enough: mesa-vulkan-drivers), postgres (shared histories; fails without PostgreSQL), slurm (a sweep
-                       on two nodes of this machine; fails without Slurm or root), miri (undefined behaviour in the thread team,
-                       buffers, spans and statistics; needs rustup's nightly components miri and rust-src), address (the
-                       same crates with AddressSanitizer, with --only the kernels too; Linux), loom (what threads of the profiler see of each other, in every order), services (posts
-                       profiles to a collector of OpenTelemetry and reads exports with their viewers; tests
-                       examples/service; fetches readers as Python packages, 60 MB), python (installs PyTorch and JAX)
-  check --only X,Y     these proofs alone
-  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and
-                 measures; kernels are compiled beforehand for sm_90a, or for the architectures given
-  figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
+  check --with X,Y     the same, and the proofs that need tools beyond Rust:
+                         cuda       compiles every kernel for three architectures and compares its registers and memory with
+                                    the reviewed table (ELLWAND_GOLDEN=write rewrites the table); downloads NVRTC as a Python
+                                    package, 100 MB, into the user's cache
+                         triton     runs every kernel in Triton's interpreter, compiles it, and compares it with its table;
+                                    downloads Triton as a Python package, 200 MB, into the user's cache
+                         emulation  runs every kernel on the processor; fails without a C++ compiler
+                         races      the same under a race detector; Linux only
+                         vulkan     runs the WGSL kernels; fails without a Vulkan adapter (Mesa's software adapter is enough:
+                                    mesa-vulkan-drivers)
+                         postgres   shared histories; fails without PostgreSQL
+                         slurm      a sweep on two nodes of this machine; fails without Slurm or root
+                         miri       undefined behaviour in the thread team, buffers, spans and statistics; needs rustup's
+                                    nightly components miri and rust-src
+                         address    the same crates under AddressSanitizer, with --only the kernels too; Linux only
+                         loom       what threads of the profiler can see of each other, in every order
+                         services   sends profiles to an OpenTelemetry collector, reads exports with their viewers, and tests
+                                    examples/service; downloads readers as Python packages, 60 MB
+                         python     tests the Python package; installs PyTorch and JAX
+  check --only X,Y     only these proofs
+  gpu [SM,..]    prepares target/gpu: one folder to copy to a machine with a GPU, with one script that checks and
+                 measures; kernels are precompiled for sm_90a, or for the given architectures
+  figures FOLDER the GPU goals as a table, each with the results of that script in FOLDER
   tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
   inlined        builds for release and fails if a vector instruction of a kernel is a call
   picture        draws README's picture of a terminal from a committed record
-  attack [AREA]  some 760 hostile tries on the program: files in the way, limits, full disks, signals, kills, implementations
-                 that misbehave; prints tries and failures by area
-  weights        fetches the weights of a real model for the tests on real data (python3 with pip)
+  attack [AREA]  some 760 hostile tries on the program: files in the way, limits, full disks, signals, kills, misbehaving
+                 implementations; prints tries and failures by area
+  weights        downloads the weights of a real model for the tests on real data (needs python3 with pip)
 ";
 
 fn main() -> ExitCode {
@@ -76,5 +83,5 @@ fn main() -> ExitCode {
 }
 
 fn unknown(args: &[String]) -> Result<()> {
-    bail!("'{}' is no task; expected one of\n{HELP}", args.join(" "))
+    bail!("'{}' is not a task; expected one of\n{HELP}", args.join(" "))
 }

@@ -14,10 +14,10 @@ const PROMPT: [&str; 2] = [
     "$ ellwand run lattice-encode lattice-decode -i scalar,simd,parallel \\",
     "    --lattice D4,E8 --batch 1000000 --overload flag --beta 1",
 ];
-/// Lines with this begin what the picture omits: diagnosis and targets.
+/// The picture omits everything from this line on: diagnosis and targets.
 const END: &str = "time: of one iteration";
 
-/// Size of a character cell and the margin, in pixels, and of the font.
+/// Size of a character cell and of the margin, in pixels, and font size.
 const CELL: [f64; 2] = [7.83, 18.0];
 const MARGIN: f64 = 18.0;
 const FONT: u32 = 13;
@@ -52,11 +52,11 @@ struct Piece {
     text: String,
     bold: bool,
     faint: bool,
-    /// The foreground colour of SGR, from 30; 0 for the usual one.
+    /// The foreground colour of SGR, from 30; 0 for the default colour.
     color: u8,
 }
 
-/// The pieces of a line with SGR codes. The style at its end goes on in the next line.
+/// The pieces of a line with SGR codes. Its last style continues in the next line.
 fn pieces(line: &str, style: &mut Piece) -> Vec<Piece> {
     let mut found = Vec::new();
     for (index, part) in line.split("\u{1b}[").enumerate() {

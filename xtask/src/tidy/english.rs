@@ -28,7 +28,7 @@ pub(crate) fn plain(sources: &Sources) -> Vec<String> {
     broken
 }
 
-/// No doc comment has one or two words only, which repeat the name; a code span or a link may stand alone.
+/// No doc comment has only one or two words, which repeat the name; a code span or a link may stand alone.
 pub(crate) fn saying_something(sources: &Sources) -> Vec<String> {
     let mut broken = Vec::new();
     for (name, text) in sources.ending(&[".rs"]) {

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::Sources;
 
-/// Longest source file in lines; a longer one has more than one idea.
+/// Longest source file in lines; a longer file has more than one topic.
 const LONGEST: usize = 500;
 
 /// Longest functions in lines, by folder; the first match counts.
@@ -68,7 +68,7 @@ pub(crate) fn short(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Lists functions of products that are too long; tests may be longer. Relies on rustfmt: the closing brace has the
+/// Lists functions of shipped crates that are too long; tests may be longer. Relies on rustfmt: the closing brace has the
 /// indentation of the line with `fn`.
 pub(crate) fn short_functions(sources: &Sources) -> Result<Vec<String>> {
     let mut broken = Vec::new();
@@ -78,7 +78,7 @@ pub(crate) fn short_functions(sources: &Sources) -> Result<Vec<String>> {
         let lines: Vec<&str> = text.lines().collect();
         for (first, line) in lines.iter().enumerate() {
             let words = line.trim_start();
-            // Rows of a table of functions end in `;` or `=`; a function that a macro writes ends with the macro's row.
+            // Rows of a table of functions end in `;` or `=`; a function written by a macro ends with the macro's row.
             if !begins_function(words) || line.ends_with(['}', ';', '=']) || words.contains("fn $") {
                 continue;
             }

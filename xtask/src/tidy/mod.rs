@@ -21,9 +21,9 @@ const RULES: &[Rule] = &[
     ("network: no crate that talks to it", floors::no_network_crate),
     ("files: every source file is reached by a mod", files::registered),
     ("files: at most 500 lines", files::short),
-    ("files: functions of products have at most 80 lines, those of the command line 60", files::short_functions),
+    ("files: functions of shipped crates have at most 80 lines, those of the command line 60", files::short_functions),
     ("unsafe: only where ARCHITECTURE allows it", text::unsafe_where_allowed),
-    ("time: only dates come from the clock on the wall", text::one_wall_clock),
+    ("time: only dates come from the wall clock", text::one_wall_clock),
     ("network: pages and scripts ask for nothing", text::no_remote_reference),
     ("messages: only the command line writes flags", text::flags_in_the_command_line_only),
     ("text: no trailing space, no tab, one newline at the end", text::clean),
@@ -62,7 +62,7 @@ impl Sources {
             .current_dir(&root)
             .output()?;
         if !list.status.success() {
-            bail!("git ls-files failed; tidy looks at the files that git knows");
+            bail!("git ls-files failed; tidy checks the files that git lists");
         }
         let names = String::from_utf8(list.stdout)?;
         let read = |name: &str| Some((name.to_string(), std::fs::read_to_string(root.join(name)).ok()?));

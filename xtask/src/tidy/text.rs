@@ -26,8 +26,8 @@ pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Files that may read the wall clock, which steps when somebody sets it: it dates records, directories and traces.
-/// Everything that is timed, waited for or compared uses the monotonic clock.
+/// Files that may read the wall clock, which jumps when someone sets it: it dates records, directories and traces.
+/// All timing, waiting and comparing uses the monotonic clock.
 const DATED: [&str; 2] = ["crates/ellwand/src/cli/output.rs", "crates/profile/src/environment.rs"];
 
 /// Lists other files that read the wall clock.
@@ -37,7 +37,7 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
         .ending(&[".rs"])
         .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && !DATED.contains(name))
         .map(|(name, _)| {
-            format!("{name} reads the wall clock, which steps; use Instant, or the dates of {}", DATED.join(" and "))
+            format!("{name} reads the wall clock, which can jump; use Instant, or the dates of {}", DATED.join(" and "))
         })
         .collect())
 }
@@ -72,7 +72,7 @@ pub(crate) fn flags_in_the_command_line_only(sources: &Sources) -> Result<Vec<St
         sources.ending(&[".rs"]).filter(|(name, _)| LIBRARIES.iter().any(|folder| name.starts_with(folder)));
     for (name, text) in libraries.filter(|(_, text)| text.contains("--")) {
         for (index, line) in english::strings(text).lines().enumerate() {
-            // Every second part lies between back quotes.
+            // Every second part is between back quotes.
             let flag = line.split('`').enumerate().find_map(|(part, words)| {
                 let flag = |(at, _): (usize, &str)| {
                     let (before, after) = (&words[..at], &words[at + 2..]);
