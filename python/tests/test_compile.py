@@ -1,4 +1,4 @@
-"""What compilers of frameworks do is counted, timed and kept as text; they take functions of the profiler."""
+"""The work of framework compilers is counted, timed and kept as text; they accept functions of the profiler."""
 
 import os
 

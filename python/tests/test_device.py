@@ -1,4 +1,4 @@
-"""Python's half of work on a GPU, with stand-ins for the libraries: the stream, the arrays, and what a row says of itself."""
+"""Python's half of work on a GPU, with mocks of the libraries: the stream, the arrays, and what a row reports."""
 
 import sys
 import types
@@ -29,7 +29,7 @@ def used(monkeypatch):
 
 
 def array_of_cupy(values):
-    """Lies on the device: it has to be fetched, and is filled there."""
+    """An array on the device: it must be fetched, and is filled there."""
     made = type("ndarray", (), {"__module__": "cupy"})()
     made.values = np.array(values, np.float32)
     made.dtype, made.get = made.values.dtype, lambda: made.values

@@ -1,4 +1,4 @@
-"""What a function returns is overwritten only where nobody else has it."""
+"""A function's result is overwritten only if nothing else refers to it."""
 
 import dataclasses
 import functools
@@ -74,7 +74,7 @@ def test_functions_that_return_what_they_keep_agree():
 
 
 class Watched(np.ndarray):
-    """An array that knows how often it was written to."""
+    """An array that counts how often it was written to."""
 
     written = 0
 
@@ -88,7 +88,7 @@ def fresh():
 
 
 def written(make, keep=()):
-    """How many arrays are overwritten if a caller has the only reference to what ``make`` returns."""
+    """How many arrays are overwritten if a caller has the only reference to the result of ``make``."""
     Watched.written = 0
     spoil = _fresh.spoiler(list(keep))
     next(map(spoil, (make() for _ in range(1)), (0xFF,)))

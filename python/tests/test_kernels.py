@@ -147,7 +147,7 @@ def test_views_and_other_orders_are_accepted():
 
 
 def test_other_threads_run_while_a_kernel_works(script):
-    """A thread must give up the lock by itself here: Python would take it away after 1000 s."""
+    """The kernel must release the lock by itself here: Python would take it away only after 1000 s."""
     body = """
 import sys, threading, time
 import numpy as np

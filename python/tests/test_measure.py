@@ -462,7 +462,7 @@ def test_calls_are_made_by_a_compiled_loop():
 
 
 def test_a_child_of_a_fork_leaves_the_loop():
-    """Or a function that forks would double its processes with each call."""
+    """Otherwise a function that forks would double its processes with each call."""
     calls, parent, (read, write) = [], os.getpid(), os.pipe()
 
     def step():

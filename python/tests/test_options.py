@@ -1,4 +1,4 @@
-"""Options of ``ellwand.bench`` and ``ellwand.compare``, what their results say, and the verdicts of the pytest fixture."""
+"""Options of ``ellwand.bench`` and ``ellwand.compare``, the text of their results, and the verdicts of the pytest fixture."""
 
 import os
 import sys

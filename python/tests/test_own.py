@@ -1,4 +1,4 @@
-"""Workloads and implementations of the user, and whatever they may do wrong."""
+"""Workloads and implementations of the user, and the mistakes they can make."""
 
 import json
 import subprocess

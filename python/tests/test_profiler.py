@@ -39,7 +39,7 @@ def test_spans_have_every_field_and_summaries_add_up():
     matmul = summary["matmul"]
     assert isinstance(matmul, ProfileSummary) and matmul.call_count == 3
     assert matmul.min_time_ms <= matmul.avg_time_ms <= matmul.max_time_ms
-    # One snapshot: each calibrates the rate of the clock anew, so that two differ by a part in a million.
+    # One snapshot: each calibrates the clock rate anew, so two snapshots differ by a part in a million.
     snapshot = profiler.snapshot()
     durations = [span["duration_ns"] for span in snapshot.spans() if span["operation"] == "matmul"]
     total = next(row["total_ns"] for row in snapshot.summary() if row["operation"] == "matmul")

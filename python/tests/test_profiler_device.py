@@ -1,4 +1,4 @@
-"""Spans of ``ellwand.profiler`` on a device, with a stand-in for CUDA."""
+"""Spans of ``ellwand.profiler`` on a device, with a mock of CUDA."""
 
 import sys
 import time
@@ -76,7 +76,7 @@ def test_a_device_that_fails_leaves_the_span_and_the_exception_of_the_program(mo
 
 
 def test_device_times_stay_exact_for_hours():
-    """CUDA gives the time between two events in milliseconds, as a float of 32 bits."""
+    """CUDA returns the time between two events in milliseconds, as a 32-bit float."""
     class Event:
         def __init__(self, ns):
             self.at = ns

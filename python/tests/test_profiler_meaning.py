@@ -1,4 +1,4 @@
-"""``ellwand.profiler``: what its numbers mean, and what its file holds."""
+"""``ellwand.profiler``: the meaning of its numbers, and the content of its file."""
 
 import asyncio
 import json

@@ -286,7 +286,7 @@ def test_slower(measure):
     )  # fmt: skip
     assert "4 failed, 4 passed" in done.stdout, done.stdout
     assert "takes longer than" in done.stdout and done.stdout.count("above the limit of 20 MB") == 2, done.stdout
-    # Beside other programs copies of the baseline may differ; the verdict then says that.
+    # With other programs running, copies of the baseline may differ; the verdict then reports that.
     assert re.search("^slower(-beside)?: long takes ", done.stdout, re.MULTILINE), done.stdout
 
 
@@ -325,7 +325,7 @@ def test_a_cell_is_measured_with_the_names_of_the_notebook():
     shell.user_ns["numbers"] = list(range(50))
     found = shell.run_cell_magic("ellwand", "quick", "total = sum(numbers)")
     assert found.ok and "<table>" in found._repr_html_()
-    # As under %%timeit: assignments are the function's own.
+    # As under %%timeit: assignments are local to the function.
     shell.user_ns["n"] = 5
     found = shell.run_cell_magic("ellwand", "quick", "m = n\nfor _ in range(9):\n    m += 1")
     assert found.ok and shell.user_ns["n"] == 5 and not {"m", "total", "cell"} & set(shell.user_ns)

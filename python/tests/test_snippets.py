@@ -1,6 +1,6 @@
-"""The calls that existing scripts make, one test a snippet: after a change of the import line they run as they are.
+"""The calls that existing scripts make, one test per snippet: they run unchanged except for the import line.
 
-docs/seeds.md and docs/python.md map the scripts; this file has the same signatures, names of fields and access patterns.
+docs/seeds.md and docs/python.md map the scripts; this file has the same signatures, field names and access patterns.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Arguments of profilers and spans: which are refused, how functions are named, when the text of arguments is made, and of what."""
+"""Arguments of profilers and spans: which are rejected, how functions are named, when the text of arguments is made, and from what."""
 
 import functools
 import inspect
@@ -54,7 +54,7 @@ def test_a_wrong_argument_of_a_span_is_refused_by_its_name():
 
 
 class Doubler:
-    """An object that is called."""
+    """A callable object."""
 
     def __call__(self, x):
         return 2 * x
@@ -76,7 +76,7 @@ def test_partials_and_objects_have_the_names_of_their_function_and_class():
 
 
 class Loud:
-    """An argument that notes when its text is made."""
+    """An argument that records when its text is made."""
 
     texts = 0
 
@@ -94,7 +94,7 @@ def test_a_profiler_that_is_off_makes_no_text_of_arguments():
     with profiler.profile("a") as span:
         span.add(y=Loud())
     assert Loud.texts == 0 and profiler.entries == []
-    # A region that is kept has its arguments when the profiler is on.
+    # A stored region has its arguments when the profiler is on.
     profiler.enable()
     for region in regions * 2:
         with region:

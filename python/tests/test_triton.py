@@ -17,7 +17,7 @@ KERNELS = Path(__file__).parents[1] / "triton_kernels"
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.skipif(not KERNELS.exists(), reason="the tests of the kernels are not part of this distribution")
 def test_the_launches_of_triton_agree_with_the_definitions():
-    # Triton decides at its import whether it interprets, so the process is a new one.
+    # Triton decides at its import whether to interpret, so this needs a new process.
     env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, str(ROWS)], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0 and "cases are right" in done.stdout, done.stdout + done.stderr

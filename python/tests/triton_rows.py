@@ -31,7 +31,7 @@ def prepared(workload, params, inputs):
 
 
 def check(workload, params, inputs, tolerance=2e-5):
-    """Fails unless two runs give the definition, the second one of poisoned outputs."""
+    """Fails unless two runs compute the definition, the second one on poisoned outputs."""
     job = prepared(workload, params, inputs)
     wide = {key: widened(x) if x.dtype == np.uint16 else x for key, x in inputs.items()}
     wide = {key: x.astype(float) if x.dtype == np.float32 else x for key, x in wide.items()}
@@ -110,7 +110,7 @@ def halves():
 
 
 def refusals():
-    """Cases that the kernels do not compute, and a part of the reason."""
+    """Cases that the kernels reject, with a part of the reason."""
     x, labels = normal(1, 2, 8), np.array([[1, -100]])
     yield "gelu", {"precision": "bf16"}, {"x": narrowed(x)}, "f32 arrays"
     yield "gelu", {"allocation": "fresh"}, {"x": x}, "allocation=reused"

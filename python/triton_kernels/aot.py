@@ -33,7 +33,7 @@ BYTES = {"i32": 4, "i64": 8, "fp32": 4, "fp64": 8}
 
 
 def module(path):
-    """Imports the file as a module of its folder, without the package around it."""
+    """Imports the file as a module of its folder, without the surrounding package."""
     path = pathlib.Path(path).resolve()
     sys.path.insert(0, str(path.parents[1]))
     return importlib.import_module(f"{path.parent.name}.{path.stem}")
@@ -57,7 +57,7 @@ def resources(log, shared):
         shared,
     ]
     if found[0] == 0:
-        raise SystemExit(f"the assembler said nothing of registers:\n{log}")
+        raise SystemExit(f"the assembler reported no registers:\n{log}")
     return dict(zip(COLUMNS, found))
 
 
@@ -82,7 +82,7 @@ def described(cubin, entry):
         elif attribute == 0x10:  # EIATTR_REQNTID
             threads = math.prod(struct.unpack_from("<III", info, at))
         elif attribute == 0x3D:  # EIATTR_CTA_PER_CLUSTER
-            raise SystemExit(f"{entry}: it wants a cluster, which nobody gives it")
+            raise SystemExit(f"{entry}: it needs a cluster, which no launch provides")
         at += more
     return [parameters[place] for place in sorted(parameters)], threads
 
@@ -102,11 +102,11 @@ def scratch(meta, cubin, arguments):
 def proven(variant, ptx, arch):
     """Checks the assembler's input for required properties."""
     if "tf32" in ptx:
-        raise SystemExit(f"{variant.name}: it multiplies in TF32, which the gate of f32 does not let pass")
+        raise SystemExit(f"{variant.name}: it multiplies in TF32, which the f32 check does not accept")
     if variant.sixteens and not re.search(r"ld\.global\S*\.v4|cp\.async\S*\.shared\.global \[[^;]*0x10", ptx):
-        raise SystemExit(f"{variant.name}: it is promised multiples of 16 and loads less than 16 bytes at a time")
+        raise SystemExit(f"{variant.name}: its arguments are multiples of 16, but it loads less than 16 bytes at a time")
     if arch == "sm_90a" and "*bf16" in variant.types.values() and "wgmma.mma_async" not in ptx:
-        raise SystemExit(f"{variant.name}: it takes bf16 and does not multiply by warpgroups")
+        raise SystemExit(f"{variant.name}: it takes bf16 but does not use warpgroup products")
 
 
 def compiled(job):
@@ -127,7 +127,7 @@ def compiled(job):
         made = triton.compile(source, target=target, options=dict(num_warps=variant.warps, num_stages=variant.stages))
     meta = made.metadata
     if meta.global_scratch_size or meta.profile_scratch_size or meta.num_ctas != 1:
-        raise SystemExit(f"{variant.name}: it wants scratch memory or a cluster, which nobody gives it")
+        raise SystemExit(f"{variant.name}: it needs scratch memory or a cluster, which no launch provides")
     proven(variant, made.asm["ptx"], arch)
     arguments = [[name, signature[name]] for name in names if signature[name] != "constexpr"]
     cubin = f"{pathlib.Path(path).stem}-{arch}-{variant.name}.cubin"

@@ -2,7 +2,7 @@
 
     interpret.py
 
-The interpreter knows neither tiles nor stages: this judges the formulas, the masks and the addresses of what `aot.py` compiles.
+The interpreter knows neither tiles nor stages: this checks the formulas, masks and addresses of the kernels that `aot.py` compiles.
 Arrays have guards around them that no kernel may write. Prints the number of variants; fails at the first difference.
 """
 
@@ -24,7 +24,7 @@ NUMBERS = {"i32": (tl.int32, np.int32), "i64": (tl.int64, np.int64), "fp32": (tl
 POINTERS = {"*fp32": (tl.float32, np.float32), "*fp64": (tl.float64, np.float64), "*i64": (tl.int64, np.int64), "*bf16": (tl.bfloat16, np.uint16)}
 RNG = np.random.default_rng(5)
 
-# The interpreter keeps bf16 as its bits and multiplies those: a product of bf16 is one of the same values in f32, exactly.
+# The interpreter keeps bf16 as its bits and multiplies those bits; a bf16 product equals the f32 product of the same values.
 multiply, cast, convert = InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl, InterpreterBuilder.create_fp_to_fp
 load = InterpreterBuilder.create_masked_load
 
@@ -35,7 +35,7 @@ def create_dot(self, a, b, d, *how):
 
 
 def narrowed(values):
-    """f32 as the bits of bf16, to the nearest, ties to even, as devices round."""
+    """f32 as bf16 bits, rounded to nearest, ties to even, as on devices."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x7FFF) + (bits >> 16 & np.uint32(1))) >> 16).astype(np.uint16)
 
@@ -59,7 +59,7 @@ def create_masked_load(self, ptrs, mask, *how):
 InterpreterBuilder.create_dot = create_dot
 # A mask that involves a scalar is an array of i32, which Triton 3.9 refuses to load by.
 InterpreterBuilder.create_masked_load = create_masked_load
-# The interpreter cuts a f32 off where bf16 ends.
+# The interpreter truncates f32 to bf16.
 InterpreterBuilder.cast_impl = lambda self, src, to: rounded(src) if narrows(src, to) else cast(self, src, to)
 InterpreterBuilder.create_fp_to_fp = (
     lambda self, src, to, mode: rounded(src) if narrows(src, to) else convert(self, src, to, mode)
@@ -67,7 +67,7 @@ InterpreterBuilder.create_fp_to_fp = (
 
 
 class Guarded:
-    """An array whose neighbours are watched. It starts at a multiple of 256 bytes, as memory of a device does."""
+    """An array with checked guards. It starts at a multiple of 256 bytes, like device memory."""
 
     def __init__(self, values):
         self.whole = np.full(values.nbytes + 2 * GUARD + 256, GUARD_BYTE, np.uint8)
@@ -78,11 +78,11 @@ class Guarded:
 
     def check(self, name):
         if not (self.whole[: self.skip] == GUARD_BYTE).all() or not (self.whole[self.end :] == GUARD_BYTE).all():
-            sys.exit(f"{name}: the kernel wrote outside of an array")
+            sys.exit(f"{name}: the kernel wrote outside an array")
 
 
 def launch(variant, grid, **given):
-    """Runs the variant; returns its arrays by name, after the launch. An argument that is not given is an empty array."""
+    """Runs the variant; returns its arrays by name, after the launch. A missing argument is an empty array."""
     arrays, args = {}, dict(variant.constants)
     for name in (name for name in variant.fn.arg_names if name not in variant.constants):
         kind, value = variant.types[name], given.pop(name, None)
@@ -107,7 +107,7 @@ def launch(variant, grid, **given):
 
 
 def close(variant, what, got, want, tolerance=2e-5):
-    """Fails unless `got` is as near to the definition as the tests of the workload ask."""
+    """Fails unless `got` is as close to the definition as the workload's tests require."""
     same = (got == want) | (np.abs(got - np.where(np.isfinite(want), want, 0)) <= tolerance * (1 + np.abs(want)))
     if not same.all():
         at = np.unravel_index(np.argmin(same), same.shape)
@@ -175,7 +175,7 @@ def mse(variant):
 
 
 def shape(variant):
-    """Rows and columns that fill no tile, and the grid for them."""
+    """Rows and columns that do not fill tiles, and the grid for them."""
     block, tile = variant.constants["BLOCK"], variant.constants["ROWS"]
     long = variant.name.removesuffix("_16").endswith("_long")
     rows = 2 if tile == 1 else tile + 1
