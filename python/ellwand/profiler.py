@@ -149,7 +149,7 @@ class GPUProfiler(Recorder):
                 inside: Any = function
                 return type(inside)(decorate(inside.__func__))
             if not callable(function):
-                raise WrongType(f"profile_function: {function!r} is not a function; put profile_function below the decorator that made this")
+                raise WrongType(f"profile_function: {function!r} is not a function; move it below the decorator that made this")
             name = operation or name_of(function)
             code = getattr(inner(function), "__code__", None)
             place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)

@@ -104,7 +104,7 @@ impl Spans {
         self.count.store(count + 1, Relaxed);
     }
 
-    /// Subtracts one; false if there is none.
+    /// Subtracts one; false if no span is open.
     fn end(&self, recording: u32) -> bool {
         let count = self.count.load(Relaxed);
         let is_open = recording != 0 && self.recording.load(Relaxed) == recording && count > 0;
