@@ -127,11 +127,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
                 let values = vector.f32().map_err(|error| InputError { argument: (*name).to_string(), ..error })?;
                 if values.len() != shape.dimension {
                     let problem = format!("its shape is {:?}", vector.shape());
-                    return Err(InputError::new(
-                        *name,
-                        problem,
-                        format!("[{}], one value per column", shape.dimension),
-                    ));
+                    return Err(InputError::new(*name, problem, format!("[{}], one per column", shape.dimension)));
                 }
                 vector
             }
