@@ -25,8 +25,8 @@ def encode(
 ) -> Codes:
     """Encodes an array of any shape; vectors of the lattice's dimension are cut from its last axis.
 
-    ``q`` is the nesting ratio and ``levels`` the number M of levels: log2(q) bits a dimension and level. ``beta`` is the scale
-    of the finest lattice in units of the data. ``overload`` says what becomes of vectors outside the codebook: ``"flag"``
+    ``q`` is the nesting ratio and ``levels`` the number M of levels: log2(q) bits per dimension and level. ``beta`` is the scale
+    of the finest lattice in units of the data. ``overload`` selects the handling of vectors outside the codebook: ``"flag"``
     marks them, ``"retry"`` scales them down by 2^alpha up to ``cap`` times, ``"none"`` encodes them as if they were inside, so
     they decode to another point. A vector with NaN is outside the codebook.
 

@@ -135,7 +135,7 @@ fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
         return None;
     }
     if !has_tasks() {
-        // No other task has open spans yet, so the span nests in what is open.
+        // No other task has open spans yet, so the span nests in the currently open ones.
         BASE.set(Some(Place::here()));
         return inherited;
     }

@@ -115,7 +115,7 @@ impl Spans {
     }
 }
 
-/// A region's place in the code, and what its spans carry.
+/// A region's place in the code, and the data that its spans carry.
 struct Known {
     site: &'static Site,
     extra: Option<Extra>,

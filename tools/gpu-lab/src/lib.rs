@@ -3,7 +3,7 @@
 //! `emulation` compiles CUDA sources for the CPU and runs every thread of a block there, in three orders or under a
 //! race detector; `emulation::library` builds a CUDA driver on top of it, to rehearse the whole program. `judge`
 //! compares kernels with their workload's reference, on the emulator and on a real GPU if there is one.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "for tests alone")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "only for tests")]
 
 use std::sync::Arc;
 

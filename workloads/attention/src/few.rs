@@ -189,7 +189,7 @@ impl Few<'_> {
         }
     }
 
-    /// The part of [`Few::sums`] for `N` vectors of columns, of which only a single one may be partial.
+    /// The part of [`Few::sums`] for `N` vectors of columns; only a single vector may be partial.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn columns<S: Simd, const M: usize, const N: usize>(

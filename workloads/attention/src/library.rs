@@ -25,7 +25,7 @@ pub struct Heads {
     pub head: usize,
     /// Whether a query sees only the keys up to its own position.
     pub causal: bool,
-    /// Whether all threads work, or the calling one alone.
+    /// True to use all threads, false to use only the calling one.
     pub parallel: bool,
 }
 

@@ -12,7 +12,7 @@ use super::{EPSILON, Task};
 use ellwand_simd::pool;
 
 /// Rows of a head computed together, so that a loaded key or value serves all of them. Each row is summed in the same
-/// order as alone.
+/// order as if computed separately.
 const TOGETHER: usize = 8;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

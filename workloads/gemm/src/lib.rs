@@ -3,7 +3,7 @@
 //! The structure is Goto's (K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008) with
 //! one level less: a block of B is packed and stays in the L2 cache, A streams past it unpacked, six rows at a time,
 //! and each tile of C stays in registers for a few hundred steps. The order in which an element is summed over k
-//! depends on the shape alone, so the result is the same for every division of C among threads.
+//! depends only on the shape, so the result is the same for every division of C among threads.
 
 mod gpu;
 mod gpu_half;

@@ -68,7 +68,7 @@ pub(super) fn fit(
     Ok(model)
 }
 
-/// Converts rows `[n, width]` to columns `[width, n padded]`; the padding repeats the last row, so that it is no
+/// Converts rows `[n, width]` to columns `[width, n padded]`; the padding repeats the last row, so it is not an
 /// outlier.
 fn columns(rows: &[f64], width: usize, padding: usize) -> Vec<f64> {
     let n = rows.len() / width;

@@ -5,7 +5,7 @@ use ellwand_core::{Compared, Dtype, Tensor, Tensors, Tolerance, Verdict};
 use super::options::Precision;
 use super::workload_spec::Task;
 
-/// (absolute, relative) tolerance of a task. In f32 it is what sums over the spikes of a row reach; densities are
+/// (absolute, relative) tolerance of a task. In f32 it is the accuracy of sums over the spikes of a row; densities are
 /// compared relatively, and absolutely below any significant value. In f64 the term of a spike has an error of about
 /// 1e-14, so a row of hundreds of spikes stays within the limit.
 fn allowed(task: Task, precision: Precision) -> (f64, f64) {

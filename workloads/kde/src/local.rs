@@ -98,7 +98,7 @@ impl ClusterlessDecoder {
         let method = options.method;
         self.check_local(track, decoding)?;
         let edges = decoding.time_edges;
-        length("local_log_likelihood", out.len(), edges.len(), "one a time edge")?;
+        length("local_log_likelihood", out.len(), edges.len(), "one per time edge")?;
         if method == Method::Reference {
             let exact = self.predict_local_exactly(track, decoding)?;
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = T::of(exact));

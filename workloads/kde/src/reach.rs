@@ -50,7 +50,7 @@ fn gap(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 }
 
 /// Fills `out` with the reach of every chunk and panel, `[chunks, panels]`, for panels of `width` bins starting at bin
-/// `first`. Skips what is too small for a result of precision `keep`; `None` skips nothing.
+/// `first`. Skips spikes too far away for a result of precision `keep`; `None` skips nothing.
 pub(super) fn reaches(
     model: &ClusterlessDecoder,
     electrode: &Electrode,

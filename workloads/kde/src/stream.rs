@@ -110,7 +110,7 @@ impl Stream {
     /// # Errors
     /// If a spike does not fit the model, or `out` does not have length B.
     pub fn bin(&mut self, spikes: &[Arrival<'_>], out: &mut [f32]) -> Result<(), InputError> {
-        length("log_likelihood", out.len(), self.model.bins, "one a bin")?;
+        length("log_likelihood", out.len(), self.model.bins, "one per bin")?;
         let mut silent = 0;
         self.buffers.pairs = 0;
         self.marked.iter_mut().for_each(Marked::clear);

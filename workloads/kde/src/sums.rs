@@ -148,7 +148,7 @@ impl Panel {
     }
 }
 
-/// 2^x, or 0 where the result is no normal number, which the library computes slowly.
+/// 2^x, or 0 if the result is subnormal, because the library computes subnormal results slowly.
 pub(super) fn plain_exp2(x: f32) -> f32 {
     if x < -126.0 { 0.0 } else { x.exp2() }
 }

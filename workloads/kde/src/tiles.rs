@@ -30,7 +30,7 @@ use ellwand_simd::lanes::{Kernel, Simd, exp2_down, ln};
 pub(super) struct Part<'a, T: Real> {
     pub(super) model: &'a ClusterlessDecoder,
     pub(super) marked: &'a [Marked],
-    /// The decoding spikes, of which f64 reads the marks.
+    /// The decoding spikes; f64 reads their marks.
     pub(super) spikes: &'a [Spikes<'a>],
     pub(super) rows: Range<usize>,
     /// Starts at a multiple of the widest panel.
@@ -38,7 +38,7 @@ pub(super) struct Part<'a, T: Real> {
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
     pub(super) buffers: &'a mut Buffers<T>,
-    /// The output `[rows, bins of the model]`, of which parts write disjoint rectangles.
+    /// The output `[rows, bins of the model]`; parts write disjoint rectangles of it.
     pub(super) sink: &'a Shared<'a, T>,
 }
 

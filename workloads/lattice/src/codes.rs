@@ -202,7 +202,11 @@ impl Codes {
             (0, 0, 0) => Overload::None,
             (1, 0, 0) => Overload::Flag,
             (2, _, _) => Overload::Retry { alpha, cap },
-            _ => return Err(bad(&format!("flags {flags:#04x} with alpha {alpha} and cap {cap} are no overload mode"))),
+            _ => {
+                return Err(bad(&format!(
+                    "flags {flags:#04x} with alpha {alpha} and cap {cap} are not a valid overload mode"
+                )));
+            }
         };
         let params = Params { lattice, q, levels: u32::from(levels), beta, centred: flags & 1 == 1, overload };
         let [axes] = from.take("axes")?;

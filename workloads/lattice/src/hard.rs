@@ -14,7 +14,7 @@ type Value = fn(usize, f32, f32) -> f32;
 
 const SETS: [(&str, Value); 7] = [
     ("odd sizes", |_, x, _| x),
-    // Halves and quarters of the finest lattice lie on borders of its cells.
+    // Halves and quarters of the finest lattice are on borders of its cells.
     ("ties", |_, x, beta| (x / beta * 4.0).round() / 4.0 * beta),
     ("borders", |at, _, beta| beta * (at as f32 - 130.0) / 2.0),
     ("constant", |_, _, beta| beta / 2.0),

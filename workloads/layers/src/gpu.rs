@@ -75,7 +75,7 @@ fn supported(op: Op, case: &Case) -> Result<Shape, PrepareError> {
     Err(PrepareError::Unsupported(why.into()))
 }
 
-/// The label of each row, none of which may be the ignored one.
+/// The label of each row; no label may be the ignored one.
 fn all_labels(case: &Case, inputs: &Tensors) -> Result<Vec<u64>, PrepareError> {
     let labels = labels::of(case, inputs)?;
     if labels::counted(&labels) < labels.len() {

@@ -31,7 +31,7 @@ pub struct Layer<'a> {
     pub eps: f32,
     /// True for the tanh form of GELU.
     pub tanh: bool,
-    /// Whether all threads work, or the calling one alone.
+    /// True to use all threads, false to use only the calling one.
     pub parallel: bool,
 }
 

@@ -80,7 +80,7 @@ fn a_fit_with_prediction_counts_the_operations_of_both() {
 fn a_stream_counts_its_operations_whichever_kernels_decode() {
     let registry = registry();
     let workload = registry.find("kde-stream").unwrap();
-    // One dimension, for the recurrence where encoding spikes lie near every bin; two, for the kernels of `predict`.
+    // One dimension, for the recurrence if encoding spikes are near every bin; two, for the kernels of `predict`.
     for dims in [1, 2] {
         let spikes = ("enc-spikes", Value::Int(20));
         let made = tiny(&registry, "kde-stream", &[("dims", Value::Int(dims)), ("edges", Value::Int(21)), spikes]);

@@ -104,7 +104,7 @@ pub(super) fn lattice(results: &Results) -> Vec<Line> {
             let cpu = rows.iter().find(|row| row.who == "parallel" && case(row) == case(ours));
             let ratio = || {
                 let time = ours.time.clone()?;
-                Ok(cpu.ok_or("nothing on the processor beside it")?.time.clone()?.over(time))
+                Ok(cpu.ok_or("no CPU result to compare with")?.time.clone()?.over(time))
             };
             let [batch, lattice, ..] = case(ours);
             let figure = format!("{what}, {lattice}, {batch} vectors");

@@ -2,7 +2,7 @@
 # Checks, then measures, on a machine with a GPU. Written by `cargo xtask gpu`; needs only bash, coreutils, grep, sed
 # and gzip.
 #
-#     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
+#     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results next to this script); small enough to commit
 #
 # Groups: verify (correctness, reads and writes out of bounds), measure (Ellwand's kernels), peers (PyTorch, CuPy, JAX,
 # if python3 has them), aa-1 to aa-4 (25 comparisons each of a kernel with itself), races (shared memory). Without a
