@@ -15,7 +15,7 @@ pub struct Buffer<T> {
 }
 
 impl<T: Copy + Default> Buffer<T> {
-    /// `len` copies of `value`, written, so that the pages are mapped.
+    /// `len` copies of `value`, written to memory, so the pages are mapped.
     pub fn filled(len: usize, value: T) -> Self {
         let mut buffer = Self::room(len);
         buffer.held.resize(buffer.start + len, value);
@@ -29,7 +29,7 @@ impl<T: Copy + Default> Buffer<T> {
         buffer
     }
 
-    /// Only the offset, with capacity for `len` values after it.
+    /// An empty vector with capacity for the offset and `len` values.
     fn room(len: usize) -> Self {
         let size = size_of::<T>().max(1);
         let mut held: Vec<T> = Vec::with_capacity(len.saturating_add(ALIGNMENT.div_ceil(size)));

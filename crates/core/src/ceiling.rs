@@ -192,8 +192,8 @@ pub fn cost(ceilings: &[Ceiling], kind: CeilingKind) -> Option<Ceiling> {
     ceilings.iter().filter(|c| c.kind == kind && c.value > 0.0).min_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }
 
-/// Several threads may do what one thread does: at small footprints waking them costs more than they gain, so the
-/// single-thread ceilings count too.
+/// Single-thread ceilings also apply to several threads: at small footprints waking the threads costs more than they
+/// gain.
 fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
     ceiling.value > 0.0 && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
 }

@@ -31,7 +31,7 @@ impl DeviceKind {
     pub const EXPERIMENTAL: &str =
         "GPU devices are experimental: CUDA has run on two models (NVIDIA H100 and H200), Vulkan on one (H100).";
 
-    /// Name in sentences: that of a product is written as its makers write it.
+    /// Name in sentences; product names are spelled as their makers spell them.
     pub fn title(self) -> &'static str {
         match self {
             DeviceKind::Cpu => "CPU",

@@ -83,9 +83,9 @@ impl From<InputError> for PrepareError {
     }
 }
 
-/// Why a device is missing, or why work on it failed: nothing can be launched, waited for, copied back or recorded.
+/// Why a device is missing, or why a launch, a wait, a copy or a recording on it failed.
 ///
-/// The run continues; the message becomes a row of the result, so it names what happened and what would help.
+/// The run continues; the message becomes a row of the result, so it must name what happened and what would help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DeviceError(String);
@@ -121,8 +121,8 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 
 fn nearest_of<'a>(given: &str, known: &mut dyn Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();
-    // One slip in a word of 2 to 4 letters, 3 in one of 8 or more: with more, names that have nothing in common are near.
-    // What names share makes them no nearer: a workload, as in `gelu:simd`, or the dashes of flags.
+    // Allows one typing error in a word of 2 to 4 letters and 3 in one of 8 or more; with more, unrelated names would
+    // match. A shared prefix, such as the workload in `gelu:simd` or the dashes of a flag, does not count.
     let letters = |text: &str| text.rsplit(':').next().unwrap_or(text).trim_start_matches('-').chars().count();
     let slips = |name: &str| ((1 + letters(given).min(letters(name))) / 3).min(3);
     known

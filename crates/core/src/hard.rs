@@ -9,13 +9,13 @@ use crate::verdict::Tolerance;
 pub struct HardSet {
     /// What is hard (`offset 1e6`), unique within the workload.
     pub name: String,
-    /// The case of the inputs. Its sizes are those of the set; its other axes are those of the case that was asked for.
+    /// The case of the inputs: sizes from the set, other axes from the requested case.
     pub case: Case,
     /// Further cases that compute the same outputs from these inputs, such as one for each instruction set.
     pub also: Vec<Case>,
     /// Arrays under the names of the workload's inputs.
     pub inputs: Tensors,
-    /// Replaces the judge of the workload where that one would allow more than these inputs need.
+    /// Replaces the judge of the workload if that one is too lenient for these inputs.
     pub tolerance: Option<Tolerance>,
 }
 

@@ -50,9 +50,9 @@ pub struct Implementation {
     pub parallelism: Parallelism,
     /// One line for `list`.
     pub about: String,
-    /// Hard sets that it does not claim to compute right, with the range that it does claim.
+    /// Hard sets outside the range of inputs that it supports, each with that range.
     pub limits: Vec<Limit>,
-    /// True for code of another library: on which hard sets it is right is reported, and is no fault of the caller.
+    /// True for code of another library: a wrong answer on a hard set is reported, but is not an error of the caller.
     pub foreign: bool,
     /// Prepares the implementation for a case.
     pub prepare: Arc<Prepare>,

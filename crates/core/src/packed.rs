@@ -1,4 +1,4 @@
-//! Arrays as bytes, for processes of one program: a line of JSON about names, types and shapes, then the elements.
+//! Arrays as bytes, passed between processes of one program: a JSON line of names, types and shapes, then the elements.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -7,12 +7,12 @@ use crate::tensor::{Data, Dtype, Tensor, Tensors};
 /// Name, element type and shape of an array.
 type Entry = (String, String, Vec<usize>);
 
-/// Most bytes of the line about the arrays.
+/// Maximum length of the JSON line in bytes.
 const LONGEST_LINE: u64 = 1 << 20;
 
 impl Tensors {
-    /// A CRC-32 of names, types, shapes and elements, much faster than [`Tensors::digest`]. It finds answers that
-    /// differ; different arrays share one with a probability of 2e-10.
+    /// A CRC-32 of names, types, shapes and elements, much faster than [`Tensors::digest`]. Two different answers have
+    /// the same checksum with probability 2e-10.
     pub fn checksum(&self) -> u64 {
         let mut sum = crc32fast::Hasher::new();
         for (name, tensor) in self.iter() {
@@ -29,7 +29,7 @@ impl Tensors {
     /// Writes all arrays.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn pack(&self, out: &mut dyn Write) -> io::Result<()> {
         let entry = |(name, tensor): (&str, &Tensor)| -> Entry {
             (name.to_string(), tensor.dtype().name().to_string(), tensor.shape().to_vec())
@@ -43,7 +43,7 @@ impl Tensors {
     /// Reads what [`Tensors::pack`] wrote, in at most `length` bytes.
     ///
     /// # Errors
-    /// If the bytes are not whole, or not what was written.
+    /// If the bytes are truncated or damaged.
     pub fn unpack(input: &mut dyn BufRead, length: u64) -> io::Result<Self> {
         let mut line = String::new();
         (&mut *input).take(LONGEST_LINE).read_line(&mut line)?;
@@ -52,7 +52,7 @@ impl Tensors {
         for (name, kind, shape) in entries {
             let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
             let dtype = Dtype::ALL.iter().find(|dtype| dtype.name() == kind).copied();
-            let dtype = dtype.ok_or_else(|| damaged(format!("'{kind}' is no element type")))?;
+            let dtype = dtype.ok_or_else(|| damaged(format!("'{kind}' is not an element type")))?;
             let count = shape.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
             let fits = |count: &usize| *count as u64 <= length / dtype.size() as u64;
             let count = count.filter(fits).ok_or_else(|| damaged(format!("the shape {shape:?} is too large")))?;
@@ -62,7 +62,7 @@ impl Tensors {
         if tensors.checksum() == checksum {
             Ok(tensors)
         } else {
-            Err(io::Error::other("the arrays are not those that were written"))
+            Err(io::Error::other("the checksum of the arrays does not match"))
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
 
     fn some() -> Tensors {
         let y = Tensor::new(&[2, 3], &[0.5_f64, f64::NAN, -0.0, f64::INFINITY, 1e-310, 7.0][..]).unwrap();
-        // More than is converted at once.
+        // More elements than one block of the conversion.
         let codes = Tensor::vector(&[-128_i8, 127].repeat(BLOCK)[..]);
         Tensors::new().with("y", y).with("codes", codes).with("none", Tensor::zeros(Dtype::U16, &[0, 4]).unwrap())
     }

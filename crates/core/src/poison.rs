@@ -1,7 +1,7 @@
 //! Bytes that overwrite outputs before a run whose answer is judged, so that a run that computes nothing is wrong.
 //!
-//! A value that was never written could still be right: NaN where the reference is NaN, zero where it is zero. So there
-//! are two patterns that differ in every byte, and no answer is accepted after one of them alone.
+//! A value that was never written could still be right, if the pattern equals the reference. So there are two patterns
+//! that differ in every byte, and no answer is accepted after only one of them.
 
 use crate::tensor::{Element, Tensor, Tensors};
 
@@ -33,7 +33,7 @@ impl Poison {
         values.fill(self.value());
     }
 
-    /// Overwrites all elements of an array, in memory of its own if the array is shared.
+    /// Overwrites all elements of an array, in separate memory if the array is shared.
     pub fn fill_tensor(self, tensor: &mut Tensor) {
         tensor.fill_bytes(self.byte());
     }
@@ -45,8 +45,8 @@ impl Poison {
 
     /// The name of an array that still holds the `answer` although the outputs were overwritten.
     ///
-    /// An array that is made from the outputs (unpacked codes) may equal the answer by chance if it is short, so a short
-    /// one counts only if it is alone.
+    /// An array computed from the outputs (unpacked codes) may equal the answer by chance if it is short, so a short
+    /// array counts only if it is the only one.
     pub fn survivor<'a>(self, answer: &Tensors, overwritten: &'a Tensors) -> Option<&'a str> {
         let kept = |(name, now): &(&str, &Tensor)| {
             let same = answer.find(name).is_some_and(|before| now.data().same_bits(before.data()));

@@ -82,8 +82,8 @@ impl Reading {
         Self::measured(Self::THREADS, "threads", "", Better::Neither, count as f64, about)
     }
 
-    /// A resident set changes by this many bytes with where the allocator, the stacks and the code happen to lie: less of
-    /// peak memory is not resolved.
+    /// The resident set varies by this many bytes with the placement of allocator, stacks and code; smaller differences
+    /// of peak memory are not resolved.
     pub const RESIDENT_STEP: f64 = 1_048_576.0;
 
     /// Key of [`Reading::threads`].
@@ -91,7 +91,7 @@ impl Reading {
 
     /// Id of the bytes that an implementation holds in addition to its inputs and outputs.
     pub const EXTRA_MEMORY: &str = "extra-memory";
-    /// Id of the bytes of inputs, outputs and what an implementation holds beside them.
+    /// Id of the bytes of inputs, outputs and [`EXTRA_MEMORY`] together.
     pub const TOTAL_MEMORY: &str = "total-memory";
     /// Id of the number of kernel launches of a run on a device.
     pub const LAUNCHES: &str = "launches";

@@ -152,9 +152,9 @@ impl Environment {
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
     }
 
-    /// False if a working set of `bytes` exceeds the cache level in which `ceiling` was measured by more than a quarter, with
-    /// as many caches as its threads use: up to there most of it is still read from that level. True in main memory, on a
-    /// device, and if the caches are unknown.
+    /// False if a working set of `bytes` is more than a quarter larger than the cache level in which `ceiling` was
+    /// measured, counting the caches of all its threads; up to that size most of it is still read from that level. True
+    /// in main memory, on a device, and if the caches are unknown.
     pub fn holds(&self, ceiling: &Ceiling, bytes: u64) -> bool {
         let level = self.caches.iter().find(|cache| ceiling.device == "cpu" && cache.level == ceiling.level);
         level.is_none_or(|cache| {
@@ -327,7 +327,8 @@ pub enum Outcome {
     },
 }
 
-/// The members of all outcomes: a plain structure compiles to a fraction of the code that reads a tagged enumeration.
+/// The members of all outcomes. Reading a plain structure compiles to a fraction of the code of reading a tagged
+/// enumeration.
 #[derive(Deserialize)]
 struct StoredOutcome {
     status: String,

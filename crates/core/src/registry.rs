@@ -124,12 +124,12 @@ impl Registry {
         &self.workloads
     }
 
-    /// The views that are about any of these workloads.
+    /// The views that concern any of these workloads.
     pub fn views_of<'a>(&self, workloads: impl Iterator<Item = &'a str> + Clone) -> Vec<View> {
         self.views.iter().filter(|view| workloads.clone().any(|name| view.is_about(name))).cloned().collect()
     }
 
-    /// The row of the table of ceilings that the case measures.
+    /// The row of the ceiling table that the case measures.
     pub fn ceiling_of(&self, case: &Case) -> Option<&CeilingCase> {
         self.ceilings.iter().find(|row| row.measures(case))
     }
@@ -173,7 +173,7 @@ impl Registry {
             .collect())
     }
 
-    /// The error about a name of a workload, implementation or axis that no command line can give.
+    /// The error about the first name of a workload, implementation or axis that cannot be given on the command line.
     pub fn slip(&self) -> Option<InputError> {
         let workloads = self.workloads.iter().map(|one| unaddressable("workload", one.name()));
         let implementations = self.implementations.iter().map(|one| unaddressable("implementation", &one.name));
@@ -197,11 +197,11 @@ impl Registry {
     }
 }
 
-/// The error about a name in which the command line would see something else.
+/// The error about a name that the command line would parse as something else.
 fn unaddressable(what: &str, name: &str) -> Option<InputError> {
     let of_flag = |c: char| what == "axis" && (c == '=' || c.is_whitespace());
     let problem = match name.chars().find(|c| c.is_control() || ":,*".contains(*c) || of_flag(*c)) {
-        Some(c) => format!("its name holds {c:?}, so that no command line can give it"),
+        Some(c) => format!("its name contains {c:?}, which the command line reserves"),
         None if name.is_empty() => "its name is empty".into(),
         None if name.starts_with('-') => "its name begins with '-', as a flag does".into(),
         None => return None,

@@ -56,14 +56,14 @@ macro_rules! dtypes {
                     v.iter().filter(|x| x.to_ne_bytes() == made).count()
                 })* }
             }
-            /// Gives the bytes of all elements to `take`, each element with its lowest byte first, a block after the other.
+            /// Passes the bytes of all elements to `take`, block by block, in little-endian order.
             ///
             /// # Errors
-            /// Those of `take`.
+            /// Errors of `take`.
             pub fn blocks(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
                 match self { $(Data::$variant(v) => blocks(v, take),)* }
             }
-            /// As many elements from the bytes of `input`.
+            /// Reads `count` elements from `input`.
             pub(crate) fn read(dtype: Dtype, count: usize, big_endian: bool, input: &mut dyn Read) -> io::Result<Data> {
                 match dtype { $(Dtype::$variant => Ok(Data::$variant(read(count, big_endian, input)?)),)* }
             }
@@ -123,13 +123,13 @@ dtypes! {
 pub trait Element: Copy + Default {
     /// The value whose bytes all equal `byte`.
     fn of_byte(byte: u8) -> Self;
-    /// Stores all values in as many bytes, each with its lowest byte first.
+    /// Converts all values to little-endian bytes.
     fn to_bytes(values: &[Self], bytes: &mut [u8]);
-    /// Makes all values of as many bytes, each with its lowest or its highest byte first.
+    /// Fills `values` from little-endian or big-endian bytes.
     fn of_bytes(bytes: &[u8], big_endian: bool, values: &mut [Self]);
 }
 
-/// Bytes that are converted at once.
+/// Bytes converted at once.
 pub(crate) const BLOCK: usize = 1 << 13;
 
 fn blocks<T: Element>(values: &[T], take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -192,7 +192,7 @@ impl Tensor {
         Ok(Self { shape: shape.to_vec(), data: Arc::new(data) })
     }
 
-    /// A tensor of `shape` from the bytes of its elements in row-major order. Bytes that are no whole element are ignored.
+    /// A tensor of `shape` from the bytes of its elements in row-major order. Ignores an incomplete last element.
     ///
     /// # Errors
     /// As [`Tensor::new`].

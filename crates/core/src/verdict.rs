@@ -54,12 +54,12 @@ impl Compared {
         self.values < self.of
     }
 
-    /// The remark on an answer of which some values were not compared, in the words of every command and report.
+    /// The remark on an answer that was compared only in part, with the same words in every command and report.
     pub fn remark(&self) -> Option<String> {
         self.is_partial().then(|| format!("the reference judged {self} of the answer; the others may be wrong"))
     }
 
-    /// The one of several answers of which the smallest share was compared.
+    /// Of several answers, the one with the smallest compared share.
     pub fn least(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         let share = |one: &Self| one.values as f64 / one.of.max(1) as f64;
         all.into_iter().min_by(|one, other| share(one).total_cmp(&share(other)))
@@ -81,12 +81,12 @@ impl Verdict {
         Self { passed: false, max_error: None, compared: None, detail: detail.into() }
     }
 
-    /// A failed check of a value that is `error` away from the reference.
+    /// A failed check for a value that is `error` away from the reference.
     pub fn beyond(error: f64, detail: impl Into<String>) -> Self {
         Self { max_error: Some(error), ..Self::wrong(detail) }
     }
 
-    /// A passed check of a judge that does not count values.
+    /// A passed check by a judge that does not count values.
     pub fn right(detail: impl Into<String>) -> Self {
         Self { passed: true, ..Self::wrong(detail) }
     }
@@ -97,7 +97,7 @@ impl Verdict {
         Self { compared: Some(compared), ..verdict }.of_something()
     }
 
-    /// This verdict, unless it passed without a single value compared.
+    /// This verdict, or a failed one if it passed without comparing a single value.
     #[must_use]
     pub fn of_something(self) -> Self {
         match self.compared {
@@ -110,7 +110,7 @@ impl Verdict {
 }
 
 /// Compares every expected array with the one of the same name in `got`: type, shape, NaN, then values within
-/// `tolerance`. Ignores further arrays in `got`.
+/// `tolerance`. Ignores additional arrays in `got`.
 pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
     let mut max_error = 0.0_f64;
     let mut compared = 0_usize;

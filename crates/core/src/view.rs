@@ -137,7 +137,7 @@ pub struct Implementations {
 pub struct Targets {
     /// Title of the table, in lower case.
     pub title: String,
-    /// The targets; those without a matching row are left out.
+    /// The targets; those without a matching row are omitted.
     pub targets: Vec<Target>,
 }
 
@@ -166,10 +166,10 @@ pub enum Measure {
     Speedup,
     /// The largest value of a reading; at least the limit.
     Reading(String),
-    /// The throughput of the fastest row with the most items, as a share of the largest; at least the limit.
+    /// The throughput of the fastest row at the most items, as a share of the largest throughput; at least the limit.
     Hold,
-    /// The 10th to the 90th percentile of the time of the fastest row of each case, as a share of its median, at worst; at
-    /// most the limit.
+    /// The width from the 10th to the 90th percentile of the time of the fastest row of a case, as a share of its
+    /// median, in the worst case; at most the limit.
     Spread,
     /// A measure from a later version.
     Unknown,
@@ -197,7 +197,7 @@ impl TryFrom<StoredMeasure> for Measure {
     }
 }
 
-/// Readings that belong beside the time: each has a column in the table of results.
+/// Readings shown next to the time, each in a column of the table of results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
     /// Workloads with these readings.

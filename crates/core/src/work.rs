@@ -29,11 +29,11 @@ pub struct Work {
     /// True for a pointer chase: the address of each load is the result of the previous one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dependent: bool,
-    /// True if every array is read or written from its beginning to its end, so that the processor fetches ahead and no
-    /// load waits for the latency of its cache level.
+    /// True if every array is read or written from beginning to end, so the hardware prefetches and no load waits for
+    /// the latency of its cache level.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_order: bool,
-    /// True if the arrays already hold 16-bit numbers, so that narrower storage is no advice.
+    /// True if the arrays already hold 16-bit numbers, so reports do not advise narrower storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub narrow: bool,
 }

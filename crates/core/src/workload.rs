@@ -101,7 +101,7 @@ pub trait Workload: Send + Sync {
     /// Name, axes, sizes and baseline.
     fn description(&self) -> &Description;
 
-    /// [`Description::name`]; like the five methods after it, not to be overridden.
+    /// [`Description::name`]; do not override this or the five methods after it.
     fn name(&self) -> &str {
         &self.description().name
     }
@@ -192,8 +192,8 @@ pub trait Workload: Send + Sync {
         Err(InputError::new(self.name(), "this workload does not accept arrays", "a workload that takes arrays"))
     }
 
-    /// Axes that change the answer and that no array decides, such as the number of heads of packed weights: `apply`
-    /// prints the default that it took for them.
+    /// Axes that change the answer but do not follow from any array, such as the number of heads of packed weights;
+    /// `apply` prints the default that it uses for them.
     fn open_axes(&self) -> &[&'static str] {
         &[]
     }
@@ -204,7 +204,7 @@ pub trait Workload: Send + Sync {
     /// If the inputs do not belong to the case.
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError>;
 
-    /// The work that one iteration requires. If it depends on the data, a bound or a mean of it.
+    /// The work that one iteration requires; a bound or a mean if it depends on the data.
     fn work(&self, case: &Case) -> Work;
 
     /// The work that one iteration on these inputs requires, which rates and shares of a ceiling use. Override it if the
@@ -228,8 +228,8 @@ pub trait Workload: Send + Sync {
         (self.tolerance(case) == Tolerance::Exact).then(|| "outputs must equal the reference bit by bit".into())
     }
 
-    /// Checks outputs within a tolerance that the user chose. A workload with a separate [`Workload::judge`] that compares
-    /// other values or forms than `compare` does needs its counterpart here.
+    /// Checks outputs within a tolerance that the user chose. A workload with a separate [`Workload::judge`] that
+    /// compares values or forms differently from `compare` must override this method too.
     fn judge_within(&self, _case: &Case, expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
         compare(expected, got, tolerance)
     }

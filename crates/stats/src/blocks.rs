@@ -35,7 +35,7 @@ pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>
 /// The centre of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {
-    /// Mean of the block values, or Huber's estimate where it took the mean's place.
+    /// Mean of the block values, or Huber's estimate if the centre is robust and it was chosen.
     pub mean: f64,
     /// Standard deviation of a block value (divisor n - 1), as the standard error of the mean implies it.
     pub sd: f64,

@@ -1,8 +1,8 @@
-//! The centre of block values with its interval: their mean, or Huber's estimate where a few blocks scatter it.
+//! The centre of block values with its interval: their mean, or Huber's estimate if a few blocks make the mean scatter.
 //!
-//! Processes differ with heavy tails: on recorded noise (`results/noise`) the mean of blocks had one to three times the
-//! variance of Huber's estimate (Huber 1964), and a hundred times where one process in sixty took 1.8 times as long. Normal
-//! blocks keep their mean, whose interval is exact.
+//! The noise of processes has heavy tails: on recorded noise (`results/noise`) the variance of the mean of blocks was
+//! one to three times that of Huber's estimate (Huber 1964), and a hundred times if one process in sixty took 1.8 times
+//! as long. Normally distributed blocks keep the mean, whose interval is exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +11,24 @@ use crate::describe::median;
 use crate::error::StatsError;
 use crate::special::student_t_upper_quantile;
 
-/// Fewest blocks, as an effective number: with fewer the scale of Huber's estimate is too uncertain for Student's quantile.
+/// Fewest blocks, as an effective number; with fewer, the scale of Huber's estimate is too uncertain for Student's
+/// quantile.
 const FEWEST: f64 = 16.0;
-/// Where the pull of a block begins to be limited, in robust standard deviations: 98 % efficient for normal blocks.
+/// Distance beyond which the pull of a block is limited, in robust standard deviations: 98 % efficient for normal
+/// blocks.
 const PULL: f64 = 2.0;
 /// Huber's estimate must beat the mean by this factor on the variance. Taking it wherever it looks better would take it by
 /// chance, and its interval would then be too narrow.
 const BETTER: f64 = 0.8;
-/// The share of the weight whose pull must not be limited: of two placements, each in half of the blocks, chance makes one
-/// the centre and the other far off.
+/// Smallest share of the weight with an unlimited pull. If half of the blocks have one placement and half another,
+/// chance would make one the centre and the other outliers.
 const INSIDE: f64 = 0.7;
 /// Values that scatter by less agree within their rounding.
 const ROUNDING: f64 = 1e-12;
 /// Steps of the iteration; the error shrinks by a factor of five or more a step.
 const STEPS: usize = 12;
 
-/// How block values become one.
+/// How the block values are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Centre {
@@ -43,8 +45,8 @@ impl Centre {
         if self == Centre::Robust { better(blocks, weights) } else { None }
     }
 
-    /// The centre of blocks with these precisions, up to a common factor; their mean where it keeps the centre from passing
-    /// for the same (within `shift`).
+    /// The centre of blocks with these precisions, up to a common factor; their plain mean if only the centre, not the
+    /// mean, lies within `shift` of 0 and would pass as the same.
     pub(super) fn of(self, blocks: &[f64], weights: &[f64], shift: f64) -> f64 {
         let centre = self.huber(blocks, weights).map_or_else(|| mean(blocks, weights), |huber| huber.value);
         let plain = self.plain(blocks, weights, 0.5).ok().flatten();
@@ -52,16 +54,16 @@ impl Centre {
         kept.map_or(centre, |plain| plain.mean)
     }
 
-    /// Student's interval of the mean in which every block counts the same, if there are enough of them for blocks far off to
-    /// lose their pull. It keeps a side of which some processes are far slower from passing for the same, or for faster.
+    /// Student's interval of the unweighted mean, if there are enough blocks for Huber's estimate. It prevents a side
+    /// with some far slower processes from being called the same, or faster.
     pub(super) fn plain(self, blocks: &[f64], weights: &[f64], miss: f64) -> Result<Option<MeanInterval>, StatsError> {
         let asked = self == Centre::Robust && effective(weights) >= FEWEST;
         asked.then(|| mean_interval_missing(blocks, miss)).transpose()
     }
 
-    /// The interval of the centre that misses it with probability `miss`. A weight is the precision of a block, up to a common
-    /// factor. Around Huber's estimate it is Student's interval with the standard error of Huber (1981, 6.3) and the degrees
-    /// of freedom of the blocks whose pull is not limited.
+    /// The interval of the centre that misses it with probability `miss`. Weights are the precisions of the blocks, up
+    /// to a common factor. Around Huber's estimate it is Student's interval with the standard error of Huber (1981,
+    /// 6.3) and the degrees of freedom of the blocks whose pull is not limited.
     pub(super) fn interval(self, blocks: &[f64], weights: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
         let mean = weighted_interval_missing(blocks, weights, miss)?;
         let Some(huber) = self.huber(blocks, weights) else { return Ok(mean) };
@@ -75,7 +77,7 @@ pub(super) fn within(plain: &MeanInterval, blocks: usize, shift: f64) -> bool {
     plain.mean.abs() + plain.sd / (blocks as f64).sqrt() <= shift
 }
 
-/// Huber's estimate, if there are enough blocks and it scatters enough less than their mean.
+/// Huber's estimate, if there are enough blocks and its variance is sufficiently below that of their mean.
 pub(super) fn better(blocks: &[f64], weights: &[f64]) -> Option<Huber> {
     let count = effective(weights);
     if count < FEWEST {
@@ -85,7 +87,7 @@ pub(super) fn better(blocks: &[f64], weights: &[f64]) -> Option<Huber> {
     let squares: f64 = weights.iter().zip(blocks).map(|(weight, block)| (weight * (block - mean)).powi(2)).sum();
     let of_mean = squares / (all * all) * count / (count - 1.0);
     let huber = Huber::of(blocks, weights, PULL);
-    // With an error of 0 more than half of the blocks agree to the last bit: the clock did not resolve them.
+    // An error of 0 means that more than half of the blocks agree to the last bit: the clock did not resolve them.
     (huber.error > 0.0 && huber.error.powi(2) < BETTER * of_mean && huber.inside > INSIDE).then_some(huber)
 }
 
@@ -109,8 +111,9 @@ pub(super) struct Huber {
 }
 
 impl Huber {
-    /// Of `values` with the precisions `weights`, up to a common factor; the pull of a value is limited beyond `pull` robust
-    /// standard deviations. Odd: values of the other sign give exactly the negative estimate.
+    /// Huber's estimate of `values` with the precisions `weights`, up to a common factor; the pull of a value is
+    /// limited beyond `pull` robust standard deviations. Odd: values of the other sign give exactly the negative
+    /// estimate.
     pub(super) fn of(values: &[f64], weights: &[f64], pull: f64) -> Self {
         let middle = median(values).unwrap_or(f64::NAN);
         let roots: Vec<f64> = weights.iter().map(|weight| weight.sqrt()).collect();

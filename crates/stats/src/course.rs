@@ -1,20 +1,20 @@
-//! The course of a comparison: how many blocks of how many rounds lead to a decision soonest, and when that will be.
+//! The course of a comparison: how many blocks of how many rounds reach a decision soonest, and when.
 //!
-//! A block of n rounds has the variance between + within / n and takes start + n each. For every look ahead, the
-//! smallest n is found with which the interval and the evidence would decide there; the look that is reached soonest
-//! wins. Few long blocks pay for few processes, many short ones for a t-quantile that is not blown up: the minimum
-//! weighs both (Kalibera and Jones 2013 give it for a fixed confidence and any number of blocks).
+//! A block of n rounds has the variance between + within / n and takes start + n each. For every later look, this
+//! module finds the smallest n with which the interval and the evidence would decide there, and takes the look that is
+//! reached soonest. Few long blocks need few processes; many short ones keep the t-quantile small: the minimum balances
+//! both (Kalibera and Jones 2013 give it for a fixed confidence and any number of blocks).
 
 use crate::evidence::{Outlook, expected_rates, shift};
 use crate::random_effects::Variances;
 use crate::special::student_t_upper_quantile;
 use crate::verdict::DecisionRule;
 
-/// The centre at the look is off by about one standard error; an interval that is just narrow enough, or evidence that is
-/// just enough (here as a logarithm), would fail every second time.
+/// Safety margin, in standard errors or as a logarithm of the evidence. The centre at the look is off by about one
+/// standard error, so an interval just narrow enough, or evidence just sufficient, would fail every second time.
 const CHANCE: f64 = 0.8;
 
-/// What is known of a comparison under way.
+/// The state of a comparison in progress.
 #[derive(Debug, Clone)]
 pub struct Course<'a> {
     /// The rule that decides.
@@ -39,7 +39,7 @@ pub struct Course<'a> {
     pub rounds: (f64, f64),
 }
 
-/// The way to a decision.
+/// The shortest way to a decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Leg {
     /// Blocks at the look that decides.
@@ -53,13 +53,13 @@ pub struct Leg {
 /// How the true difference is guessed from the centre so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
-    /// As the data say, drawn towards zero by their error.
+    /// The measured centre, shrunk towards zero by its error.
     Likely,
     /// One standard error farther from the edge of the region of equivalence.
     Lucky,
-    /// As [`Guess::Likely`], but at least a third of an error from the edge. It chooses the length of the next block:
-    /// while the error is many times the region, a length that decides about the region would be far too long if the
-    /// difference turns out to be large.
+    /// As [`Guess::Likely`], but at least a third of an error from the edge. It sets the length of the next block:
+    /// while the error is many times the region, a length that decides about the region would be far too long for a
+    /// large difference.
     Open,
 }
 
@@ -82,7 +82,7 @@ impl Course<'_> {
         more.max(0.0).max((last.max(8) - self.blocks) as f64) * (self.start_s + rounds * self.round_s)
     }
 
-    /// The number of rounds that yields most information a second (Kalibera and Jones 2013).
+    /// The number of rounds that yields most information per second (Kalibera and Jones 2013).
     pub fn best_rounds(&self) -> f64 {
         let Variances { between, within } = self.variances;
         let best = (within / between * self.start_s / self.round_s).sqrt();
@@ -114,7 +114,7 @@ impl Course<'_> {
     fn to(&self, look: usize, guess: Guess) -> Option<Leg> {
         let more = (look - self.blocks) as f64;
         let each = (self.missing(look, guess) / more).max(0.0);
-        // Rounds with which every block brings its share: between + within / n = 1 / each.
+        // Rounds with which every block contributes its share: between + within / n = 1 / each.
         let spare = 1.0 / each - self.variances.between;
         let mut rounds = if each == 0.0 { 0.0 } else { self.variances.within / spare };
         let (fewest, most) = self.rounds;
@@ -175,7 +175,7 @@ mod tests {
         let rule = DecisionRule::default();
         let rounds = course(&rule, 0.0005, 0.2, 0.02).leg(Guess::Likely).unwrap();
         assert!(rounds.rounds > 100.0 && rounds.look <= 64, "{rounds:?}");
-        // With dear processes even fewer blocks.
+        // Processes that take long to start mean even fewer blocks.
         let dear = course(&rule, 0.0005, 0.2, 5.0).leg(Guess::Likely).unwrap();
         assert!(dear.look < rounds.look && dear.rounds > rounds.rounds, "{dear:?} {rounds:?}");
         let processes = course(&rule, 0.02, 0.003, 0.02).leg(Guess::Likely).unwrap();
@@ -217,7 +217,7 @@ mod tests {
         let rule = DecisionRule::default();
         let far = course(&rule, 0.5, 0.003, 0.02);
         assert_eq!(far.leg(Guess::Likely), None);
-        // Some t^2 (0.5 / 0.01)^2 blocks of 32 ms.
+        // About t^2 (0.5 / 0.01)^2 blocks of 32 ms.
         let seconds = far.seconds(Guess::Likely);
         assert!((500.0..2000.0).contains(&seconds), "{seconds}");
         let mut edge = course(&rule, 0.002, 0.003, 0.02);

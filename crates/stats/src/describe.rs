@@ -35,8 +35,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// `confidence` if the values are independent draws of one distribution (the sign-test interval; Conover, Practical
 /// Nonparametric Statistics, 3.2). `None` if there are too few values for that confidence.
 ///
-/// The times of one process are not independent draws of what other processes would show: within a process this
-/// interval describes repeatability, not the uncertainty of a comparison.
+/// The times of one process are not independent draws from the times of all processes: within a process this interval
+/// describes repeatability, not the uncertainty of a comparison.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let n = values.len();
     if n == 0 {

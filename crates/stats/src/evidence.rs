@@ -51,19 +51,20 @@ const STAKES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 6.0];
 /// Shares of the capital on [`STAKES`].
 type Shares = [f64; STAKES.len()];
 
-/// The shares of records that name none.
+/// Shares for records that name none.
 const FIXED: Shares = [0.0, 0.05, 0.1, 0.1, 0.75];
 /// Shares for blocks that may be unanimous. The largest stake gets most, so that eight such blocks (256 at best) reach
 /// the 200 that an alpha of 0.01 needs.
 const QUIET: Shares = [0.02, 0.03, 0.09, 0.1, 0.76];
-/// Shares for blocks that scatter by more than what matters: eight of them are not unanimous, and the largest stake
-/// loses its capital at the first contrary sign.
+/// Shares for blocks that scatter by more than the region of equivalence: eight of them are not unanimous, and the
+/// largest stake loses its capital at the first contrary sign.
 const NOISY: Shares = [0.2, 0.25, 0.25, 0.2, 0.1];
-/// Blocks that show whether the rest may be unanimous.
+/// Number of first blocks that show whether the rest may be unanimous.
 const SHOWN: usize = 2;
 /// A large difference, as a log ratio.
 const LARGE: f64 = 0.1;
-/// Two large differences are the same if the smaller is this share of the larger: noise alone gets there once in 14.
+/// Two large differences agree if the smaller is at least this share of the larger; by noise alone that happens once in
+/// 14.
 const ALIKE: f64 = 0.8;
 
 /// How the capital is divided among the stakes.
@@ -73,11 +74,12 @@ pub enum Stakes {
     /// The same for all comparisons, as in records that name no division.
     #[default]
     Fixed,
-    /// For noisy blocks if neither of the first two was bet on, else for quiet ones. Whether a block is bet on depends on
-    /// the scatter of its own rounds, which is the same if the sides swap names, and no capital was at stake before: the
-    /// proof holds for either division.
+    /// The noisy shares if neither of the first two blocks was bet on, else the quiet ones. Whether a block is bet on
+    /// depends on the scatter of its own rounds, which is the same if the sides swap names, and no capital was at stake
+    /// before: the proof holds for either division.
     ByScatter,
-    /// As `ByScatter`, but for quiet blocks too if the first two, on which nothing was bet, agree on a large difference.
+    /// As `ByScatter`, but also the quiet shares if the first two blocks, on which nothing was bet, agree on a large
+    /// difference.
     ByBlocks,
 }
 
@@ -237,8 +239,8 @@ impl Outlook {
     }
 }
 
-/// What the bets on `values`, scaled by `weights`, have won for a candidate slower than the region of practical
-/// equivalence `rope`, as a start for a forecast.
+/// What the bets on `values`, scaled by `weights`, have won for "slower than the region of practical equivalence
+/// `rope`"; the start of a forecast.
 ///
 /// # Errors
 /// As [`evidence()`].

@@ -1,31 +1,32 @@
-//! Blocks of unequal precision: each scatters by a variance that all processes share, and by that of its own rounds.
+//! Blocks of unequal precision: each scatters by a variance common to all processes, and by the variance of its own
+//! rounds.
 
 use crate::centre::{better, effective};
 use crate::describe::median;
 use crate::within::{Estimate, RANKED};
 
-/// Blocks that agree to the last bit do so within the resolution of the clock.
+/// Smallest variance of a block: blocks that agree more closely do so within the resolution of the clock.
 const LEAST: f64 = 1e-14;
 
 /// Where the scatter of blocks comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Variances {
-    /// Between processes: what no number of rounds removes.
+    /// Variance between processes, which no number of rounds reduces.
     pub between: f64,
-    /// Of a single round: a block of n rounds has an n-th of it.
+    /// Variance of a single round; a block of n rounds has an n-th of it.
     pub within: f64,
 }
 
 impl Variances {
-    /// The variances that these blocks show: between them, what their scatter around the weighted mean exceeds the
-    /// scatter that their rounds explain (DerSimonian and Laird 1986, Controlled Clinical Trials 7), or zero. `None`
-    /// below two blocks with a known error.
+    /// The variances estimated from these blocks. Between them: their scatter around the weighted mean less the scatter
+    /// that their rounds explain (DerSimonian and Laird 1986, Controlled Clinical Trials 7), or zero. `None` below two
+    /// blocks with a known error.
     pub fn of(blocks: &[Estimate]) -> Option<Self> {
         let known: Vec<&Estimate> = blocks.iter().filter(|block| block.error.is_some()).collect();
         if known.len() < 2 {
             return None;
         }
-        // A few rounds do not show their own scatter. The median: a burst of disturbances is in few blocks.
+        // Too few rounds cannot show their scatter. The median, because a burst of disturbances hits few blocks.
         let ranked = |block: &Estimate| block.rounds >= RANKED || known.iter().all(|other| other.rounds < RANKED);
         let shown = known.iter().filter(|block| ranked(block));
         let of_rounds = |block: &&Estimate| block.error.unwrap_or(0.0).powi(2) * block.rounds as f64;
@@ -40,13 +41,13 @@ impl Variances {
         let found = Self { between: ((beyond - (known.len() as f64 - 1.0)) / scale).max(0.0), within };
         let precisions: Vec<f64> = known.iter().map(|block| 1.0 / found.of_this(block).max(LEAST)).collect();
         let Some(huber) = better(&values, &precisions) else { return Some(found) };
-        // A few blocks far off lose their pull on the centre, and so their part in what it scatters by.
+        // Outlying blocks have a limited pull on the centre, and so on its scatter.
         let shown = huber.error.powi(2) * effective(&precisions) - known.len() as f64 / all;
         Some(Self { between: found.between.min(shown.max(0.0)), within })
     }
 
-    /// The variance of this block: that of its number of rounds, or more if its own rounds show more. Both are the same if
-    /// the sides swap names.
+    /// The variance of this block: the expected one for its number of rounds, or more if its own rounds scatter more.
+    /// Both are the same if the sides swap names.
     pub fn of_this(&self, block: &Estimate) -> f64 {
         let own = block.error.unwrap_or(0.0).powi(2);
         self.between + own.max(self.within / block.rounds.max(1) as f64)
@@ -58,7 +59,7 @@ impl Variances {
     }
 }
 
-/// The precision of every block relative to the most precise one; all equal if nothing is known.
+/// The precision of every block relative to the most precise one; all equal if no variance is known.
 pub fn weights(blocks: &[Estimate]) -> Vec<f64> {
     let Some(known) = Variances::of(blocks) else { return vec![1.0; blocks.len()] };
     let variances: Vec<f64> = blocks.iter().map(|block| known.of_this(block).max(LEAST)).collect();

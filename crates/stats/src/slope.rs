@@ -1,4 +1,4 @@
-//! One slope common to several groups of points: how a time grows with a size while the other axes are fixed.
+//! One slope common to several groups of points: how a time grows with size at fixed values of the other axes.
 
 use crate::special::student_t_upper_quantile;
 

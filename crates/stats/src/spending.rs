@@ -12,7 +12,7 @@ use crate::error::{StatsError, check_inside};
 /// The default looks, in blocks.
 pub const LOOKS: [usize; 20] = [6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512];
 
-/// Blocks after which half of what an endless comparison may spend is spent.
+/// Blocks after which half of the alpha of an endless comparison is spent.
 const HALF: f64 = 24.0;
 
 /// Largest number of blocks of a plan.
@@ -31,7 +31,7 @@ pub struct Spending {
 enum Curve {
     /// n / (n + 24).
     Hyperbolic,
-    /// ln(1 + (e - 1) n / N), the Pocock-like function of Lan and DeMets, for up to 32 blocks.
+    /// ln(1 + (e - 1) n / N), the Pocock-like function of Lan and DeMets, designed for up to 32 blocks.
     Pocock,
 }
 
@@ -51,7 +51,7 @@ impl Spending {
         Ok(Self { looks: looks.to_vec(), alpha, curve: Curve::Hyperbolic })
     }
 
-    /// The same looks under the spending function of records that name none.
+    /// The same looks, with the spending function of records that name none.
     #[must_use]
     pub fn of_old_records(self) -> Self {
         Self { curve: Curve::Pocock, ..self }
@@ -78,8 +78,8 @@ impl Spending {
         Ok(self.cut(blocks))
     }
 
-    /// The error probability of a look at `blocks` blocks: a planned one, or the last one of a comparison that ended
-    /// between two looks, for a reason other than its values.
+    /// The error probability of a look at `blocks` blocks: a planned one, or the last look of a comparison that ended
+    /// between two looks for a reason other than its values.
     pub fn cut(&self, blocks: usize) -> f64 {
         let before = self.looks.iter().copied().rfind(|n| *n < blocks);
         self.spent(blocks) - before.map_or(0.0, |before| self.spent(before))

@@ -3,9 +3,9 @@
 //! "Slower" and "faster" require two tests that fail for different reasons: Student's interval, which assumes
 //! independent blocks, lies entirely outside the region of practical equivalence, *and* the evidence of the signs,
 //! which assumes nothing about the noise, has reached 2 / alpha (half of alpha for each direction). The second alone
-//! bounds the false positives of a comparison by alpha. "Same" uses the interval. Where there are enough blocks to
-//! limit the pull of some, the mean of all must lie within the region too for "same", and on the same side of 1 for a
-//! difference: a centre alone would not show that a few processes are far slower.
+//! bounds the false positives of a comparison by alpha. "Same" uses the interval. With enough blocks for Huber's
+//! estimate, the plain mean must also lie within the region for "same", and on the same side of 1 for a difference: the
+//! robust centre alone would not show that a few processes are far slower.
 
 use crate::blocks::MeanInterval;
 use crate::centre::{Centre, within};
@@ -34,7 +34,7 @@ impl DecisionRule {
         Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::ByBlocks, centre: Centre::Robust })
     }
 
-    /// This rule with the spending function, the stakes and the centre of records that name none.
+    /// This rule with the spending function, the stakes and the centre of records that do not name them.
     #[must_use]
     pub fn of_old_records(self) -> Self {
         Self { spending: self.spending.of_old_records(), stakes: Stakes::Fixed, centre: Centre::Mean, ..self }
@@ -207,7 +207,7 @@ fn change(blocks: &[f64], weights: &[f64], bets: &[f64], rule: &DecisionRule, mi
     let shift = shift(rule.rope)?;
     let mut interval = rule.centre.interval(blocks, weights, miss)?;
     let plain = rule.centre.plain(blocks, weights, miss)?;
-    // Where only the mean keeps the centre from being the same, its interval is the one to report.
+    // If only the mean contradicts "same", report the interval of the mean.
     let centred = interval.low() >= -shift && interval.high() <= shift;
     if let Some(plain) = plain.filter(|plain| centred && !within(plain, blocks.len(), shift)) {
         interval = plain;
@@ -350,7 +350,7 @@ mod tests {
         let on_one_side = decided(&noisy(0.0, odd), Centre::Robust);
         assert!(matches!(on_one_side.difference, Difference::Undecided { .. }), "{on_one_side:?}");
         assert_eq!(on_one_side.high, decided(&noisy(0.0, odd), Centre::Mean).high, "the interval is that of the mean");
-        // Most processes are 2 % faster, and all together slower.
+        // Most processes are 2 % faster, but the mean is slower.
         let faster: Vec<f64> =
             (0..40).map(|i| if i % 8 == 3 { 0.25 } else { -0.02 - 1e-4 * f64::from(i % 5) }).collect();
         assert!(matches!(decided(&faster, Centre::Robust).difference, Difference::Undecided { .. }));

@@ -1,9 +1,9 @@
-//! The value of a block from its rounds, and how much of its scatter comes from them.
+//! The value of a block from its rounds, and how much of its scatter comes from the rounds.
 //!
 //! Two statistics of the log ratios of the rounds, both odd (swapping the sides negates the value exactly) and both
-//! deaf to outliers: the median, and Huber's estimate of location (Huber 1964). Recorded rounds differ in shape. Most
-//! have a sharp peak and heavy tails, and the median scatters least, by factors of two to ten; rounds that look normal
-//! waste a third of the time under a median. [`choose`] takes the better one from the scatter that the first blocks
+//! robust to outliers: the median, and Huber's estimate of location (Huber 1964). Recorded rounds differ in shape. Most
+//! have a sharp peak and heavy tails, and their median scatters least, by factors of two to ten. For rounds that look
+//! normal, a median wastes a third of the time. [`choose`] takes the better one from the scatter that the first blocks
 //! show, which is the same after the sides are swapped.
 
 use crate::blocks::log_ratios;
@@ -11,10 +11,10 @@ use crate::centre::Huber;
 use crate::describe::median;
 use crate::error::StatsError;
 
-/// Where Huber's estimate begins to limit the pull of a round, in robust standard deviations: 95 % efficient for normal
-/// rounds.
+/// Distance beyond which Huber's estimate limits the pull of a round, in robust standard deviations: 95 % efficient for
+/// normal rounds.
 const PULL: f64 = 1.345;
-/// Fewest rounds whose ranks show the scatter of their median.
+/// Fewest rounds from whose ranks the scatter of their median is estimated.
 pub(super) const RANKED: usize = 6;
 /// The median must beat Huber's estimate by this factor on the variance: the error of a median, from the distance of two
 /// ranks, is a noisy estimate, and the median of normal rounds wastes a third of their time.
@@ -63,8 +63,7 @@ impl Statistic {
 }
 
 /// The statistic with the smaller variance of a round over these blocks, given as pairs (median, Huber) of the same
-/// blocks; a block of more rounds knows that variance better. The choice depends on the errors alone, never on the
-/// values.
+/// blocks. Blocks with more rounds have more weight. The choice depends on the errors alone, never on the values.
 pub fn choose(blocks: &[[Estimate; 2]]) -> Statistic {
     let of_round = |block: &Estimate| Some(block.error?.powi(2) * block.rounds as f64);
     let weighted = |block: &Estimate| Some(of_round(block)? * block.rounds as f64);
@@ -87,7 +86,7 @@ fn rank_error(ratios: &[f64]) -> f64 {
     let mut rounds = ratios.to_vec();
     rounds.sort_by(f64::total_cmp);
     let (middle, off) = ((rounds.len() - 1) as f64 / 2.0, (rounds.len() as f64).sqrt() / 2.0);
-    // The same ranks from either end, so that swapping the sides changes nothing.
+    // The same ranks from either end, so swapping the sides changes nothing.
     let high = ((middle + off).round() as usize).min(rounds.len() - 1);
     0.5 * (rounds[high] - rounds[rounds.len() - 1 - high])
 }

@@ -31,7 +31,7 @@ pub enum Role {
     OnDevice(i64),
     /// The value per multiprocessor that fills a GPU.
     EachMultiprocessor(i64),
-    /// Length of an iteration, chosen so that starting and ending it costs nothing in comparison.
+    /// Length of an iteration, chosen so that starting and ending it takes a negligible time.
     Steps,
 }
 

@@ -183,20 +183,20 @@ mod tests {
             bandwidth(machine, ceilings, &copied(bytes), threads).unwrap().level
         };
         let one = |machine, bytes| level(machine, &ceilings, bytes, Parallelism::Single);
-        // A few parameters beside an array that fills a level leave nearly all of it there.
+        // A few parameters next to an array that fills a level leave nearly all of the array in that level.
         let sizes = [32, 33, 40, 41, 64, 1024, 1025, 1280, 1281];
         let levels = ["L1", "L1", "L1", "L2", "L2", "L2", "L2", "L2", "L3"];
         assert_eq!(sizes.map(|kib| one(&machine, kib << 10)), levels);
         assert_eq!([32, 33, 40, 41].map(|mib| one(&machine, mib << 20)), ["L3", "L3", "L3", "DRAM"]);
         let load = |bytes| latency(&machine, &ceilings, bytes, Caches::Warm).unwrap().level;
         assert_eq!([load(32 << 10), load(64 << 10)], ["L1", "L2"]);
-        // Unknown caches exclude nothing, and a device has others.
+        // Unknown caches exclude nothing, and the CPU's caches say nothing about a device.
         let unknown = unknown();
         assert_eq!([64 << 10, 36 << 20].map(|bytes| one(&unknown, bytes)), ["L1", "L3"]);
         let mut on_device = ceilings.clone();
         on_device.iter_mut().for_each(|ceiling| ceiling.device = "cuda:0".into());
         assert_eq!(level(&machine, &on_device, 64 << 10, Parallelism::Single), "L1");
-        // All four cores hold four times as much in their own caches.
+        // The private caches of all four cores together hold four times as much.
         let all: Vec<Ceiling> = of(CeilingKind::Copy, Parallelism::Many, 4).into();
         let many = |bytes| level(&machine, &all, bytes, Parallelism::Many);
         assert_eq!([128, 160, 161].map(|kib| many(kib << 10)), ["L1", "L1", "L2"]);

@@ -8,17 +8,17 @@ use super::Sample;
 use crate::implementation::Parallelism;
 use crate::stats::{mean_interval, median};
 
-/// Seconds per iteration from which nearly every slot meets a context switch. From here on CPU time is steadier than
-/// elapsed time, if it accounts for the time that passed.
+/// Seconds per iteration above which nearly every slot contains a context switch. CPU time is then steadier than
+/// elapsed time, provided that it accounts for the time that passed.
 pub const LONG_S: f64 = 1e-3;
-/// Seconds per iteration from which a block has few slots, so that its shortest one is steadier than their median.
+/// Seconds per iteration above which a block has so few slots that the shortest is steadier than their median.
 pub const LONG_RUN_S: f64 = 5e-3;
-/// Share of the elapsed time that may pass without explanation before CPU time is no longer used.
+/// Largest unexplained share of the elapsed time at which CPU time is still used.
 const UNEXPLAINED: f64 = 0.02;
-/// Difference between these shares of two arms from which CPU time would hide how much longer one of them takes: a quarter of
-/// the region of 1 % that counts as the same.
+/// Largest difference between the shares of two arms at which CPU time is still used; a larger one would hide that one
+/// arm takes longer. A quarter of the 1 % that counts as the same.
 const UNEVEN: f64 = 0.0025;
-/// The place of waiting among the [`shares`].
+/// Index of waiting in the [`shares`].
 const WAITED: usize = 1;
 
 /// The time of a slot that is used for reports and verdicts.
@@ -51,9 +51,9 @@ impl Basis {
     /// Chooses the basis for arms that are compared, from the samples of each arm in each block. One long arm is enough for
     /// CPU time: other programs lengthen the elapsed time of that arm alone.
     ///
-    /// A block counts by its longest, its shortest and its worst arm, whichever these are: if two arms swap their samples in
-    /// some of the blocks, the choice stays. So it does not know which arm is which, and the sign of a difference stays a
-    /// fair coin.
+    /// Of each block, the longest, the shortest and the worst arm count, whichever these are, so the choice does not
+    /// change if two arms swap their samples in some blocks. It cannot depend on which arm is which, and the sign of a
+    /// difference remains a fair coin.
     pub fn among<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
         let seconds = |of: fn(f64, f64) -> f64| {
             let arm =
@@ -70,18 +70,19 @@ impl Basis {
     }
 
     /// The basis for statistics of whole slots, including tails: CPU time if it accounts for the time that passed. As
-    /// [`Basis::among`], it does not know which arm is which.
+    /// in [`Basis::among`], the choice does not depend on which arm is which.
     pub fn of_whole_slots<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelism: &[Parallelism]) -> Self {
         if cpu_may_be_judged(blocks, parallelism) { Basis::Cpu } else { Basis::Wall }
     }
 
-    /// Chooses the basis for whole processes, from the runs of baseline, candidate and second copy of the baseline in each
-    /// block: CPU time if that is what they take undisturbed, and the shortest run of a block, or all of them where their mean
-    /// scatters less. Delays only lengthen a run, so that the shortest is steady where delays are what scatters; where every
-    /// run differs in both directions, as processes do that lie elsewhere in memory, it wastes half of the time.
+    /// Chooses the basis for whole processes from the runs of baseline, candidate and second copy of the baseline in
+    /// each block: CPU time if the processes only compute, and the shortest run of a block, or all of them if their
+    /// mean scatters less. Delays only lengthen a run, so the shortest one is steady if delays cause the scatter. If
+    /// runs scatter in both directions, for example with the placement of each process in memory, the shortest wastes
+    /// half of the time.
     ///
-    /// What scatters is the mean of baseline and candidate against the second copy: it has no part of their difference, and
-    /// stays the same if the two swap their samples in some of the blocks.
+    /// The scatter is that of the mean of baseline and candidate relative to the second copy: it does not contain their
+    /// difference, and does not change if the two swap their samples in some blocks.
     pub fn of_runs(blocks: &[[&[Sample]; 3]]) -> Self {
         let cpu = runs_only_compute(blocks);
         let (all, shortest) = if cpu { (Basis::Cpu, Basis::ShortestCpu) } else { (Basis::Wall, Basis::Shortest) };
@@ -145,8 +146,8 @@ impl Basis {
         matches!(self, Basis::Cpu | Basis::ShortestCpu)
     }
 
-    /// True if two times that these bases give have no common clock: one is CPU time, the other an elapsed time that other
-    /// programs lengthen. The fastest parts of short slots miss what these do, as CPU time does.
+    /// True if the times of these bases are not comparable: one is CPU time, the other an elapsed time that other
+    /// programs lengthen. The fastest parts of short slots count as undisturbed, like CPU time.
     pub fn are_two_clocks(sides: [(Self, &[Sample]); 2]) -> bool {
         let waits: Vec<&[Sample]> = sides.iter().filter(|(basis, _)| !basis.is_cpu()).map(|(_, all)| *all).collect();
         let [samples] = waits.as_slice() else { return false };
@@ -169,10 +170,10 @@ fn cpu_may_be_judged<const ARMS: usize>(blocks: &[[&[Sample]; ARMS]], parallelis
     parallelism.iter().all(|one| *one == Parallelism::Single) && accounts_for_time(blocks)
 }
 
-/// True if the commands wait for nothing but a processor: of the run in a block that waited least, CPU time accounts for the
-/// time that passed. For what a command waits by itself, it waits in every run; neighbours leave some runs alone. Of the
-/// three arms the worst counts, averaged over the blocks. Baseline and candidate must wait alike too: of their difference,
-/// whichever waits more, the median over the blocks is small.
+/// True if the commands wait for nothing but a processor: in the run of each block that waited least, CPU time accounts
+/// for the time that passed. A command's own waits occur in every run, while neighbours delay only some. The worst of
+/// the three arms counts, averaged over the blocks. Baseline and candidate must also wait equally: the median over the
+/// blocks of their difference, in either direction, is small.
 fn runs_only_compute(blocks: &[[&[Sample]; 3]]) -> bool {
     let gap = |run: &Sample| Some(run.wall_ns.abs_diff(run.cpu_ns?) as f64 / run.wall_ns as f64);
     let least = |runs: &[Sample]| runs.iter().filter_map(gap).fold(f64::INFINITY, f64::min);
@@ -183,8 +184,8 @@ fn runs_only_compute(blocks: &[[&[Sample]; 3]]) -> bool {
 }
 
 /// True if the CPU time of the calling threads accounts for the time that passed, except for what the scheduler gave to
-/// other processes: of each kind of time, the largest share among the arms of a block, averaged over the blocks, is
-/// small. Waits must be alike in all arms too: of the difference between the longest and the shortest in a block, the median.
+/// other processes: for each kind of other time, the largest share among the arms of a block, averaged over the blocks,
+/// is small. All arms must also wait equally: the median over the blocks of longest minus shortest is small.
 ///
 /// It does not if other threads of the process worked, if the thread waited (sleep, lock, I/O, child process), or if
 /// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(Basis::among::<3>(&[], &[Single; 2]), Basis::Fastest);
     }
 
-    /// Near each of its limits, the choice stays if the arms swap their samples in some of the blocks.
+    /// Near each of its limits, the choice does not change if the arms swap their samples in some of the blocks.
     #[test]
     fn the_choice_does_not_know_which_arm_is_which() {
         let near = [
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Blocks of five runs of 50 ms; `late(block, run)` is what an arm adds to its logarithm.
+    /// Blocks of five runs of 50 ms; `late(block, run)` is what an arm adds to the logarithm of its time.
     fn runs(late: [&dyn Fn(usize, usize) -> f64; 3]) -> Vec<[Vec<Sample>; 3]> {
         let run = |late: f64| Sample { iterations: 1, wall_ns: (5e7 * late.exp()) as u64, ..Sample::default() };
         (0..6).map(|block| late.map(|late| (0..5).map(|index| run(late(block, index))).collect())).collect()
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn commands_are_judged_by_all_runs_where_these_scatter_both_ways() {
-        // Drawn by multiplication: between -1 and 1, other for each arm.
+        // Pseudo-random numbers between -1 and 1, different for each arm.
         let drawn = |seed: usize, block: usize, run: usize| {
             2.0 * ((block * 5 + run + 1) as f64 * (0.618_034 + seed as f64 * 0.137)).fract() - 1.0
         };
@@ -334,8 +335,8 @@ mod tests {
         }
     }
 
-    /// The blocks with runs that compute all the time but for the share of an arm's time that `waits(block)` names. Two of five
-    /// are preempted for as long as they compute.
+    /// The blocks, with runs that compute except for the share `waits(block)` of each arm. Two of five runs are
+    /// preempted for as long as they compute.
     fn waiting(blocks: &[[Vec<Sample>; 3]], waits: impl Fn(usize) -> [f64; 3]) -> Vec<[Vec<Sample>; 3]> {
         let mut blocks = blocks.to_vec();
         for (block, arms) in blocks.iter_mut().enumerate() {
@@ -349,7 +350,7 @@ mod tests {
         blocks
     }
 
-    /// A command that naps for 1.5 % of its time would be called the same by CPU time.
+    /// By CPU time, a command that sleeps for 1.5 % of its time would count as the same.
     #[test]
     fn commands_that_do_not_wait_alike_are_judged_by_elapsed_time() {
         let blocks = runs([&|_, _| 0.0; 3]);
@@ -375,7 +376,7 @@ mod tests {
         assert!(!accounts_for_time(&[[&slots[..]]]));
     }
 
-    /// A nap of 1.2 % in one arm alone would be called the same by CPU time, and work moved to another thread faster.
+    /// By CPU time, a sleep of 1.2 % in one arm would count as the same, and work moved to another thread as faster.
     #[test]
     fn one_that_waits_more_than_the_other_is_judged_by_elapsed_time() {
         let napping = [Sample { waits: Some(1), ..slot(2000, 1976) }; 5];

@@ -31,8 +31,8 @@ pub struct Certificate {
     /// Planted slow modes, one entry per kind; empty in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_modes: Vec<SlowMode>,
-    /// Kernels of the self-check (`l3`, `dram`) of which no planted difference was decided, so that nothing is known of
-    /// the verdicts on code like them; empty in records older than the field.
+    /// Kernels of the self-check (`l3`, `dram`) without any decided planted difference: how reliable verdicts on
+    /// similar code are is unknown. Empty in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unjudged: Vec<String>,
 }

@@ -30,7 +30,7 @@ pub struct Comparison {
     /// How the bets on the signs of the blocks divide their capital.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stakes: Stakes,
-    /// What the centre of the block values is.
+    /// How the centre of the block values is computed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub centre: Centre,
     /// Description of the time that was compared; empty if no time was compared.
@@ -39,7 +39,7 @@ pub struct Comparison {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
     /// The verdict: `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution` or `none`.
-    /// It depends on the other cases of the report too, since their number sets the evidence needed.
+    /// It also depends on the number of other cases in the report, which sets the evidence needed.
     pub verdict: String,
     /// The arm that failed, if there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -116,7 +116,7 @@ fn clock_warning(before: u64, now: u64, line: usize) -> Option<String> {
     ))
 }
 
-/// Warning for a resumed run of other sources.
+/// Warning for a resumed run whose sources are another revision.
 fn revision_warning(first: &Run, now: &Run, line: usize) -> Option<String> {
     let commit = |run: &Run| run.revision.as_ref().map(Revision::short);
     let (first, now) = (commit(first)?, commit(now)?);
@@ -136,7 +136,7 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
     let mut reader = Reader::begin(first)?;
     lines.try_for_each(|(index, line)| reader.line(index + 1, line))?;
     let Record { run, measurements, .. } = &mut reader.record;
-    // A merged record holds shard after shard.
+    // In a merged record the shards follow one another.
     let cases = run.shard.iter().flat_map(|shard| &shard.cases);
     let places: HashMap<&str, usize> = cases.enumerate().map(|(place, case)| (case.as_str(), place)).collect();
     measurements.sort_by_key(|measurement| places.get(measurement.case.id.as_str()).copied());
@@ -243,8 +243,8 @@ fn sealed(number: usize, text: &str) -> Result<bool, RecordError> {
 }
 
 impl Record {
-    /// Rows that the first line lists, as `CASE IMPLEMENTATION`, and that have no measurement: the file was cut between
-    /// two lines, or its task was stopped. Only the records of sweeps list their rows.
+    /// Rows that the first line lists, as `CASE IMPLEMENTATION`, without a measurement: the file was cut between two
+    /// lines, or its task was stopped. Only the records of sweeps list their rows.
     pub fn lost_rows(&self) -> Vec<&str> {
         let there: HashSet<String> =
             self.measurements.iter().map(|one| format!("{} {}", one.case.id, one.implementation)).collect();

@@ -8,12 +8,12 @@ fn all_none(column: &[Option<u64>]) -> bool {
     column.iter().all(Option::is_none)
 }
 
-/// A value of a column that is empty if no sample has one.
+/// The value at `i` of a column; the column is empty if no sample has a value.
 fn at(column: &[Option<u64>], i: usize) -> Option<u64> {
     column.get(i).copied().flatten()
 }
 
-/// Defines the columns: fields that every sample has, fields that may be missing, and fields of its state, which may be.
+/// Defines the columns: fields that every sample has, optional fields, and optional fields of the device state.
 macro_rules! columns {
     ($($always:ident: $type:ty),*; $($optional:ident),*; state: $($state:ident),*) => {
         #[derive(Serialize, Deserialize)]
@@ -34,7 +34,7 @@ macro_rules! columns {
                 }
             }
 
-            /// True if every column has `n` values, or none where they may be missing.
+            /// True if every column has `n` values; optional columns may be empty.
             fn hold(&self, n: usize) -> bool {
                 let (always, optional) = ([$(self.$always.len()),*], [$(self.$optional.len(),)* $(self.$state.len()),*]);
                 always.iter().all(|length| *length == n) && optional.iter().all(|length| [0, n].contains(length))

@@ -24,8 +24,8 @@ pub struct Shard {
     /// measured them. Older records do not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// In a merged record, all cases of the plan in its order, in which its measurements are read. Older records do not
-    /// list them.
+    /// In a merged record, all cases of the plan in plan order, which is also the order of its measurements. Older
+    /// records do not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<String>,
 }

@@ -72,8 +72,7 @@ pub struct SpanNode {
     pub calling: bool,
     /// Threads that recorded such spans; 0 for what a device did.
     pub lanes: u32,
-    /// Calls in all iterations together. The times of calls below are those in iterations that are no
-    /// [outliers](Spans::outliers).
+    /// Calls in all iterations together. The call times below exclude iterations that are [outliers](Spans::outliers).
     pub calls: u64,
     /// Nanoseconds inside, per iteration.
     pub total_ns: Vec<f64>,
@@ -95,7 +94,7 @@ pub struct SpanNode {
     pub flops: f64,
 }
 
-/// Times that differ by this many times the median distance from the median are no outliers.
+/// An outlier exceeds the median by more than this many times the median distance from it.
 const FAR_AMONG_DIFFERENT: f64 = 5.0;
 
 impl Spans {
@@ -104,8 +103,9 @@ impl Spans {
 
     /// Indices of the iterations that are outliers, in ascending order.
     ///
-    /// A pause of milliseconds in iterations of microseconds would make the component it hit the largest one. An outlier
-    /// also exceeds the median by a multiple of the median distance from it, so widely scattered iterations have none.
+    /// Without this rule, a pause of milliseconds in iterations of microseconds would make the component it hit the
+    /// largest one. An outlier also exceeds the median by a multiple of the median distance from it, so widely
+    /// scattered iterations have none.
     pub fn outliers(&self) -> Vec<usize> {
         let Some(middle) = median(&self.iteration_ns) else { return Vec::new() };
         let distances: Vec<f64> = self.iteration_ns.iter().map(|ns| (ns - middle).abs()).collect();

@@ -5,7 +5,7 @@ use super::{Measurement, Sample};
 use crate::implementation::Parallelism;
 use crate::reading::Reading;
 
-/// Share of the CPU time from which other threads took part. The threads of a runtime that tidies up take less.
+/// Share of the CPU time above which other threads took part. Housekeeping threads of a runtime use less.
 const TOOK_PART: f64 = 0.05;
 
 /// Share of the CPU time that other threads than the calling one used; `None` if it is small or unknown.

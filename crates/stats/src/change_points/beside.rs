@@ -1,13 +1,13 @@
-//! What the values beside a change point, and the last ones, say by themselves.
+//! Tests of the values near a change point, and of the last values of a series.
 
 use super::SHORTEST;
 use crate::describe::median;
 
-/// Fewest values that precede a change for certain: its place is often late by one or two.
+/// Fewest values that can be shown to precede a change: its estimated place is often one or two values late.
 const CLEAR: usize = 3;
-/// How many times as likely they must be with the old mean.
+/// How many times as likely these values must be with the old mean as with the new one.
 const ODDS: f64 = 1000.0;
-/// Fewest values whose scatter says what is far from them.
+/// Fewest values from which the scatter is estimated.
 const SCATTER: usize = 10;
 /// Median steps beyond which a value is far from the others: 9.5 standard deviations of Gaussian noise.
 const FAR: f64 = 10.0;
@@ -17,10 +17,11 @@ pub fn median_step(values: &[f64]) -> Option<f64> {
     median(&values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect::<Vec<f64>>())
 }
 
-/// True if `values` lie before a change of the mean from `before` to `after`, although its place is uncertain: if at least 3
-/// values are 1000 times as likely with the old mean, for Gaussian noise of this [`median_step`]. Of values after
-/// the change that holds once in 1000, however many there are (Ville's inequality for likelihood ratios). A value outside the
-/// two means counts as the nearer mean: an outlier alone proves nothing.
+/// True if `values` precede a change of the mean from `before` to `after`, although its place is uncertain: there are
+/// at least 3, and together they are 1000 times as likely with the old mean, for Gaussian noise of this
+/// [`median_step`]. For values after the change that happens at most once in 1000, however many there are (Ville's
+/// inequality for likelihood ratios). A value outside the two means counts as the nearer mean, so a single outlier
+/// proves nothing.
 pub fn precede_change(values: &[f64], [before, after]: [f64; 2], step: f64) -> bool {
     // The median of |x| is 0.6745 standard deviations, and the difference of two values has twice their variance.
     let deviation = step / (0.6745 * std::f64::consts::SQRT_2);
@@ -31,8 +32,9 @@ pub fn precede_change(values: &[f64], [before, after]: [f64; 2], step: f64) -> b
     values.len() >= CLEAR && values.iter().map(gain).sum::<f64>() > 2.0 * deviation.powi(2) * ODDS.ln()
 }
 
-/// The number of last values, too few for a change point, that are all further from the median of the values before than ten
-/// [`median_step`]s, and than `least`, to the same side. One outlier looks the same.
+/// The number of values at the end, too few for a change point, that all differ from the median of the values before
+/// them by more than ten [`median_step`]s and more than `least`, in the same direction. A single outlier looks the
+/// same.
 pub fn far_at_end(values: &[f64], least: f64) -> Option<usize> {
     (1..SHORTEST).rev().find(|runs| {
         let Some(count) = values.len().checked_sub(*runs).filter(|count| *count >= SCATTER) else { return false };
@@ -54,7 +56,7 @@ mod tests {
         let calm: Vec<f64> = (0..20).map(|n| f64::from(n % 3) * 0.004).collect();
         let with = |last: &[f64]| far_at_end(&[&calm[..], last].concat(), 0.01);
         assert_eq!([&[2.3][..], &[0.5, 0.4], &[-0.5, -0.6, -0.5]].map(with), [Some(1), Some(2), Some(3)]);
-        // An outlier before a plain run, two on different sides, and a run in reach of the others.
+        // An outlier before an ordinary run, two on different sides, and a run within reach of the others.
         assert_eq!([&[2.3, 0.0][..], &[0.03]].map(with), [None, None]);
         assert_eq!(with(&[0.5, -0.5]), Some(1));
         assert_eq!(far_at_end(&[0.0, 0.0, 0.0, 0.5], 0.01), None, "too few to know the scatter");
@@ -76,7 +78,7 @@ mod tests {
         let heavy = count(&|random| {
             0.01 * random.normal() / ((random.normal().powi(2) + random.normal().powi(2)) / 2.0).sqrt()
         });
-        // One run in 20 takes 30 % longer: named as often as it is the last one.
+        // One run in 20 takes 30 % longer: it is reported as often as it comes last.
         let outliers = count(&|random| {
             let value = 0.01 * random.normal();
             if random.normal() > 1.645 { value + 0.3 } else { value }
@@ -92,9 +94,9 @@ mod tests {
             precede_change(&logs, [0.0, 1.03_f64.ln()], 0.00954)
         };
         assert!(old(&[1.0, 0.99, 1.004, 1.0]));
-        // A place that is late by one or two runs, whose runs happened to be fast.
+        // A place that is one or two runs late, where these runs happened to be fast.
         assert!(!old(&[1.0]) && !old(&[0.9, 0.9]));
-        // Doubtful runs, and an outlier among new ones.
+        // Ambiguous runs, and an outlier among new ones.
         assert!(!old(&[1.013, 1.012, 1.014, 1.013]) && !old(&[0.5, 1.028, 1.031, 1.027]));
     }
 }

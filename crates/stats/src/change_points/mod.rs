@@ -29,7 +29,7 @@ const STEP: usize = WINDOW / 2;
 const SHORTEST: usize = 4;
 /// Level of the permutation tests of all windows together.
 const ALPHA: f64 = 0.01;
-/// Most permutations of a test: from 250 values on the level is that of each 250 values.
+/// Most permutations of a test: from 250 values on, the level holds for each 250 values.
 const PERMUTATIONS: usize = 999;
 /// Level of the t-test between the segments that remain.
 const MERGE: f64 = 0.001;
@@ -57,7 +57,7 @@ pub struct Changes {
 }
 
 /// The changes of `values`. Values that do not change have one with probability of at most 1 % per 250 values, whatever
-/// their distribution, if they are exchangeable. Changes of the mean by less than `least` are left out.
+/// their distribution, if they are exchangeable. Changes of the mean by less than `least` are omitted.
 ///
 /// A change can be found once 4 values follow it and some 10 precede it. The result depends on the values alone.
 ///
@@ -90,7 +90,7 @@ fn candidates(values: &[f64]) -> (Vec<usize>, Option<usize>) {
         let mut found = Vec::new();
         split(window, permutations, 0, &mut found);
         found.sort_unstable();
-        // A step closer to an end of the window has no place there. A later window finds it, if there is one.
+        // This window cannot place a step closer to its end. A later window finds it, if there is one.
         if let Some(few) = few_at_end(window, &found) {
             found.pop();
             short = short.max(Some(few).filter(|_| start + window.len() == values.len()));
@@ -108,8 +108,8 @@ fn candidates(values: &[f64]) -> (Vec<usize>, Option<usize>) {
     (all, short)
 }
 
-/// The number of values at the end that differ, if the last place has fewer of them after it than it should: its first
-/// values are like those before it.
+/// The number of values at the end that differ, if the last place is as late as a place can be and the first values
+/// after it are still like those before it.
 fn few_at_end(values: &[f64], places: &[usize]) -> Option<usize> {
     let place = *places.last().filter(|place| **place + SHORTEST == values.len())?;
     let start = places.len().checked_sub(2).map_or(0, |at| places[at]);

@@ -74,7 +74,7 @@ fn four_later_values_are_enough_and_outliers_are_no_step() {
     }
 }
 
-/// A step that has too few values on one side for a change point is not reported one too early or too late.
+/// A step that has too few values on one side for a change point is not reported at a wrong place.
 #[test]
 fn a_step_next_to_an_end_is_not_moved_inwards() {
     let mut late = 0;
