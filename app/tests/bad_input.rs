@@ -52,7 +52,7 @@ fn axes_out_of_range() {
         &["report", "empty.jsonl"],
         &["empty.jsonl: the record is empty; expected a record as `run` writes it"],
     );
-    here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no implementation asked for runs on wgpu"]);
+    here.refused(&["run", "triad", "--device", "wgpu"], &["--device", "no selected implementation runs on wgpu"]);
     here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
     here.refused(&["run", "null", "--blocks", "-1"], &["--blocks", "invalid value '-1'"]);
     here.refused(&["run", "null", "--format", "junit", "-o", "x.xml"], &["-o", "x.xml", "writes to stdout"]);

@@ -22,7 +22,7 @@ use crate::shapes::{self, Seen};
 use crate::worker::{Limits, MISSING, Opened};
 
 /// Warm-up per arm, in nanoseconds. A few runs warm the page tables, preparation has already raised the clock rate, and
-/// the head of each slot absorbs what a turn disturbs.
+/// the head of each slot absorbs the effects of the switch.
 pub const WARM_UP_NS: u64 = 1_000_000;
 /// Initial estimate, in seconds, of the cost of starting a block's processes and checking their answers; the first
 /// block replaces it with a measurement.
@@ -30,15 +30,15 @@ const START_S: f64 = 0.016;
 /// Cost of a turn besides its slot and head (messages, context switches, counters), in seconds. A deliberately high
 /// estimate.
 const SWITCH_S: f64 = 1e-4;
-/// Fewest and most rounds per block: enough for a median, and no more than pay off.
+/// Fewest and most rounds per block: enough for a median, and no more than are worth their time.
 const ROUNDS: (u64, u64) = (6, 24);
 /// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
 const LONGER: u64 = 4;
-/// Factor on the usual number of rounds in a long block. How often something rare happens is learned from many slots,
-/// not from many processes.
+/// Factor on the usual number of rounds in a long block: the frequency of rare events follows from many slots, not from
+/// many processes.
 const MANY: u64 = 8;
-/// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this a
-/// further process says more than a further round.
+/// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this
+/// another process is worth more than another round.
 const LONG_ROUNDS: u64 = 3;
 /// Fewest rounds of a block whose length the comparison chose: two show how much rounds scatter.
 const FEWEST: u64 = 2;
@@ -66,8 +66,8 @@ pub fn settings() -> Settings {
     }
 }
 
-/// The last third of a block's rounds is taken from aged processes: enough to move the 90th percentile of its slots,
-/// and too few to move their median.
+/// The last third of a block's rounds comes from aged processes: enough to move the 90th percentile of its slots, and
+/// too few to move their median.
 const YOUNG: f64 = 2.0 / 3.0;
 
 /// The two sides of a comparison.
@@ -82,7 +82,7 @@ pub struct Sides {
 }
 
 /// Compares two implementations until the verdict is final or the time is used up. Calls `on_block` after every block
-/// with the seconds since the beginning and those that the comparison is expected to take in all.
+/// with the elapsed and the expected total seconds of the comparison.
 ///
 /// # Errors
 /// See [`NoDecision`]; all workers have ended by then.
@@ -111,7 +111,7 @@ pub fn compare(
 struct Length {
     /// True if every run is long enough to be a slot by itself.
     long: bool,
-    /// Without this number of rounds the block does not count.
+    /// Fewest rounds; a block with fewer does not count.
     fewest: u64,
     /// Rounds of a usual block.
     usual: u64,
@@ -169,12 +169,12 @@ impl Arms<'_> {
         }
     }
 
-    /// Records settling curves in the first block and gives all arms comparable slots.
+    /// Records settling curves in the first block and chooses comparable slot shapes for all arms.
     fn settle(&mut self, block: &mut Block, specs: &[Spec; 3], coin: &mut ChaCha8Rng) -> Result<(), NoDecision> {
         let unable = [BASELINE, CANDIDATE].map(|arm| block.state(arm).is_ok_and(|opened| !opened.settles));
         self.reported.unable = unable;
         if unable.contains(&true) {
-            // Then both sides warm up by the same rule.
+            // In that case both sides warm up by the same rule.
             return Ok(());
         }
         let learnt = block.settle(specs, &mut self.known, coin, SLOT_NS)?;
@@ -201,7 +201,7 @@ impl Arms<'_> {
         Ok(())
     }
 
-    /// Ends a block that has no slots when its time is up.
+    /// Fails if the time is up before the block has slots.
     fn in_time(&self, end: f64) -> Result<(), NoDecision> {
         if self.begin.elapsed().as_secs_f64() > end { Err(NoDecision::OutOfTime(None)) } else { Ok(()) }
     }
@@ -215,7 +215,7 @@ impl Arms<'_> {
     ) -> Result<(BlockSamples, Vec<Opened>), NoDecision> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
-        // A process that does not get ready in time is ended.
+        // Kills a process that does not get ready in time.
         let until = Duration::try_from_secs_f64(end).ok().and_then(|end| self.begin.checked_add(end));
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(begin));
         let (known, limits) = (&mut self.known, (self.limits, until));
@@ -284,7 +284,7 @@ impl Arms<'_> {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
             Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
             Rounds::About(rounds) => {
-                // A block that ages needs rounds before and after it.
+                // A block with ageing needs rounds before and after it.
                 let fewest = if self.blocks < AGED_BLOCKS && self.age_ns > 0.0 { LONG_ROUNDS } else { FEWEST };
                 ((rounds as u64).max(fewest), fewest, Duration::MAX)
             }
@@ -328,7 +328,7 @@ impl Arms<'_> {
             }
         }
         let in_rounds = start.elapsed().saturating_sub(ageing);
-        // The time ended within a round, so the round does not count.
+        // The time ran out within a round, so that round does not count.
         let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
         samples.iter_mut().for_each(|samples| samples.truncate(whole));
         if (whole as u64) < fewest {
@@ -338,14 +338,14 @@ impl Arms<'_> {
     }
 }
 
-/// What is known about an arm.
+/// What the first block showed about an arm.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
     Seen { slot, iteration_ns, most: opened.most(), finest_part_ns: opened.finest_part_ns }
 }
 
 pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {
     let outcome = match outcome {
-        // What is new has nothing to be compared with.
+        // If the baseline lacks what is compared, it is new, and there is nothing to compare it with.
         Outcome::Failed { error } if arm != ARMS[CANDIDATE] && error.starts_with(MISSING) => {
             Outcome::Unsupported { why: error.clone() }
         }

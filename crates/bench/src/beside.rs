@@ -21,15 +21,15 @@ use ellwand_core::stats::{
 
 use crate::compare::{BASELINE, CANDIDATE};
 
-/// A side question with at least this capital is suspicious. Chance alone gets there in at most one comparison in
+/// A side question with at least this capital is suspicious. By chance alone this happens in at most one comparison in
 /// eight.
 const SUSPICION: f64 = 8.0;
 /// A slot is slow if it takes more than this many times the median of its process in that block. Neighbours rarely
 /// cause that (0.1 to 1 % of slots next to running compilers); a run that takes twice as long does.
 const SLOW: f64 = 1.5;
-/// Level of the one-sided t-test (blocks weighted by rounds) at which a question becomes suspicious. Of a rare tail only
-/// the mean shows something, and in the first blocks its scatter is as large as the effect: the count of slow slots finds
-/// it sooner.
+/// Level of the one-sided t-test (blocks weighted by rounds) at which a question becomes suspicious. A rare tail shows
+/// only in the mean, whose scatter in the first blocks is as large as the effect; the count of slow slots detects it
+/// sooner.
 const LEVEL: f64 = 0.05;
 /// Level of the test for an excess of slow slots in the candidate.
 const SLOW_LEVEL: f64 = 0.05;
@@ -70,7 +70,7 @@ pub(crate) struct Beside {
     rounds: Vec<f64>,
     /// Number of slow slots in each arm.
     slow: [u64; 3],
-    /// By how many medians of their process the slow slots of the candidate exceed it, in all.
+    /// Excess of the candidate's slow slots, summed, in medians of their process.
     excess: f64,
 }
 
@@ -87,7 +87,7 @@ impl Beside {
         Ok(values)
     }
 
-    /// Whether a slot of any arm was slow.
+    /// True if a slot of any arm was slow.
     pub(crate) fn saw_slow_slots(&self) -> bool {
         self.slow.iter().any(|count| *count > 0)
     }
@@ -110,8 +110,9 @@ impl Beside {
         Ok(sides)
     }
 
-    /// True if the mean stays inside the region whatever the slow slots add: its interval, raised by as many slow slots of
-    /// the candidate as their count allows, each as slow as those seen. The interval holds the seen ones already.
+    /// True if the mean stays inside the region whatever the slow slots add: its interval, raised by as many further
+    /// slow slots of the candidate as their count allows, each as slow as those seen, which the interval already
+    /// contains.
     fn is_inside(&self, mean: &Change, rope: f64) -> Result<bool, StatsError> {
         let (slow, slots) = (self.slow[CANDIDATE], self.rounds.iter().sum::<f64>() as u64);
         let share = proportion_upper_bound(slow, slots, 1.0 - SLOW_LEVEL)?;
@@ -129,7 +130,7 @@ fn block_values(baseline: &[f64], candidate: &[f64]) -> Result<[f64; QUESTIONS.l
 }
 
 /// Counts slots much slower than the median of their own process, so that page placement plays no role; and sums by how
-/// many such medians they exceed it.
+/// many medians they exceed it.
 fn slow(slots: &[f64]) -> (u64, f64) {
     let middle = median(slots).unwrap_or(f64::INFINITY);
     let slow = slots.iter().filter(|slot| **slot > SLOW * middle);

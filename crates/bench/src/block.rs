@@ -30,7 +30,7 @@ pub struct Spec {
     /// The question that opens it.
     pub open: Open,
     /// True if the arm may be prepared in parallel with the others once its slot shape is known. Its preparation time
-    /// is not reported then, and on a busy machine three processes that wait in parallel take a third of the time.
+    /// is then not reported. On a busy machine three processes that wait in parallel take a third of the time.
     pub together: bool,
 }
 
@@ -65,20 +65,21 @@ pub struct Known {
     pub slots: BTreeMap<(PathBuf, String), Slot>,
     /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
-    /// Whether the first arm leaves the others time to show that they get ready, where nothing is known of how long it should take.
+    /// True if the first arm must leave the others time to get ready, because no earlier block shows how long that
+    /// takes.
     pub(crate) leaves_time: bool,
     /// Reference outputs and inputs, which the workers of a program share.
     shared: BTreeMap<PathBuf, [Option<Shared>; 2]>,
 }
 
-/// A process that gets less time than this to get ready is no failure if it does not.
+/// If a process had less time than this to get ready, missing the deadline is not a failure.
 const READY: Duration = Duration::from_secs(1);
-/// Nor is one that gets less than this many times what the processes of a block needed before.
+/// Nor is it if the process had less than this many times what the processes of an earlier block needed.
 const READY_TIMES: u32 = 3;
-/// Where no block was before, one that had this many times what the others of its block needed lags.
+/// Without an earlier block, a process lags if it had this many times what the others of its block needed.
 const LAGS_TIMES: u32 = 10;
 
-/// A process that gets this long hangs if that is not enough: the processes of a block needed `before`.
+/// Time after which a process that is not ready hangs, if the processes of an earlier block needed `before`.
 pub(crate) fn hang_time(before: Duration) -> Duration {
     READY.max(before.saturating_mul(READY_TIMES))
 }
@@ -90,9 +91,9 @@ pub struct Block<'a> {
     /// True if the arms were prepared in parallel.
     together: bool,
     limits: Limits,
-    /// When its time is up.
+    /// Deadline of the block.
     end: Option<Instant>,
-    /// Arms that were not ready by then; the first one used the time up.
+    /// Arms that were not ready at the deadline; the first of them used up the time.
     late: Vec<usize>,
     /// How long the processes took to get ready.
     opening: Duration,
@@ -103,7 +104,7 @@ pub struct Block<'a> {
 struct Arm {
     worker: Option<Worker>,
     state: Result<Opened, Outcome>,
-    /// How long it took to get ready, or was waited for.
+    /// How long it took to get ready, or how long the block waited for it.
     took: Duration,
     /// True if it did not answer because a signal had stopped its process.
     stopped: bool,
@@ -111,9 +112,9 @@ struct Arm {
 
 impl<'a> Block<'a> {
     /// Starts a process for each spec, in random order and with random padding of environment, heap and mappings, and
-    /// prepares it; `on_wait` is called with an arm and what it is doing while it gets ready. An arm that fails keeps its
-    /// outcome in [`Block::state`] and does not affect the others. What is not ready by `end` is killed: all arms share that
-    /// time.
+    /// prepares it. Calls `on_wait` with each arm that is getting ready and its current step. An arm that fails keeps
+    /// its outcome in [`Block::state`] and does not affect the others. All arms share the time until `end`, when those
+    /// that are not ready are killed.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -163,9 +164,9 @@ impl<'a> Block<'a> {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             arms[index].put(specs[index].ask(padding, core, known));
             // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
-            // from the first spares the second the reference.
+            // from the first arm saves the second from computing the reference.
             if !together && opened(index, &mut arms[index], known)? {
-                // Another copy of what is late would use up the time in which the others show that they get ready.
+                // Start copies of a late arm last: they would use up the time in which the others can get ready.
                 order[at + 1..].sort_by_key(|other| specs[*other].key() == specs[index].key());
             }
         }
@@ -176,7 +177,7 @@ impl<'a> Block<'a> {
     }
 
     /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
-    /// them. Returns the new curves: none for an arm whose device or program cannot record one.
+    /// them. Returns the new curves; `None` for an arm whose device or program cannot record one.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -214,7 +215,7 @@ impl<'a> Block<'a> {
         Ok(learnt)
     }
 
-    /// Gives the slots of all arms the user's counts instead of those of a settling curve.
+    /// Gives the slots of all arms the user's counts, without settling curves.
     pub fn count(&mut self, specs: &[Spec], known: &mut Known, counts: Counts) {
         for (arm, spec) in specs.iter().enumerate() {
             let Ok(opened) = &self.arms[arm].state else { continue };
@@ -239,19 +240,19 @@ impl<'a> Block<'a> {
         self.arms[arm].state.as_ref()
     }
 
-    /// Arms that were not ready when the time was up; the first one used the time up.
+    /// Arms that were not ready at the deadline; the first of them used up the time.
     pub fn late(&self) -> &[usize] {
         &self.late
     }
 
-    /// True if an arm that was not ready when the time was up hangs, so that more time would not help: it had `left`, and
-    /// the processes of earlier blocks needed `before`, if there are any.
+    /// True if an arm that was not ready at the deadline hangs, so more time would not help: it had `left`, while the
+    /// processes of earlier blocks, if any, needed `before`.
     pub(crate) fn hangs(&self, arm: usize, left: Duration, before: Option<Duration>) -> bool {
         self.late.first() == Some(&arm)
             && (self.arms[arm].stopped || before.is_some_and(|before| left >= hang_time(before)))
     }
 
-    /// True if an arm that was not ready when the time was up had far more of it than those that are ready needed.
+    /// True if an arm that was not ready at the deadline had far more time than the ready ones needed.
     pub(crate) fn lags(&self, arm: usize) -> bool {
         let ready = self.arms.iter().filter(|arm| arm.state.is_ok()).map(|arm| arm.took).max();
         ready.is_some_and(|longest| self.arms[arm].took >= READY.max(longest * LAGS_TIMES))
@@ -306,7 +307,7 @@ impl<'a> Block<'a> {
         arm.judged(limit, self.interrupt)
     }
 
-    /// How long a second check may take: until the time is up, or long enough that an arm that takes longer hangs.
+    /// Time limit of a second check: until the deadline, or until the arm counts as hanging.
     fn check_limit(&self) -> Duration {
         let left = self.limits.until(self.end).open;
         left.max(hang_time(self.opening)).min(self.limits.open)
@@ -420,9 +421,7 @@ impl Arm {
         match answer {
             None => {}
             Some(Answer::Ended { outcome }) => self.end(outcome),
-            Some(_) => {
-                self.end(Outcome::Failed { error: "the worker answered another question than was asked".into() })
-            }
+            Some(_) => self.end(Outcome::Failed { error: "the worker's answer does not match the question".into() }),
         }
         Ok(None)
     }

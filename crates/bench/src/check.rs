@@ -31,7 +31,7 @@ pub(crate) fn failed(error: impl ToString) -> Outcome {
     Outcome::Failed { error: error.to_string() }
 }
 
-/// Turns the reason why a device is absent, or cannot do what was asked of it, into an outcome.
+/// Turns the reason why a device is absent, or cannot do what it was asked to, into an outcome.
 pub(crate) fn unsupported(why: impl ToString) -> Outcome {
     Outcome::Unsupported { why: why.to_string() }
 }
@@ -79,24 +79,24 @@ pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &d
     Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.wall_ns })
 }
 
-/// The poison before the first run, and the one before every later run that is judged: no answer is accepted after one
-/// pattern alone.
+/// The poison before the first run, and the one before every later run that is judged; no answer is accepted after only
+/// one pattern.
 const FIRST: Poison = Poison::Ones;
 pub(crate) const LATER: Poison = Poison::Mixed;
 
-/// Overwrites the outputs with the other pattern after the first answer, and makes sure that nothing of it can be read
-/// any more. True if some of the answer was not certainly written by the first run, so that it must run again.
+/// Overwrites the outputs with the other pattern after the first answer, and verifies that nothing of the answer can
+/// still be read. True if the first run may have left some of the answer unwritten, so it must run again.
 ///
 /// # Errors
-/// [`Outcome::Failed`] if the answer survives: then no check could tell a run from none.
+/// [`Outcome::Failed`] if the answer survives: no check could then detect a run that computes nothing.
 pub(crate) fn overwritten(prepared: &mut dyn Prepared, answer: &Tensors) -> Result<bool, Outcome> {
     guarded("poison", || prepared.poison(LATER)).map_err(failed)?;
-    // Outputs that cannot be read without a run are as good as overwritten.
+    // Outputs that cannot be read without a run count as overwritten.
     if let Ok(left) = output(prepared)
         && let Some(name) = LATER.survivor(answer, &left)
     {
         return Err(failed(format!(
-            "output {name} still holds the answer after poison, so that a run that computes nothing would pass; \
+            "output {name} still holds the answer after poison, so a run that computes nothing would pass; \
              overwrite every output there"
         )));
     }
@@ -140,9 +140,9 @@ fn flatten(ran: Result<Result<(), DeviceError>, Panicked>) -> Result<(), Outcome
 /// How an implementation did on the hard sets.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardResult {
-    /// Sets on which it is right, for every case of the set that it supports.
+    /// Number of sets that it computes correctly, in every case of the set that it supports.
     pub right: usize,
-    /// Sets outside its declared range, with that range; or why an answer of another library is not right there.
+    /// Sets outside its declared range, with that range; or why another library's answer is wrong on a set.
     pub excepted: Vec<(String, String)>,
 }
 
@@ -150,7 +150,7 @@ thread_local! {
     static GUARDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True while this thread is inside [`guarded`]: a panic hook can stay silent then, because the panic becomes a row.
+/// True while this thread is inside [`guarded`]: a panic hook can then stay silent, because the panic becomes a row.
 pub fn guarding() -> bool {
     GUARDING.get()
 }
@@ -171,7 +171,7 @@ impl From<Panicked> for DeviceError {
     }
 }
 
-/// Why inputs, reference or hard sets of a case are missing, so that none of its implementations can be judged.
+/// Why the inputs, reference or hard sets of a case are missing; none of its implementations can be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     /// The workload panicked.
@@ -198,7 +198,7 @@ fn panicked(step: &str, payload: &(dyn Any + Send)) -> Panicked {
     Panicked { step: step.into(), message: plain(text.unwrap_or("no message").as_bytes()) }
 }
 
-/// What a program wrote, as text that can be printed: control characters could move the cursor or start an escape sequence.
+/// Output of a program as printable text: control characters could move the cursor or start an escape sequence.
 pub(crate) fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()

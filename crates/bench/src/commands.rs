@@ -1,10 +1,10 @@
 //! Compares any two shell commands as whole processes, run in turns.
 //!
 //! A block holds a few runs of each command in random order, fewer the longer they take. The shortest run of each
-//! counts, because delays only make a process slower, or all of them where that scatters less; CPU time counts if an
-//! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only on
-//! request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time
-//! budget begins with the first run of all; a run that lasts until its end is killed.
+//! counts, because delays only make a process slower; or all runs, if they scatter less. CPU time counts if an
+//! undisturbed run waits for nothing (`Basis::of_runs`). Every run must exit successfully. The output is compared only
+//! on request, in separate runs before and after the timed ones. A preparation runs untimed before each run. The time
+//! budget begins with the very first run; a run still going at its end is killed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -29,7 +29,7 @@ use crate::worker::shared::unnamed;
 const GLANCE: Duration = Duration::from_millis(100);
 /// Most runs of each command in a block of usual length.
 const RUNS: f64 = 5.0;
-/// Blocks that fit into the time, unless a block of one run each is too long for that.
+/// Number of blocks that should fit into the time, unless a block of one run each is too long for that.
 const BLOCKS: f64 = 24.0;
 
 const NOTHING_PRINTED: &str = "it prints nothing to stdout, so there is no output to compare";
@@ -63,7 +63,7 @@ pub fn compare(
     let runner = Runner { guard: &guard, commands, limit, interrupt, begin: Instant::now() };
     let run_s = runner.judged(terms.budget_s)?;
     let fewest = terms.rule.spending().looks().first().copied().unwrap_or(0);
-    // The outputs are compared once more after the timed runs.
+    // The outputs are compared again after the timed runs.
     let last_s = if same_output { 2.0 * run_s } else { 0.0 };
     let fewest_s = runner.gone_s() + (fewest * arms.len()) as f64 * run_s + last_s;
     let whole_s = terms.budget_s;
@@ -97,17 +97,17 @@ pub fn compare(
     })?;
     let decision = Decision { needed_s: decision.needed_s.map(|needed_s| needed_s + last_s), ..decision };
     if same_output {
-        // A decision is not thrown away because its last two runs are somewhat slower than the first two.
+        // A decision is not discarded because its last two runs are somewhat slower than the first two.
         runner.judged((runner.gone_s() + 4.0 * last_s).max(terms.budget_s))?;
     }
     Ok(decision)
 }
 
-/// What all runs of a comparison share.
+/// The state that all runs of a comparison share.
 struct Runner<'a> {
     guard: &'a Guard,
     commands: Commands<'a>,
-    /// Most time for a run, however much the budget has left.
+    /// Time limit of a run, whatever is left of the budget.
     limit: Duration,
     interrupt: &'a AtomicBool,
     begin: Instant,
@@ -120,7 +120,7 @@ impl Runner<'_> {
     }
 
     /// Runs each command once outside the timed runs, until `end_s` at most: this loads its files into the page cache,
-    /// reports a command that cannot work and, on request, compares the outputs. Returns the mean time of the two, in
+    /// detects a command that cannot work and, on request, compares the outputs. Returns the mean time of the two, in
     /// seconds.
     fn judged(&self, end_s: f64) -> Result<f64, NoDecision> {
         let Commands { timed, same_output, .. } = self.commands;
@@ -156,10 +156,10 @@ impl Runner<'_> {
         printed.map(drop).map_err(|end| failed(arm, format!("its preparation `{command}`: {end}")))
     }
 
-    /// What a command prints to stdout, or how it ended if it did not succeed. It prints to files: a pipe would end with
-    /// the last process that the command leaves running, and not with the command.
+    /// What a command prints to stdout, or how it ended if it did not succeed. The output goes to files: a pipe would
+    /// stay open until the last process that the command leaves running has ended.
     fn printed(&self, arm: usize, command: &str, end_s: f64) -> Result<Result<Vec<u8>, String>, NoDecision> {
-        let lost = |error: io::Error| failed(arm, format!("what it prints cannot be kept: {error}"));
+        let lost = |error: io::Error| failed(arm, format!("its output cannot be stored: {error}"));
         let printed = self.commands.same_output.then(unnamed).transpose().map_err(lost)?;
         let complaints = unnamed().map_err(lost)?;
         let mut shell = shell(command);
@@ -175,7 +175,7 @@ impl Runner<'_> {
         Ok(Err(if words.is_empty() { end } else { format!("{end}; its last words: {words}") }))
     }
 
-    /// Wall time of one process, with the CPU time of it and its children.
+    /// Wall time of one process, with its CPU time and that of its children.
     fn timed(&self, arm: usize, command: &str, end_s: f64) -> Result<Sample, NoDecision> {
         self.prepare(arm, end_s)?;
         let mut ended = Err(NoDecision::OutOfTime(None));
@@ -194,7 +194,7 @@ impl Runner<'_> {
 
     /// Runs a command to its end, within its own limit and `end_s` seconds after the comparison began.
     fn run(&self, arm: usize, command: &mut Command, end_s: f64) -> Result<Output, NoDecision> {
-        // No budget is an infinite one, which no duration holds.
+        // Without a budget the time is infinite, which a `Duration` cannot hold.
         let left = Duration::try_from_secs_f64((end_s - self.gone_s()).max(0.0)).unwrap_or(Duration::MAX);
         if left.is_zero() {
             return Err(NoDecision::OutOfTime(None));
@@ -221,7 +221,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     let first = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let excerpt = |lines: &[Vec<u8>]| match lines.get(at) {
         Some(line) => {
-            // From a little before the difference on: two lines may begin alike for long.
+            // Starts a little before the difference, because two lines may begin with the same long text.
             let from = first.saturating_sub(20);
             let text: String = String::from_utf8_lossy(&line[from.min(line.len())..]).chars().take(80).collect();
             let dots = if from > 0 { ".." } else { "" };
@@ -278,10 +278,10 @@ pub enum CommandError {
         error: io::Error,
     },
     /// The system lost the process.
-    #[error("it could not be waited for: {0}")]
+    #[error("waiting for it failed: {0}")]
     Wait(io::Error),
     /// No thread could be started to enforce the limit.
-    #[error("it was killed because no thread can watch over it: {0}")]
+    #[error("it was killed because no thread could be started to enforce its time limit: {0}")]
     Unwatched(io::Error),
     /// It ran past this limit, or the user interrupted.
     #[error("it did not end within {} s and was killed", .0.as_secs_f64())]
@@ -314,7 +314,7 @@ fn watched(
     let child = child.map_err(|error| CommandError::Start { program: program(), error })?;
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
-        // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
+        // Sleeps until the command ends, which drops `done`; kills the command at the time limit or on interrupt.
         let watch = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut left = limit;
             while waiting.recv_timeout(left.min(GLANCE)) == Err(RecvTimeoutError::Timeout) {
@@ -354,7 +354,7 @@ mod tests {
     fn each_run_follows_a_preparation_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("fresh").display().to_string();
-        // Fails unless the file has been made since the last run.
+        // Fails unless the preparation has made the file since the last run.
         let (once, make) = (format!("rm '{file}'"), format!("echo 1 > '{file}'"));
         let terms = Terms::new(0.5, 0.01, None, Limits::default(), 1).unwrap().within(3.0);
         let run = |prepare| {
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_timed_run_is_killed_when_the_time_is_up() {
-        // Quick in its first run, which leaves a file, and then slow.
+        // Quick in its first run, which leaves a file, then slow.
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ran").display().to_string();
         let later = format!("test -e '{file}' || {{ touch '{file}'; exit 0; }}; sleep 2; exit 7");

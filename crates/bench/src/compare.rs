@@ -44,19 +44,19 @@ pub struct Terms {
     pub coin: u64,
     /// Number of cases in the report, including this one.
     cases: usize,
-    /// Seconds that a decision may take; infinite for no limit.
+    /// Time budget of a decision, in seconds; infinite for no limit.
     pub budget_s: f64,
-    /// Seconds that the processes of a decision run between their slots, so that what changes with age shows.
+    /// Seconds that the processes of a decision run between their slots, so that effects of age show.
     pub age_s: f64,
 }
 
 /// The usual [`Terms::age_s`].
 pub const AGE_S: f64 = 1.0;
-/// The first blocks share the time of ageing: enough of them to show a tail.
+/// The first blocks, which share the time of ageing: enough of them to show a tail.
 pub(crate) const AGED_BLOCKS: u32 = 12;
 /// Fewest blocks of a plan that is fitted to the time: eight can show a difference.
 pub(crate) const LEAST: usize = 8;
-/// Ageing takes at most this share of the time of a decision.
+/// Largest share of the time of a decision spent on ageing.
 const AGE_SHARE: f64 = 0.1;
 
 impl Terms {
@@ -68,13 +68,13 @@ impl Terms {
     pub fn new(rope: f64, alpha: f64, most: Option<usize>, limits: Limits, coin: u64) -> Result<Self, StatsError> {
         let looks = looks(most);
         let rule = DecisionRule::new(rope, alpha, &looks)?;
-        // A process that is slower than the others is what the side questions look for.
+        // The side questions look for single slow processes, so they keep the plain mean.
         let side_rule = DecisionRule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?.with_centre(Centre::Mean);
         Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY, age_s: AGE_S })
     }
 
     /// These terms for one of `cases` in a report. A difference is called only if its evidence survives e-BH over all
-    /// cases even when no other case differs, so that the report never takes it back.
+    /// cases even when no other case differs, so the report never retracts it.
     #[must_use]
     pub fn among(self, cases: usize) -> Self {
         Self { cases: cases.max(1), ..self }
@@ -86,7 +86,7 @@ impl Terms {
         Self { budget_s: seconds, ..self }
     }
 
-    /// These terms with processes that run for `seconds` in all between their slots; 0 to leave that out.
+    /// These terms with processes that run for `seconds` in total between their slots; 0 for no ageing.
     #[must_use]
     pub fn aged(self, seconds: f64) -> Self {
         Self { age_s: seconds, ..self }
@@ -98,8 +98,8 @@ impl Terms {
         1e9 * all_s / (f64::from(AGED_BLOCKS) * ARMS.len() as f64)
     }
 
-    /// These terms with at most `most` blocks, if that is fewer than planned: looks that the time does not reach would keep
-    /// their share of the error probability from those that it does. With fewer than [`LEAST`] nothing changes.
+    /// These terms with at most `most` blocks, if that is fewer than planned: looks beyond the time would keep a share
+    /// of the error probability from those within it. With fewer than [`LEAST`] nothing changes.
     pub(crate) fn planned_for(self, most: usize) -> Result<Self, StatsError> {
         let planned = self.rule.spending().looks();
         if most < LEAST || planned.last().is_none_or(|last| *last <= most) {
@@ -138,7 +138,7 @@ pub enum End {
     Planned,
     /// The time was used up.
     Budget,
-    /// The forecast was that the time would not be enough.
+    /// The forecast said that the time would not suffice.
     Hopeless,
     /// The user interrupted.
     Interrupted,
@@ -171,7 +171,7 @@ pub struct Reported {
     pub readings: [Vec<Reading>; 2],
     /// Settling curves after other arms used the processor, if recorded.
     pub settling: [Option<Settling>; 2],
-    /// True for a side that can record no settling curve: its program is older, or its device cannot time parts.
+    /// True for a side that cannot record a settling curve: its program is older, or its device cannot time parts.
     pub unable: [bool; 2],
 }
 
@@ -199,7 +199,7 @@ pub struct Decision {
     pub grain: f64,
     /// The values of the blocks.
     pub blocks: Vec<BlockValues>,
-    /// The looks that were planned, in blocks: those of the terms that the time can reach.
+    /// The planned looks, in blocks, as far as the time can reach them.
     pub looks: Vec<usize>,
     /// Share of the slots with an involuntary context switch.
     pub disturbed: f64,
@@ -211,7 +211,7 @@ pub struct Decision {
     pub elapsed_s: f64,
     /// Why it ended there.
     pub end: End,
-    /// Forecast of the seconds that a decision takes in all, if nothing is decided; infinite if no time is enough.
+    /// Forecast of the total seconds of a decision, if nothing is decided; infinite if no time would suffice.
     pub needed_s: Option<f64>,
 }
 
@@ -226,14 +226,14 @@ pub enum NoDecision {
     Ended {
         /// Name of the arm.
         arm: &'static str,
-        /// Why it has no times.
+        /// Its outcome, which gives the reason.
         outcome: Outcome,
     },
-    /// The time is not enough for two blocks, or for the fewest that can decide: these take about this many seconds, if
-    /// known.
+    /// The time does not suffice for two blocks, or for the fewest that can decide: these take about this many seconds,
+    /// if known.
     #[error("{}", too_little(*.0))]
     OutOfTime(Option<f64>),
-    /// An arm was not ready when the time was up, or a command had not ended.
+    /// An arm was not ready, or a command had not ended, when the time was up.
     #[error("{0} was not ready when the time was up")]
     Late(&'static str),
     /// The statistics rejected the values.
@@ -269,7 +269,7 @@ pub(crate) struct Spent {
     pub(crate) start_s: f64,
     /// Seconds that all rounds of the block took.
     pub(crate) rounds_s: f64,
-    /// Since the comparison began.
+    /// Seconds since the comparison began.
     pub(crate) gone_s: f64,
     /// Rounds of a block of usual length.
     pub(crate) usual: f64,
@@ -281,7 +281,7 @@ pub(crate) enum Choice {
     /// In advance, for the main question and for the side questions.
     #[cfg(test)]
     Fixed(Basis, Basis),
-    /// From the runs of commands in the blocks up to the first look ([`Basis::of_runs`]).
+    /// From the runs of commands, in the blocks up to the first look ([`Basis::of_runs`]).
     ByRuns,
     /// From the samples of the blocks up to the first look, for sides with this parallelism. All arms get the same choice.
     BySamples([Parallelism; 2]),
@@ -305,14 +305,14 @@ impl Decision {
             Call::As(Difference::Undecided { .. }) | Call::Withheld | Call::Unsettled(_) => false,
             Call::As(Difference::Same) => true,
             Call::As(Difference::Slower | Difference::Faster) => self.evidence >= bar,
-            // In one direction only, at half the error.
+            // The side questions test one direction only, at half the error probability.
             Call::SlowerBeside(_) => self.side_evidence >= 2.0 * bar,
         }
     }
 
     /// True if a side question suspects something that the main question does not show. If even the fastest times are
-    /// slower by more than the region, all others are too: the main question then lacks evidence, which takes blocks,
-    /// not rounds.
+    /// slower by more than the region, so are all others: the main question then lacks evidence, which takes more
+    /// blocks, not more rounds.
     fn suspicious(&self, rope: f64) -> bool {
         self.change.ratio <= 1.0 + rope && self.sides.iter().any(|side| side.suspicious)
     }

@@ -10,7 +10,7 @@ pub(crate) enum Kind {
     Cycles,
     /// Instructions retired, without those of mispredicted paths.
     Instructions,
-    /// Last-level cache misses, as the kernel maps them to this processor.
+    /// Last-level cache misses, by the kernel's generic event for this processor.
     CacheMisses,
     /// Page faults, counted by the kernel without hardware.
     Faults,
@@ -55,7 +55,7 @@ mod perf {
         };
         let made = threads()?.into_iter().map(one).filter(|made| !ended(made));
         let mut counters = made.collect::<io::Result<Vec<_>>>()?;
-        // Enable them together, so that opening one is not counted by another.
+        // Enable them together, so that no counter counts the opening of another.
         counters.iter_mut().try_for_each(Counter::enable)?;
         Ok(counters)
     }
@@ -82,7 +82,7 @@ mod perf {
     /// The reason why `kind` cannot be counted here.
     pub(crate) fn why(kind: Kind) -> String {
         let error = match open(kind) {
-            Ok(_) => return "the processor has too few counters for all that was asked of it".into(),
+            Ok(_) => return "the processor has too few counters for all requested events".into(),
             Err(error) => error,
         };
         match error.raw_os_error().map(Errno::from_raw) {

@@ -103,7 +103,7 @@ impl Counters {
         Self { cpu_ns, process_ns, caller_ns, usage }
     }
 
-    /// For threads started in between, the time is only as recent as the scheduler's record.
+    /// For threads started during the slot, the time is only as recent as the scheduler's record.
     fn after(scope: CpuScope, threads: &Threads) -> Self {
         let own_ns = if scope == CpuScope::Thread { cpu_time_ns(CpuScope::Thread) } else { None };
         threads.settle();
@@ -177,7 +177,7 @@ impl Device for Cpu {
         (after.since(&before, last - start), took)
     }
 
-    /// A pair of readings costs about 50 ns: at most 0.5 % of such a part.
+    /// A pair of readings costs about 50 ns: at most 0.5 % of a part of this length.
     fn finest_part_ns(&self) -> Option<u64> {
         Some(10_000)
     }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn what_another_thread_does_is_counted_while_it_still_runs() {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-        // Well below a scheduler tick and without system calls, which would update the scheduler's record.
+        // Well below a scheduler tick, and without system calls, which would update the scheduler's record.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));
         let cost = || {
             Cpu::default().time(CpuScope::Thread, &mut || assert_ne!(std::hint::black_box(work()), 0)).cpu_ns.unwrap()

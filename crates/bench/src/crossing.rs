@@ -1,8 +1,8 @@
-//! The size from which non-temporal stores pay on this machine: copies with and without them, at sizes from a small share
-//! of the last-level cache on, in interleaved rounds.
+//! The size above which non-temporal stores pay on this machine: copies with and without them in interleaved rounds, at
+//! sizes from a small share of the last-level cache upwards.
 //!
 //! The sizes are close together, because the threshold changes a kernel's speed by up to a factor of 1.5. Near the
-//! crossing the difference is below the noise, so the first size at which one variant is ahead decides nothing: the
+//! crossing the difference is below the noise, so the first size at which one variant is ahead is no criterion: the
 //! threshold is the one that costs least over all sizes, interpolated between its two neighbours.
 
 use std::collections::BTreeMap;
@@ -17,18 +17,18 @@ use ellwand_core::stats::quantile;
 
 use crate::plan::Cell;
 
-/// Copy sizes are multiples of it.
+/// Copy sizes are multiples of this.
 const PAGE: u64 = 4096;
 /// Ratio of neighbouring copy sizes.
 const STEP: f64 = std::f64::consts::SQRT_2;
 
-/// Non-temporal stores pay for good after this many sizes in a row at which they gain more than [`AHEAD`]. Larger arrays
-/// are not tried then: touching their pages takes most of the time.
+/// Non-temporal stores pay for good after this many sizes in a row at which they gain more than [`AHEAD`]. Larger
+/// arrays are then not tried, since touching their pages takes most of the time.
 const IN_A_ROW: usize = 3;
 const AHEAD: f64 = 0.05;
 
-/// Copy sizes in bytes, ascending: from what the caches below the last level hold, because a guest may have a small share of
-/// the last level, and at most an eighth of it, to three times the last level.
+/// Copy sizes in bytes, ascending, up to three times the last level. They start at what the caches below the last level
+/// hold, but at most at an eighth of the last level, because a guest may have a small share of it.
 fn sizes(environment: &Environment) -> Vec<u64> {
     let Some((last, below)) = environment.caches.split_last() else { return Vec::new() };
     let eighth = last.bytes / 8;
@@ -91,7 +91,7 @@ pub(crate) fn is_past(registry: &Registry, measurements: &[Measurement]) -> bool
 }
 
 fn is_ahead(gains: &[(u64, f64)]) -> bool {
-    // One size more: what noise does at the first three ends nothing.
+    // One size more than needed: noise in the first three ends nothing.
     gains.len() > IN_A_ROW && gains.iter().rev().take(IN_A_ROW).all(|(_, gain)| *gain > AHEAD)
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Opti
     })
 }
 
-/// The sizes on either side of the crossing and the crossing between them; the smallest size for each if non-temporal
-/// stores gain from there on. `gains` holds the logarithm of their gain at each size, in ascending order of size.
+/// The sizes on either side of the crossing and the crossing between them; all three the smallest size if non-temporal
+/// stores gain at every size. `gains` holds the logarithm of their gain at each size, in ascending order of size.
 fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
     // Loss from ordinary stores below index `first` and non-temporal ones from there on.
     let lost = |first: usize| -> f64 {

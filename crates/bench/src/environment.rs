@@ -19,7 +19,7 @@ pub fn detect() -> Environment {
     }
 }
 
-/// Everything that needs no measuring. Clock and slot costs are missing, because measuring them takes longer than
+/// Everything that needs no measurement. Clock and slot costs are missing, because measuring them takes longer than
 /// starting a worker. The fingerprint equals that of [`detect`].
 pub fn facts() -> Environment {
     Environment {

@@ -115,8 +115,8 @@ fn runs(delayed: bool, slower: f64, rounds: usize, random: &mut ChaCha8Rng) -> V
     (0..rounds).map(|_| one()).collect()
 }
 
-/// The choice between the shortest run and all of them, made from the runs that are then judged, costs no false alarm and
-/// takes what scatters less.
+/// Choosing between the shortest run and all runs on the same runs that are then judged adds no false positives, and
+/// picks the one that scatters less.
 #[test]
 fn commands_are_judged_by_what_scatters_less_and_equal_ones_rarely_called_different() {
     let (promised, trials) = (0.015, 60);
@@ -143,7 +143,7 @@ fn commands_are_judged_by_what_scatters_less_and_equal_ones_rarely_called_differ
     }
 }
 
-/// The cost of waiting: if the time is the same, nearly all comparisons say so at once, also with noisy neighbours.
+/// The cost of waiting: if the time is the same, nearly all comparisons say so at once, even with noisy neighbours.
 #[test]
 fn equal_things_rarely_wait_for_slow_moments() {
     let rule = DecisionRule::default();
@@ -164,7 +164,7 @@ fn equal_things_rarely_wait_for_slow_moments() {
     }
 }
 
-/// A tail that raises the mean by 5 % is an answer to a coarse question, and none to one that its slow slots could cross.
+/// A tail that raises the mean by 5 % is "the same" in a wide region, but not in one that its slow slots could cross.
 #[test]
 fn a_tail_far_inside_the_region_keeps_nothing_open() {
     let same = |rope: f64| {

@@ -1,8 +1,8 @@
 //! Flushes the CPU caches: every processor available to this process reads its own buffer; together the buffers hold
 //! several times the size of the last-level caches.
 //!
-//! Buffers are read, not written: dirty lines would be written back to memory during the next timed slot. Lines that
-//! the slots left dirty are written back now. Each buffer is written once when it is made; otherwise all its pages
+//! Buffers are read, not written: dirty lines would be written back to memory during the next timed slot. Reading also
+//! evicts the lines that the slots left dirty. Each buffer is written once when it is made; otherwise all its pages
 //! would map to the same zero page.
 
 use ellwand_core::record::Cache;
@@ -55,7 +55,7 @@ fn held(caches: &[Cache]) -> u64 {
 /// Why the caches could not be flushed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlushError {
-    #[error("no {bytes} bytes of memory are left to read instead of what the caches hold")]
+    #[error("flushing the caches needs {bytes} bytes of memory, which are not available")]
     Memory { bytes: usize },
     #[error("no thread could be started to flush caches: {0}")]
     Thread(std::io::Error),
@@ -96,7 +96,7 @@ impl Buffer {
     }
 }
 
-/// Processors available to this thread; unnamed if it cannot be pinned.
+/// Processors available to this thread; `None` for each if it cannot be pinned.
 fn cores() -> Vec<Option<u32>> {
     let allowed: Vec<Option<u32>> = crate::block::allowed_cores().into_iter().map(Some).collect();
     if allowed.is_empty() {

@@ -1,7 +1,7 @@
 //! Kills the processes that this process started when it dies, even by SIGKILL.
 //!
 //! A guard is a shell that waits for the end of its input, which closes when this process ends, and then kills process
-//! groups. It sleeps in a system call meanwhile. Parent-death signals alone would reach only direct children.
+//! groups. Until then it sleeps in a system call. Parent-death signals alone would reach only direct children.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -28,7 +28,7 @@ impl Guard {
     /// If `sh` cannot be started.
     pub fn start() -> io::Result<Self> {
         let mut shell = Command::new("sh");
-        // Without the user's streams: a reader of those would wait until the guard also closes them.
+        // The guard does not inherit the user's streams: a reader of those would wait until the guard closes them too.
         shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = shell.process_group(0).spawn()?;
         match child.stdin.take() {
@@ -86,7 +86,7 @@ pub(crate) fn forget(group: i32) {
     change(|groups| groups.retain(|known| *known != group));
 }
 
-/// Why this process may start no other, if the system's limits forbid it (`ulimit -u`, memory).
+/// Why this process cannot start another, if the system's limits forbid it (`ulimit -u`, memory).
 pub fn alone() -> Option<io::Error> {
     let limits = [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
     Guard::start().err().filter(|error| limits.contains(&error.kind()))

@@ -34,8 +34,8 @@ impl Instrument<'_> {
         })??)
     }
 
-    /// Runs an implementation once on each hard set and judges its answers; nothing is timed. An interrupt leaves the
-    /// other sets out.
+    /// Runs an implementation once on each hard set and judges its answers; nothing is timed. An interrupt skips the
+    /// remaining sets.
     ///
     /// # Errors
     /// The first wrong or failed outcome, which names its set.
@@ -46,7 +46,7 @@ impl Instrument<'_> {
         row: &Implementation,
     ) -> Result<HardResult, Outcome> {
         let mut judged = HardResult::default();
-        // The other cases choose among our instruction sets and tiles, which code of others does not have.
+        // The other cases choose among our instruction sets and tiles, which other libraries do not have.
         let forms = if row.foreign { 1 } else { usize::MAX };
         for (set, expected) in hard.iter().take_while(|_| !self.interrupt.load(Relaxed)) {
             if let Some(limit) = row.limits.iter().find(|limit| limit.set == set.name) {

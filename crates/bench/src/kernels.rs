@@ -1,4 +1,4 @@
-//! Components on a device: what it did during each recorded iteration, by its own records.
+//! Components on a device: what it did during each recorded iteration, according to its own records.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use ellwand_core::stats::{median, quantile};
 
 /// The operations of a device as components: a row for the device and one for each kernel or kind of copy inside it.
 ///
-/// `starts` of the iterations are in nanoseconds since the recording began, in order. An operation belongs to the last
-/// iteration that began before its middle: the clocks of host and device agree to microseconds only, and every iteration
-/// waits for the device. What ran before the first one is left out, and the times of calls lack those in the iterations of
-/// the indices `left_out`. The rows are on no thread of the process.
+/// `starts` holds the starts of the iterations in nanoseconds since the recording began, in order. An operation belongs
+/// to the last iteration that began before the operation's middle: the clocks of host and device agree only to
+/// microseconds, and every iteration waits for the device. Operations before the first iteration are omitted, and call
+/// times exclude the iterations with the indices `left_out`. The rows belong to no thread of the process.
 pub(crate) fn components(device: &str, starts: &[f64], left_out: &[usize], activities: &[Activity]) -> Vec<SpanNode> {
     let mut by_name: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for activity in activities.iter().filter(|activity| !activity.call) {
@@ -74,7 +74,7 @@ mod tests {
         let activities = [
             ran("before", 10, 20),
             launch,
-            // Its clock is behind by a little.
+            // The device clock is slightly behind.
             ran("short", 98, 10),
             ran("long", 110, 50),
             ran("short", 165, 20),

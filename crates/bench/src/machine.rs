@@ -18,12 +18,12 @@ pub use crate::crossing::cells as cells_of_crossing;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
-/// Shortest iteration where its length can be chosen: starting and ending an iteration takes some microseconds, less
-/// than 1 % of this.
+/// Shortest iteration if its length can be chosen: starting and ending an iteration takes some microseconds, less than
+/// 1 % of this.
 const LONG_S: f64 = 2e-3;
 
-/// Least number of bytes that all threads together move in one iteration. Distributing the work has a ceiling of its
-/// own (waking), which must not hide the bandwidth of small caches.
+/// Least number of bytes that all threads together move in one iteration. Distributing the work has a separate ceiling
+/// (waking), which must not hide the bandwidth of small caches.
 const MOVED_BY_ALL: u64 = 4 << 20;
 
 /// Footprints for bandwidth measurements, each with the number of copies that fit into the machine: the middle of each
@@ -65,7 +65,7 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
             let cases = local.flat_map(|row| cases_here(row, workload.as_ref(), &bytes, threads)).collect();
             add(&mut cells, workload, cases, cpu.cloned().collect());
         }
-        // Devices found on request may be software on the same CPU, and runs use them only on request.
+        // Devices found on request may be software on the same CPU; runs use them only on request.
         let there = |one: &&Implementation| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok();
         let devices: Vec<Implementation> = all.filter(there).cloned().collect();
         let device = devices.first().and_then(|one| registry.device_for(one).ok());
@@ -182,8 +182,8 @@ pub fn measure(
     Ok((ceilings, measurements))
 }
 
-/// The case, adjusted so that an iteration takes [`LONG_S`] if the row allows it: devices differ in speed by a factor
-/// of 100.
+/// The case, adjusted so that an iteration takes [`LONG_S`] if the row allows it, because devices differ in speed by a
+/// factor of 100.
 fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted> {
     let mut case = cell.case.clone();
     let name = instrument.registry.ceiling_of(&case).and_then(|row| row.axis_of(Role::Steps));
@@ -200,8 +200,8 @@ fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted
     Ok(case)
 }
 
-/// The ceiling that a measurement shows. A ceiling is what the machine can do, so the best decile of the slots counts,
-/// not the median; the interval reaches from the median to the best slot.
+/// The ceiling from a measurement. A ceiling is what the machine can do, so the best decile of the slots counts, not
+/// the median; the interval reaches from the median to the best slot.
 fn ceiling(row: &CeilingCase, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
     let kind = row.kind;
     let seconds: Vec<f64> = measurement.all_seconds();

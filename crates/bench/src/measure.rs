@@ -37,11 +37,11 @@ pub struct Interrupted;
 /// Progress events, sent between slots and never inside one.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// An implementation gets ready; sent several times a second while its process does.
+    /// An implementation is getting ready; sent several times a second meanwhile.
     Preparing {
         /// Name of the implementation.
         implementation: &'a str,
-        /// What is being done, in words that follow "while".
+        /// The current step, in words that follow "while".
         step: &'static str,
     },
     /// Some of the planned rounds are done.
@@ -53,7 +53,7 @@ pub enum Event<'a> {
     },
 }
 
-/// The step of an implementation that gets ready in this process.
+/// The step reported for an implementation that gets ready in this process.
 pub(crate) const PREPARING: &str = "preparing and checking the answer";
 
 /// The instrument with its settings.
@@ -80,7 +80,7 @@ pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String,
     registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
 }
 
-/// Adds what an implementation reported when it was ready.
+/// Adds the report of an implementation that is ready.
 pub(crate) fn ready(measurement: &mut Measurement, opened: Opened) {
     measurement.device = opened.device;
     measurement.prepare_ns = Some(opened.prepare_ns);
@@ -107,7 +107,7 @@ struct Alive<'a> {
 }
 
 impl<'a> Instrument<'a> {
-    /// An instrument that reads no probes, makes its inputs, and does not know the resolution of any timer.
+    /// An instrument that reads no probes, generates its inputs, and does not know any timer resolution.
     pub fn new(registry: &'a Registry, settings: Settings, seed: u64, interrupt: &'a AtomicBool) -> Self {
         Self { registry, settings, seed, probes: &[], interrupt, given: None, resolutions: BTreeMap::new() }
     }
@@ -164,8 +164,8 @@ impl Instrument<'_> {
         }
     }
 
-    /// Runs an implementation once, or `twice`, on the output of [`Instrument::inputs_and_reference`] and checks its answers;
-    /// nothing is timed.
+    /// Runs an implementation once, or `twice`, on the inputs of [`Instrument::inputs_and_reference`] and checks its
+    /// answers; nothing is timed.
     ///
     /// # Errors
     /// The outcome if the implementation is unsupported, fails or gives a wrong answer.
@@ -261,7 +261,7 @@ impl Instrument<'_> {
         measurement
     }
 
-    /// Adds the samples, and what was found when the answer was judged again.
+    /// Adds the samples and the result of the second check.
     pub(crate) fn complete(
         &self,
         measurement: &mut Measurement,

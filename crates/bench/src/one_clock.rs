@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ellwand_core::record::Sample;
 
-/// Gives the slots of all arms one clock: the device's in the rounds in which every arm has its time, or the host's if
-/// those are not the majority. Rounds that lack it, because the gate opened before all was queued, are left out. Returns a
-/// warning if there were such rounds.
+/// Gives the slots of all arms one clock: the device's, in the rounds in which every arm has a device time, or the
+/// host's if those are not the majority. Omits rounds without a device time, in which the gate opened before all work
+/// was queued. Returns a warning if there were such rounds.
 pub(crate) fn one_clock(arms: &mut [Vec<Sample>]) -> Option<String> {
     let slots = || arms.iter().flatten();
     let all: BTreeSet<_> = slots().map(round).collect();

@@ -15,11 +15,11 @@ use ellwand_core::workload::Workload;
 /// The user's selection.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Names, groups or patterns of workloads; with `:` and a name or pattern only these implementations of them.
+    /// Names, groups or patterns of workloads; `WORKLOAD:PATTERN` selects only these implementations.
     pub workloads: Vec<String>,
     /// Axis values as text, by axis name or alias.
     pub axes: BTreeMap<String, String>,
-    /// Name of a size, or several with commas between.
+    /// Name of a size, or several separated by commas.
     pub size: Option<String>,
     /// Names or patterns of implementations; empty for all.
     pub implementations: Vec<String>,
@@ -41,7 +41,7 @@ impl Selection {
         self.size.iter().flat_map(|sizes| sizes.split(',').map(str::trim))
     }
 
-    /// The patterns of workloads, each with the implementations that it asks for, if it names some.
+    /// The patterns of workloads, each with the implementation pattern after its `:`, if given.
     fn parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.workloads.iter().map(|text| match text.split_once(':') {
             Some((workload, implementation)) => (workload, Some(implementation)),
@@ -54,7 +54,7 @@ impl Selection {
         !self.implementations.is_empty() || self.parts().any(|(_, implementation)| implementation.is_some())
     }
 
-    /// True if an implementation of the workload is among those chosen by name, or none is.
+    /// True if the implementation of the workload is among those chosen by name, or none were chosen.
     fn names(&self, workload: &dyn Workload, implementation: &str) -> bool {
         let mut parts = self.parts().filter(|(pattern, _)| selects(pattern, workload));
         parts.any(|(_, named)| named.is_none_or(|named| matches(named, implementation)))
@@ -117,8 +117,8 @@ impl Plan {
         if plan.cells.is_empty() && !selection.devices.is_empty() {
             return Err(InputError::setting(
                 "device",
-                format!("no implementation asked for runs on {}", selection.devices.join(", ")),
-                "a device that `list` shows beside an implementation",
+                format!("no selected implementation runs on {}", selection.devices.join(", ")),
+                "a device that `list` shows next to an implementation",
             ));
         }
         if plan.cells.is_empty() {
@@ -133,7 +133,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Selected axes that some workloads of the plan lack, with the names of these workloads: they keep their usual
+    /// Selected axes that some workloads of the plan lack, with the names of these workloads, which keep their usual
     /// cases.
     pub fn left_alone<'a>(&self, selection: &'a Selection) -> Vec<(&'a str, Vec<String>)> {
         let mut workloads: Vec<&dyn Workload> = Vec::new();
@@ -165,7 +165,7 @@ pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>
     };
     let mut all: Vec<Case> = Vec::new();
     for size in sizes {
-        // Sizes that a workload does not have, or that an axis overrides, repeat a case.
+        // A size that a workload does not have, or that an axis overrides, repeats a case.
         let cases = cases_of(workload, selection, size)?;
         all.extend(cases.into_iter().filter(|case| !all.contains(case)).collect::<Vec<_>>());
     }
@@ -203,7 +203,7 @@ fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
     axis.names().find_map(|name| selection.axes.get(name))
 }
 
-/// Rejects axes and sizes whose names lead to another or to none.
+/// Rejects axes and sizes with ambiguous or unusable names.
 fn check_names(workload: &dyn Workload) -> Result<(), InputError> {
     let refused = |problem: String, expected: &str| Err(InputError::new(workload.name(), problem, expected));
     let mut names: Vec<&str> = workload.axes().iter().flat_map(Axis::names).collect();
@@ -216,17 +216,20 @@ fn check_names(workload: &dyn Workload) -> Result<(), InputError> {
             return refused(format!("it has two sizes '{}'", size.name), "a name for each");
         }
         if size.name.is_empty() || size.name.contains(',') || size.name.trim() != size.name {
-            return refused(format!("its size '{}' cannot be asked for", size.name), "a name without commas");
+            return refused(format!("its size '{}' cannot be selected", size.name), "a name without commas");
         }
         let known = |name: &str| workload.axes().iter().any(|axis| axis.name == name);
         if let Some((axis, _)) = size.values.iter().find(|(name, _)| !known(name)) {
-            return refused(format!("its size '{}' sets '{axis}', which is no axis", size.name), "the name of an axis");
+            return refused(
+                format!("its size '{}' sets '{axis}', which is not an axis", size.name),
+                "the name of an axis",
+            );
         }
     }
     Ok(())
 }
 
-/// Rejects a workload whose own values, by default or at a size, are none of their axis.
+/// Rejects a workload if a default value, or a value of a size, is outside the domain of its axis.
 fn check_values(workload: &dyn Workload) -> Result<(), InputError> {
     check_names(workload)?;
     for axis in workload.axes() {
@@ -354,8 +357,8 @@ fn chosen(registry: &Registry, workload: &dyn Workload, selection: &Selection) -
     all.into_iter().filter(wanted).cloned().collect()
 }
 
-/// Implementations that [`Plan::expand`] skips because their kind of device is absent: names and reason. Devices found
-/// only on request are left out unless they were requested.
+/// Implementations that [`Plan::expand`] skips because their kind of device is absent: names and reason. Omits devices
+/// found only on request, unless they were requested.
 pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
     let mut left: Vec<(Vec<String>, String)> = Vec::new();
     if selection.names_implementations() || !selection.devices.is_empty() {

@@ -108,7 +108,7 @@ pub const PROBES: &[Probe] = &[
         title: "allocated/run",
         unit: "B",
         span: Span::Steady,
-        about: "bytes asked of the heap during one run in steady state",
+        about: "heap bytes allocated during one run in steady state",
         begin: || alloc::counts().map(|counts| counts.allocated_bytes),
         end: || alloc::counts().map(|counts| counts.allocated_bytes),
         without: || NO_ALLOCATOR.into(),
@@ -159,10 +159,10 @@ impl Running<'_> {
     }
 }
 
-/// Adds a reading for the peak less the outputs, which every implementation must hold: its working memory and what it
+/// Adds a reading for the peak minus the outputs, which every implementation must hold: its working memory and what it
 /// retains besides its inputs.
 pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
-    const ABOUT: &str = "peak memory less the bytes of the outputs: what preparation and first run took for themselves";
+    const ABOUT: &str = "peak memory minus the bytes of the outputs: working memory of preparation and first run";
     let (id, title) = ("peak-working-memory", "peak working memory");
     let Some(peak) = readings.iter().find(|reading| reading.id == "peak-memory") else { return };
     let bytes: u64 = outputs.iter().map(|(_, tensor)| tensor.bytes()).sum();
@@ -173,12 +173,12 @@ pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
     readings.push(reading);
 }
 
-/// Resident bytes above which the peak counts.
+/// Resident bytes from which the peak is counted.
 static RESIDENT_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Resets the kernel's peak resident set size (proc(5), clear_refs, value 5), and counts the peak from what is resident
-/// now. A host calls this in a preparation after it has made its own copies of the inputs: they are not the
-/// implementation's. `None` if this system does not show them.
+/// Resets the kernel's peak resident set size (proc(5), clear_refs, value 5), and counts the peak from the current
+/// resident set. A host calls this during preparation, after making its own copies of the inputs, which do not belong
+/// to the implementation. `None` if this system does not report the values.
 pub fn restart_peak() -> Option<()> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
     RESIDENT_BEFORE.store(resident("VmRSS:")?, Relaxed);

@@ -5,11 +5,11 @@ use ellwand_core::Work;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::median;
 
-/// The most that any core loads in a second: two vectors of 64 bytes a cycle at 6 GHz.
+/// The most bytes per second that any core loads: two vectors of 64 bytes per cycle at 6 GHz.
 const CORE_BYTES_PER_S: f64 = 2.0 * 64.0 * 6e9;
 
-/// The remark about an implementation on the CPU whose iterations take `seconds`, if that is too short to read what
-/// `work` requires on all cores.
+/// The remark on an implementation on the CPU whose iterations take `seconds`, if that is too short for all cores to
+/// read what `work` requires.
 pub fn remark(work: &Work, seconds: f64) -> Option<String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let rate = work.bytes_read as f64 / seconds;
@@ -22,7 +22,7 @@ pub fn remark(work: &Work, seconds: f64) -> Option<String> {
     })
 }
 
-/// The same about a finished measurement.
+/// The same for a finished measurement.
 pub(crate) fn of(measurement: &Measurement) -> Option<String> {
     let walls: Vec<f64> = measurement.samples.iter().map(|s| s.wall_ns as f64 / s.iterations.max(1) as f64).collect();
     let seconds = 1e-9 * median(&walls)?;

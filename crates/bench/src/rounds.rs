@@ -7,19 +7,19 @@ use rand::seq::SliceRandom;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::stop::{is_done, overtime};
 
-/// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes every n-th.
+/// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes part in every n-th.
 fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
     let takes = |share: &Option<u32>| share.is_some_and(|share| round.is_multiple_of((planned / share.max(1)).max(1)));
     (0..shares.len()).filter(|index| takes(&shares[*index])).collect()
 }
 
 impl Instrument<'_> {
-    /// Samples in interleaved rounds until a stop rule fires, or until it is `late` and all have a sample. A slow
-    /// implementation takes part in every n-th round only, so that it gets no more than its share of the time. All slots
-    /// of a round are adjacent in time.
+    /// Samples in interleaved rounds until a stop rule fires, or until `late` is true and all have a sample. A slow
+    /// implementation takes part only in every n-th round, so it gets no more than its share of the time. All slots of
+    /// a round are adjacent in time.
     ///
-    /// `slots` holds the share and the expected cost of each implementation that is alive; `take` gives no sample if it
-    /// has ended.
+    /// `slots` holds the share and the expected cost of each live implementation; `take` returns `None` if it has
+    /// ended.
     pub(crate) fn rounds(
         &self,
         (block, blocks): (u32, u32),

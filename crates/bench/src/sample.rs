@@ -76,7 +76,7 @@ pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
     stood_still(samples).into_iter().chain(slowed_down(samples)).chain(short(samples)).collect()
 }
 
-/// What a row says of slots whose counts the user fixed.
+/// The remark on slots whose counts the user fixed.
 pub(crate) fn counted(counts: Counts, samples: &[Sample]) -> String {
     let held = samples.iter().map(|sample| sample.iterations).max().unwrap_or(counts.iterations);
     let most = if held < counts.iterations {
@@ -85,7 +85,7 @@ pub(crate) fn counted(counts: Counts, samples: &[Sample]) -> String {
         String::new()
     };
     format!(
-        "fixed counts: {held} timed iterations a slot{most}, after {} untimed ones, whether they had settled or not",
+        "fixed counts: {held} timed iterations per slot{most}, after {} untimed ones, settled or not",
         counts.warm_up
     )
 }
@@ -105,16 +105,16 @@ pub fn slowed_down(samples: &[Sample]) -> Option<String> {
 fn stood_still(samples: &[Sample]) -> Option<String> {
     let still = samples.iter().filter(|sample| sample.device_ns.unwrap_or(sample.wall_ns) == 0).count();
     (still > 0).then(|| {
-        format!("the clock stood still or went back in {still} of {} slots: it is no monotonic clock", samples.len())
+        format!("the clock stood still or went back in {still} of {} slots: it is not monotonic", samples.len())
     })
 }
 
-/// Slots of several iterations that are shorter contain the cost of reading the clock, in nanoseconds.
+/// Duration below which slots of several iterations contain the cost of reading the clock, in nanoseconds.
 const SHORT_NS: f64 = 1000.0;
 /// Cost of a pair of clock readings, in nanoseconds.
 const CLOCK_NS: f64 = 50.0;
 
-/// A warning if the slots could hold too few iterations for the clock.
+/// A warning if the slots hold so few iterations that reading the clock counts.
 fn short(samples: &[Sample]) -> Option<String> {
     let several = samples.iter().filter(|sample| sample.iterations > 1 && sample.device_ns.is_none());
     let walls: Vec<f64> = several.clone().map(|sample| sample.wall_ns as f64).collect();
@@ -174,8 +174,8 @@ impl Slot {
         self.cost_ns as f64 / self.iterations.max(1) as f64
     }
 
-    /// A slot with the user's counts and the iterations of the same length as this one's. It holds at most `most`
-    /// iterations, and has as many equal parts as the clock can time and the count allows.
+    /// A slot with the user's counts, for iterations as long as this one's. It holds at most `most` iterations, and has
+    /// as many equal parts as the clock can time and the count allows.
     #[must_use]
     pub fn counted(self, counts: Counts, most: u64, finest_part_ns: Option<u64>) -> Self {
         let iterations = counts.iterations.clamp(1, most.max(1));
@@ -196,14 +196,14 @@ impl Slot {
     }
 }
 
-/// An implementation that does nothing but what every suite does around a function: what goes in and what comes out is kept
-/// from the optimizer. It measures the overhead of the instrument.
+/// An implementation that does nothing except, as in every suite, hide the input and output of a function from the
+/// optimizer. It measures the overhead of the instrument.
 #[derive(Debug)]
 struct Nothing;
 
 impl Prepared for Nothing {
     fn run(&mut self) {
-        // No run waits for the one before.
+        // Consecutive runs do not depend on each other.
         black_box(black_box(&*self));
     }
     fn poison(&mut self, _: ellwand_core::Poison) {}
@@ -233,7 +233,7 @@ pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f6
 mod tests {
     use super::*;
 
-    /// Requires every run to be loaded in advance, and logs the loaded counts.
+    /// Fails unless every run was loaded in advance; logs the loaded counts.
     struct Counted {
         loaded: Vec<u64>,
         left: u64,
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Refuses a call for each iteration, and logs how many were asked for at once.
+    /// Fails on single calls of `run`; logs the counts of `run_times`.
     struct Repeated(Vec<u64>);
 
     impl Prepared for Repeated {

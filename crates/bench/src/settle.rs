@@ -35,11 +35,11 @@ const LONGEST_NS: f64 = 60e6;
 /// Factor on the length of the second curve if the first had not settled by its end.
 const LONGER: f64 = 4.0;
 /// The longest head is bounded by the time in which one core refills the last-level cache, at this rate in bytes per
-/// second, which any core reaches from memory, and is at least the time below. Later changes come from the host or the
-/// arm, not from the switch.
+/// second, which any core reaches from memory, and is at least [`SHORTEST_BOUND_NS`]. Later changes come from the host
+/// or the arm, not from the switch.
 const REFILL: f64 = 5e9;
 const SHORTEST_BOUND_NS: f64 = 3e6;
-/// Fewest steps that form a curve. If iterations are too long for that, they are longer than any settling.
+/// Fewest steps that form a curve. Iterations too long for that are longer than any settling.
 const FEWEST_STEPS: usize = 3;
 /// Steps averaged before comparison with the settled level.
 const WINDOW: usize = 3;
@@ -56,7 +56,7 @@ const DRIFT_SLOTS: usize = 6;
 
 /// Warning for an arm whose slots still start slow.
 pub(crate) const UNSETTLED: &str =
-    "its slots begin slower than they end: it does not settle within the time that is given to that";
+    "its slots begin slower than they end: it does not settle within the time allowed for settling";
 
 /// Time of an iteration in each step of a turn, in nanoseconds.
 pub(crate) type Curve = Vec<f64>;
@@ -116,9 +116,9 @@ pub(crate) fn turn(
     Ok(curve)
 }
 
-/// Records the settling curves of all arms of a cell, which take turns as they later will for their slots, in random
-/// order. `shape` returns the current slot shape of an arm; `take` takes a turn and returns `None` for an arm that has
-/// ended. Arms that have not settled by the end of their curve get a longer curve once.
+/// Records the settling curves of all arms of a cell, which take turns in random order, as they will for their slots.
+/// `shape` returns the current slot shape of an arm; `take` takes a turn and returns `None` for an arm that has ended.
+/// Arms that have not settled by the end of their curve get a longer curve once.
 pub(crate) fn rehearse<E>(
     arms: usize,
     coin: &mut ChaCha8Rng,

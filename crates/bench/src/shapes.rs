@@ -12,8 +12,8 @@ use crate::sample::{MOST_PARTS, Slot};
 
 /// Iteration times within this ratio get the same number of iterations.
 const NEAR: f64 = 1.3;
-/// Beyond this ratio shapes stay as they are: no noise can hide such a difference, and the faster arm would otherwise
-/// run as long as the slower one.
+/// Beyond this ratio shapes stay as they are: noise cannot cause such a ratio, and the faster arm would otherwise run
+/// as long as the slower one.
 const FAR: f64 = 4.0;
 
 /// What a first block showed about an arm.
@@ -40,7 +40,7 @@ pub(crate) fn iteration_ns(samples: &[Sample]) -> Option<f64> {
 }
 
 /// Shapes for arms with known settling: slots as from [`alike`], with the longer of the two lengths and the longer of
-/// the two heads. Arms whose times are far apart keep their own shapes.
+/// the two heads. Arms with very different times keep their own shapes.
 pub(crate) fn settled_alike(seen: [Seen; 2], slot_ns: u64) -> [Slot; 2] {
     let longest = seen[0].slot.cost_ns.max(seen[1].slot.cost_ns).max(slot_ns);
     let shapes = alike(seen, longest).unwrap_or(seen.map(|seen| seen.slot));
@@ -88,7 +88,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let wanted = [0, 1].map(|arm| {
         let iterations = each[arm] * parts;
         let slot = Slot { parts, ..Slot::whole(iterations, (iterations as f64 * times[arm]) as u64) };
-        // Older programs warm every slot up by this rule, whatever they are asked for.
+        // Older programs warm up every slot by this rule, whatever shape they are given.
         Slot { lead: unlearnt(slot), ..slot }
     });
     let as_it_is = |arm: usize| {
@@ -128,15 +128,15 @@ mod tests {
         // One arm was warmed up while a neighbour used the memory bandwidth.
         assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT)), Some([(3, 3); 2]));
         assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 2, 2)], SLOT)), Some([(3, 3); 2]));
-        // Both were.
+        // Both arms were.
         assert_eq!(shapes(alike([seen(60e3, 1, 1), seen(60e3, 1, 1)], SLOT)), Some([(4, 4); 2]));
-        // Different only by rounding.
+        // They differ only by rounding.
         assert_eq!(shapes(alike([seen(100.0, 2000, 5), seen(101.0, 1985, 5)], SLOT)), Some([(1985 / 5 * 5, 5); 2]));
     }
 
     #[test]
     fn slots_without_a_settling_curve_begin_warm() {
-        // Without a head, gelu from the L3 cache took 1.3 times its own time beside a program that warms up by itself.
+        // Without a head, gelu from the L3 cache took 1.3 times its own time next to a program that warms up by itself.
         let slots = alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT).unwrap();
         assert_eq!(slots.map(|slot| slot.lead), [1; 2]);
         let slots = alike([seen(100.0, 2000, 5), seen(101.0, 1000, 5)], SLOT).unwrap();

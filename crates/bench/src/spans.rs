@@ -31,9 +31,9 @@ const ITERATIONS: std::ops::RangeInclusive<u64> = 3..=50;
 /// Fast implementations get more iterations, to fill this time: a pause of the machine lasts milliseconds and must
 /// affect only a few of them.
 const FILLED_NS: u64 = 30_000_000;
-/// Their limit is the number of values that the record keeps per component ..
+/// Fast implementations get at most the number of values that the record keeps per component ..
 const FILLING: u64 = 2_000;
-/// .. and this number of spans, about 5 MB as a trace.
+/// .. and at most this number of spans, about 5 MB as a trace.
 const FILLING_SPANS: u64 = 1 << 15;
 
 /// Components of an implementation, and all recorded spans.
@@ -107,7 +107,7 @@ impl Instrument<'_> {
         }
         let recorded = self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings);
         let (mut trace, activities) = recorded.map_err(check::failed)?;
-        // Nobody reads the answer of a recording that the user interrupted.
+        // Nobody reads the answer if the user interrupted the recording.
         if !self.interrupt.load(Relaxed) {
             arm.rejudge(&[])?;
         }
@@ -126,9 +126,9 @@ impl Instrument<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<(Trace, Vec<Activity>), DeviceError> {
         let fill_ns = self.settings.case_budget_ns.min(FILLED_NS);
-        // A first run also warms caches and pages. If it is long enough that this hardly matters, a trial adds nothing.
+        // A first run also warms caches and pages. If it is so long that this hardly matters, a trial adds nothing.
         let look = u64::from(first_run_ns < fill_ns);
-        // A trial session counts the spans of an iteration, so that no recorded iteration is cut off.
+        // A trial session counts the spans of an iteration, so the buffer cannot fill up in a recorded iteration.
         let (first, _) = self.session(prepared, look, None)?;
         let each_ns = first.frames(ITERATION).wall_ns.first().map_or(first_run_ns, |ns| first_run_ns.min(*ns as u64));
         let wanted = iterations(self.settings.case_budget_ns, first_run_ns, each_ns, first.spans().div_ceil(1 + look));
@@ -145,7 +145,8 @@ impl Instrument<'_> {
         Ok((trace, activities))
     }
 
-    /// Runs a session: a warm-up in which the threads join and that counts nowhere, then `iterations` separate ones.
+    /// Runs a session: a warm-up, in which the threads join and which counts nowhere, then `iterations` separate
+    /// iterations.
     fn session(
         &self,
         prepared: &mut dyn Prepared,
@@ -190,10 +191,10 @@ fn iterations(budget_ns: u64, first_run_ns: u64, each_ns: u64, spans: u64) -> u6
     few.max(filling).min(CAPACITY / 2 / spans).max(1)
 }
 
-/// What a device did, or why that is unknown.
+/// The activities of a device, or why they are unavailable.
 type Did = Result<Vec<Activity>, DeviceError>;
 
-/// Device activity on the timeline of the spans; none without the span that connects the two.
+/// Device activity on the timeline of the spans; empty without the span that connects the two clocks.
 fn placed(trace: &Trace, mut activities: Vec<Activity>) -> Vec<Activity> {
     let clock = trace.lanes.iter().flat_map(|lane| &lane.spans).find(|span| trace.name(span) == CLOCK);
     let Some(began) = clock.map(|span| trace.since_start_ns(span.end)) else { return Vec::new() };
@@ -258,7 +259,7 @@ fn fill(spans: &mut Spans, trace: &Trace, activities: &[Activity]) {
     }
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
-    // Where iterations were lost, what the device did in them would count for another one.
+    // If iterations were lost, device activity in them would count for other iterations.
     if trace.dropped() == 0 {
         spans.nodes.extend(kernels::components(&spans.device, &starts(trace), &left_out, activities));
     }
@@ -275,7 +276,7 @@ fn call_times(row: &Row) -> [Option<f64>; 4] {
     [row.min_ns, row.median_ns, row.p99_ns, row.max_ns].map(known)
 }
 
-/// Gives components the times of their calls in `kept`, the rows of the iterations that are no outliers.
+/// Gives components the times of their calls in `kept`, the rows of the iterations that are not outliers.
 fn keep_calls(nodes: &mut [SpanNode], kept: &[FrameRow]) {
     for node in nodes {
         let same = |one: &&FrameRow| {
@@ -297,7 +298,8 @@ fn starts(trace: &Trace) -> Vec<f64> {
     trace.lanes.iter().map(of).find(|starts| !starts.is_empty()).unwrap_or_default()
 }
 
-/// Removes the time in which the recorder grew its buffer from all enclosing nodes: it is not a component.
+/// Removes the time in which the recorder grew its buffer from all enclosing nodes, because it is not part of any
+/// component.
 fn take_room_out(iteration_ns: &mut [f64], nodes: &mut Vec<SpanNode>) {
     let take = |from: &mut [f64], room: &[f64]| from.iter_mut().zip(room).for_each(|(time, ns)| *time -= ns);
     while let Some(at) = nodes.iter().position(|node| node.path.last().is_some_and(|name| name == ROOM_NAME)) {

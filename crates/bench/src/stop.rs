@@ -3,12 +3,12 @@
 use ellwand_core::record::{Sample, Settings};
 use ellwand_core::stats::{median, median_interval};
 
-/// Factor on the budget, or on the expected cost of the slots if that is larger, beyond which sampling ends: beside other
-/// programs what several threads do together takes as long as the scheduler likes.
+/// Factor on the budget, or on the expected cost of the slots if that is larger, beyond which sampling ends: on a busy
+/// machine the scheduler can delay a team of threads without limit.
 const OVERTIME: u64 = 20;
 
 /// True if the samples of all implementations of a cell took far longer than expected. Each item holds the samples of
-/// one implementation and the expected cost of its slots; each of `blocks` processes takes its share of them.
+/// one implementation and the expected cost of a slot; each of `blocks` processes takes its share of the samples.
 pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, settings: &Settings, blocks: u32) -> bool {
     let blocks = blocks.max(1);
     let (mut spent_ns, mut expected_ns) = (0_u64, 0_u64);
@@ -16,7 +16,7 @@ pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, setti
         if samples.len() < settings.samples_min.div_ceil(blocks) as usize {
             return false;
         }
-        // Without the longest: if the clock is set, one slot can seem arbitrarily long.
+        // Ignore the longest slot: if the clock is set, one slot can seem arbitrarily long.
         let longest_ns = samples.iter().map(|sample| sample.wall_ns).max().unwrap_or(0);
         let all_ns = samples.iter().fold(0_u64, |sum, sample| sum.saturating_add(sample.wall_ns));
         spent_ns = spent_ns.saturating_add(all_ns.saturating_sub(longest_ns));

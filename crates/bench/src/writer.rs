@@ -63,14 +63,14 @@ pub enum WriterError {
     Json(#[from] serde_json::Error),
 }
 
-/// Advice for a failed write.
+/// Advice after a failed write.
 fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
-            "\n  hint: make room and give the same command again, or choose another disk"
+            "\n  hint: make room and run the same command again, or choose another disk"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "\n  hint: make room, or choose another disk",
-        io::ErrorKind::FileTooLarge => "\n  hint: raise the limit on the size of files (ulimit -f)",
+        io::ErrorKind::FileTooLarge => "\n  hint: raise the file size limit (ulimit -f)",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "\n  hint: choose a directory that can be written"
         }
@@ -102,7 +102,7 @@ impl Writer {
         }
         let mut writer = Self { path: path.into(), file };
         if let Err(error) = writer.line(&first) {
-            // Half of a first line is unreadable, and would later be mistaken for a record worth keeping.
+            // A partial first line is unreadable, and would later be mistaken for a record worth keeping.
             if is_file {
                 let _ = std::fs::remove_file(path);
             }
@@ -114,7 +114,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Opens a record for appending. Removes a last line that was cut off; returns the measurements in the file.
+    /// Opens a record for appending. Removes a truncated last line; returns the record.
     ///
     /// # Errors
     /// If the file cannot be read or is not a record.
@@ -134,7 +134,7 @@ impl Writer {
         Ok((Self { path: path.into(), file }, known))
     }
 
-    /// Appends a line and flushes it. A command that continues this record writes its run before the lines that it adds.
+    /// Appends a line and flushes it. A command that resumes a record writes its run before its first line.
     ///
     /// # Errors
     /// If the line cannot be written (disk full); earlier lines stay intact.
@@ -147,8 +147,8 @@ impl Writer {
         &self.path
     }
 
-    /// If the file has vanished from its path, continues in the system's temporary directory, since the file lives only
-    /// while it is open. Returns true if it had vanished.
+    /// If the file has vanished from its path, continues in the system's temporary directory, because the data exist
+    /// only while the file is open. Returns true if it had vanished.
     ///
     /// # Errors
     /// If the record cannot be copied.
@@ -174,7 +174,7 @@ impl Writer {
     }
 
     fn line(&mut self, text: &str) -> Result<(), WriterError> {
-        // One write call per line, so a reader never sees half a line unless the system crashes in the middle.
+        // One write call per line, so a reader never sees a partial line unless the system crashes in the middle.
         let bytes = format!("{}\n", record::seal(text)).into_bytes();
         self.file
             .write_all(&bytes)

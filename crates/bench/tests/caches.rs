@@ -57,7 +57,7 @@ impl Device for ManualFlush {
         self.log.say("end");
         Timing { wall_ns, ..Timing::default() }
     }
-    /// So that warm slots would be cut into parts.
+    /// Warm slots would be cut into parts.
     fn finest_part_ns(&self) -> Option<u64> {
         Some(100)
     }
@@ -74,7 +74,7 @@ impl Device for ManualFlush {
     }
 }
 
-/// Adds one; it is slower if the log shows that the cache is cold.
+/// Adds one; it is slower if the log shows a cold cache.
 struct Toy {
     clock: Clock,
     log: Log,

@@ -75,10 +75,10 @@ fn fixed_counts_are_kept_by_every_slot() {
         assert!(m.samples.iter().all(|s| (s.iterations, s.wall_ns) == (3, 3 * each)), "{m:?}");
         // 10 us hold five turns of 2 us, or two of 4 us.
         assert_eq!(m.samples.len(), if each == 250 { 5 } else { 3 });
-        let said = "fixed counts: 3 timed iterations a slot, after 5 untimed ones, whether they had settled or not";
+        let said = "fixed counts: 3 timed iterations per slot, after 5 untimed ones, settled or not";
         assert_eq!((m.warnings[0].as_str(), &m.settling), (said, &None));
     }
-    // Five slots of eight runs each, besides those of finding the length of an iteration and of judging.
+    // Five slots of eight runs each, plus those for calibration and judging.
     let slots = fixed[0].samples.len() as u64 * 8;
     assert!(runs.load(SeqCst) - before >= slots + 2, "the untimed iterations ran as well");
 }

@@ -1,4 +1,5 @@
-//! Plants that must not pass the gate: implementations that compute nothing, part of it, or hand out what they had.
+//! Defective implementations that must not pass the gate: they compute nothing, compute a part, or return an old
+//! result.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +14,7 @@ use ellwand_core::{
     Work, Workload,
 };
 
-/// A workload whose answer is given: what the input holds.
+/// A workload whose answer is its input.
 struct Echo(Description);
 
 impl Workload for Echo {
@@ -23,7 +24,7 @@ impl Workload for Echo {
     fn footprint(&self, _: &Case) -> u64 {
         100
     }
-    /// With n = 1 NaN, with n = 2 zeros, with n = 3 nothing, else numbers.
+    /// n = 1 gives NaN, n = 2 zeros, n = 3 nothing, other values numbers.
     fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
         let y = match case.int("n") {
             Some(1) => vec![f32::from_bits(u32::MAX); 8],
@@ -46,7 +47,7 @@ impl Workload for Echo {
 enum Plant {
     /// Nothing: it is right.
     None,
-    /// It never writes.
+    /// It never writes its outputs.
     Idle,
     /// It writes numbers, but no NaN.
     SkipsNan,
@@ -102,7 +103,7 @@ fn judged(n: i64, plant: Plant) -> Outcome {
     let mut measured = bench.instrument(&never).measure(&cell, &mut |_| {}).unwrap();
     let row = measured.remove(0);
     if row.outcome == Outcome::Measured {
-        // Also where the answer looks like poison, so that it is judged again.
+        // This also covers an answer that looks like poison, so it is judged again.
         assert_eq!(row.check.as_ref().unwrap().compared, Some(Compared::all(8)), "{row:?}");
     } else {
         assert!(row.samples.is_empty(), "{row:?}");

@@ -1,4 +1,5 @@
-//! Ceilings of a device of unknown speed: the fake card fills its multiprocessors and computes for long enough.
+//! Ceilings of a device of unknown speed: the fake card has enough work for its multiprocessors and computes long
+//! enough.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -177,7 +178,7 @@ fn steps_are_no_more_than_there_may_be_and_a_slow_device_takes_those_it_has() {
     assert_eq!(steps, [64], "6.4 ms");
 }
 
-/// The host alone has no link, and one size shows the link's rate.
+/// The host alone has no link; one size shows the link's rate.
 #[test]
 fn a_link_is_measured_once_and_never_on_the_processor() {
     let clock = Clock::default();

@@ -47,7 +47,7 @@ fn implementations_are_chosen_by_pattern() {
     assert_eq!(select(|s| s.implementations = vec!["*-fast".into()]).unwrap(), ["add-one/batch=4 [steady-fast]"]);
     assert_eq!(select(|s| s.devices = vec!["cpu".into()]).unwrap().len(), 1);
     let none = select(|s| s.devices = vec!["cuda".into()]).unwrap_err();
-    assert!(none.contains("device: no implementation asked for runs on cuda"), "{none}");
+    assert!(none.contains("device: no selected implementation runs on cuda"), "{none}");
 }
 
 #[test]

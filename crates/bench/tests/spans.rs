@@ -110,7 +110,7 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
             assert!(node.total_ns.iter().zip(&spanned.iteration_ns).all(|(total, wall)| total <= wall));
         }
     }
-    // The run before the iterations is no component either, and named in the trace.
+    // The run before the iterations is not a component, but the trace names it.
     let trace = recordings[0].trace.as_ref().unwrap();
     let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
     let mut outermost: Vec<&str> = spans.filter(|span| span.parent == NONE).map(|span| trace.name(span)).collect();

@@ -1,4 +1,4 @@
-//! The device state after each slot, on a device that makes it up.
+//! The device state after each slot, on a device that makes up its state.
 
 mod common;
 
@@ -79,7 +79,7 @@ fn every_slot_carries_the_state_behind_it_and_a_slow_card_is_said() {
     let all = hot.samples.len();
     let said = format!("throttled: the device slowed itself down (power, heat) in {} of {all} slots", all - 2);
     assert!(hot.warnings.iter().any(|warning| warning.starts_with(&said)), "{:?}", hot.warnings);
-    // The state survives the record.
+    // The state survives a round trip through the record.
     let line = ellwand_core::record::line(&hot).unwrap();
     assert!(line.contains("\"slowed_by\":[0,0,2,1"), "{line}");
 }

@@ -1,5 +1,5 @@
 //! Worker processes that crash, hang, are killed, print rubbish, exit early or answer wrongly: each becomes a row with
-//! the end of its stderr, the others are measured, and no process is left over.
+//! the end of its stderr, the others are still measured, and no process is left behind.
 //!
 //! This program is its own worker (`worker`), a parent to be killed (`orphan`), and a worker that starts one (`nested`); otherwise it runs the tests.
 
@@ -74,8 +74,8 @@ fn main() {
     }
 }
 
-/// What a toy does in each run. A misbehaving toy is slower than a slot, so it runs twice for the check, twice to find
-/// the slot shape, then once per slot: its fifth run is its first slot, its seventh the second check.
+/// What a toy does in each run. A misbehaving toy takes longer than a slot, so it runs twice for the check, twice to
+/// find the slot shape, then once per slot: its fifth run is its first slot, its seventh the second check.
 fn act(name: &str, runs: u64) -> f64 {
     let late = runs == 5;
     if !["steady", "other"].contains(&name) {
@@ -151,7 +151,7 @@ const TOYS: [&str; 18] = [
     "prints", "floods", "unsteady", "compiled", "gone", "stuck", "lengthy",
 ];
 
-/// Time that the toy `compiled` takes to start.
+/// Start-up time of the toy `compiled`.
 const COMPILES: Duration = Duration::from_millis(1100);
 
 fn registry() -> Registry {
@@ -368,7 +368,7 @@ fn an_interrupt_ends_a_hanging_worker() {
     });
     let outcome = measure(this(), &["hangs"], &STOP, &mut |_| {});
     clock.join().unwrap();
-    // If the worker's time limit had come first, there would be a row that reports it.
+    // If the worker's time limit had come first, a row would report it.
     assert!(outcome.is_err(), "{outcome:?}");
 }
 
@@ -385,7 +385,7 @@ fn what_starts_slowly_gets_fewer_processes() {
     assert_eq!(blocks(&all[0]), BTreeSet::from([0, 1, 2]), "without a limit of time");
 }
 
-/// For the first answer, under the probes, and for the slot, whose answer is judged: a fourth run would be wrong.
+/// Runs for the first answer, under the probes, and for the slot, whose answer is judged; a fourth run would be wrong.
 fn a_slow_one_runs_three_times() {
     let measured = measure_within((3.0, None), this(), &["lengthy"], &NEVER, &mut |_| {}).unwrap();
     assert_eq!((&measured[0].outcome, measured[0].samples.len()), (&Outcome::Measured, 1));
@@ -443,7 +443,7 @@ fn the_reference_is_computed_once() {
     again.close();
 }
 
-/// A program that does not hand its arguments on would otherwise start itself again without end.
+/// Without this check, a program that does not pass its arguments on would start itself again and again.
 fn a_worker_starts_no_worker() {
     let mut nested = Command::new(std::env::current_exe().unwrap());
     let said = nested.arg("nested").env("ELLWAND_PADDING", "").output().unwrap().stdout;

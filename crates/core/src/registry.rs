@@ -201,7 +201,7 @@ impl Registry {
 fn unaddressable(what: &str, name: &str) -> Option<InputError> {
     let of_flag = |c: char| what == "axis" && (c == '=' || c.is_whitespace());
     let problem = match name.chars().find(|c| c.is_control() || ":,*".contains(*c) || of_flag(*c)) {
-        Some(c) => format!("its name contains {c:?}, which the command line reserves"),
+        Some(c) => format!("its name contains {c:?}, which a name on the command line cannot contain"),
         None if name.is_empty() => "its name is empty".into(),
         None if name.starts_with('-') => "its name begins with '-', as a flag does".into(),
         None => return None,

@@ -1,34 +1,35 @@
-//! The pace of a comparison: the length of the next block, and whether the time that is left can decide anything.
+//! The pace of a comparison: the length of the next block, and whether the remaining time can decide anything.
 //!
-//! The first two blocks show what scatters; their length depends on nothing that changes if the sides swap names. Later
-//! blocks have the length that leads to a decision soonest ([`Course`]). The choice may depend on earlier blocks: given
-//! them, the sign of the next block is still a fair coin.
+//! The first two blocks show whether processes or rounds scatter; their length depends on nothing that changes if the
+//! sides swap names. Later blocks have the length that leads to a decision soonest ([`Course`]). The choice may depend
+//! on earlier blocks: given them, the sign of the next block is still a fair coin.
 
 use ellwand_core::stats::{Change, Course, Difference, Estimate, Guess, StatsError, Variances, mean_interval, outlook};
 
 use super::{Spent, Terms};
 
-/// Blocks that show what scatters.
+/// Number of first blocks, which show whether processes or rounds scatter.
 pub(super) const FIRST: usize = 2;
-/// Most rounds of a block: beyond that another process says more, and sorting them takes longer than measuring.
+/// Most rounds of a block: beyond that another process is worth more, and sorting them takes longer than measuring.
 const MOST_ROUNDS: f64 = 1000.0;
-/// A block takes at most this share of the time that is left, so that the processes are not too few.
+/// Largest share of the remaining time for one block, so that there are enough processes.
 const SHARE: f64 = 1.0 / 12.0;
-/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter, and
-/// the median of three does without one that was disturbed.
+/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks: two show their scatter;
+/// if slots are disturbed, the median of three ignores one of them.
 const FEWEST: f64 = 2.0;
 const FEWEST_DISTURBED: f64 = 3.0;
-/// Blocks until the first look. Together they take at most the share of the time after which it may end early, so that
-/// there is an interval by then.
+/// Blocks until the first look. Together they take at most the share of the time after which the comparison may end
+/// early, so there is an interval by then.
 const SIX: usize = 6;
-/// The second block is this many times longer at most: the length that pays is known only after it.
+/// Largest factor on the length of the second block; the best length is known only after it.
 const LONGER: f64 = 3.0;
-/// The first block starts up to this many times longer than later ones: it learns, and its processes start one by one.
+/// The first block takes up to this many times longer to start than later ones: it learns, and its processes start one
+/// by one.
 const DEAREST: f64 = 3.0;
-/// A comparison may end early only after this share of its time: its first blocks say little about the rest.
+/// A comparison may end early only after this share of its time, because its first blocks say little about the rest.
 const EARLY: f64 = 0.25;
 
-/// What the next block is asked to be.
+/// The request for the next block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ask {
     pub(crate) rounds: Rounds,
@@ -50,11 +51,11 @@ pub(crate) enum Rounds {
 /// What happens after a block.
 pub(super) enum Next {
     Block(Rounds),
-    /// The time cannot decide it.
+    /// End: the time cannot decide the comparison.
     End,
 }
 
-/// What the pace is chosen from.
+/// What the pace depends on.
 pub(super) struct Pace<'a> {
     pub(super) terms: &'a Terms,
     pub(super) blocks: &'a [Estimate],
@@ -62,14 +63,14 @@ pub(super) struct Pace<'a> {
     pub(super) bets: &'a [f64],
     /// The sum over all blocks; `gone_s` and `usual` as of the last one.
     pub(super) spent: Spent,
-    /// Seconds of starting the first block, which also computes references and learns the shape of slots.
+    /// Seconds to start the first block, which also computes references and finds slot shapes.
     pub(super) first_s: f64,
-    /// Whether a slot of any arm was slow: it is so whichever side has which name.
+    /// True if a slot of any arm was slow, which does not depend on which side has which name.
     pub(super) disturbed: bool,
 }
 
 impl Pace<'_> {
-    /// The next block; `suspicious` if a side question was so at the last look.
+    /// The next block; `suspicious` if a side question was suspicious at the last look.
     pub(super) fn next(&self, suspicious: bool) -> Result<Next, StatsError> {
         let left_s = self.terms.budget_s - self.spent.gone_s;
         if self.blocks.len() < FIRST {
@@ -82,7 +83,7 @@ impl Pace<'_> {
         let course = self.course()?;
         let gone_s = self.spent.gone_s + self.block_s();
         if suspicious {
-            // The forecast is that of the main question; the rest of the time may answer this one.
+            // The forecast is about the main question; the rest of the time may answer the side question.
             return Ok(Next::Block(Rounds::Many));
         }
         if self.blocks.len() >= SIX && gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
@@ -93,8 +94,8 @@ impl Pace<'_> {
         Ok(Next::Block(if usual { Rounds::Usual } else { Rounds::About(rounds) }))
     }
 
-    /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough. The blocks
-    /// before the first look are too few for a forecast: then those of the fewest blocks that can decide.
+    /// Total seconds of a decision, if later blocks are like those so far; infinite if no time would suffice. Before
+    /// the first look there are too few blocks for a forecast; then the time of the fewest blocks that can decide.
     pub(super) fn needed_s(&self, change: &Change) -> Result<Option<f64>, StatsError> {
         if !matches!(change.difference, Difference::Undecided { .. }) || self.blocks.len() < FIRST {
             return Ok(None);
@@ -112,15 +113,15 @@ impl Pace<'_> {
         (self.spent.gone_s + ahead).min(self.terms.budget_s)
     }
 
-    /// Seconds of a block of usual length.
+    /// Seconds that a block of usual length takes.
     pub(super) fn block_s(&self) -> f64 {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let values = if self.is_single() { 1.0 } else { self.spent.usual };
         self.start_s() + values * self.spent.rounds_s / rounds.max(1) as f64
     }
 
-    /// The most blocks that the time is enough for, if they are as short as blocks can be. What blocks cost does not depend
-    /// on which side has which name.
+    /// The most blocks that fit into the time, if they are as short as possible. The cost of blocks does not depend on
+    /// which side has which name.
     pub(super) fn most_blocks(&self) -> usize {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
@@ -130,12 +131,12 @@ impl Pace<'_> {
         self.blocks.len().saturating_add((left_s / shortest_s).max(0.0) as usize)
     }
 
-    /// True if all rounds of a block become one value, so that a longer block knows no more.
+    /// True if every block has a single round, so a longer block gains nothing.
     fn is_single(&self) -> bool {
         self.blocks.iter().all(|block| block.rounds == 1)
     }
 
-    /// Seconds of starting a block.
+    /// Seconds to start a block.
     fn start_s(&self) -> f64 {
         let later = self.blocks.len().saturating_sub(1);
         if later == 0 { self.first_s } else { (self.spent.start_s - self.first_s) / later as f64 }
@@ -148,16 +149,16 @@ impl Pace<'_> {
         (next - self.blocks.len()) as f64 * self.block_s()
     }
 
-    /// The second block is longer if the first does not know its own value to half of the region of equivalence. Its own
-    /// scatter is the same if the sides swap names.
+    /// The second block is longer if the error of the first exceeds half of the region of equivalence. That error is
+    /// the same if the sides swap names.
     fn second(&self) -> Rounds {
         let error = self.blocks.first().and_then(|block| block.error).unwrap_or(0.0);
         let factor = (error / fine(self.terms)).powi(2).min(LONGER);
         if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.most())) } else { Rounds::Usual }
     }
 
-    /// Fewest rounds of the next block. Once the side questions have the slots of six usual blocks, a few rounds do, if it
-    /// is processes that differ.
+    /// Fewest rounds of the next block. Once the side questions have the slots of six usual blocks, a few rounds
+    /// suffice, if it is the processes that differ.
     fn fewest(&self, done: f64) -> f64 {
         let usual = self.spent.usual.max(1.0);
         if done >= SIX as f64 * usual { usual.min(self.shortest()) } else { usual }
@@ -184,9 +185,9 @@ impl Pace<'_> {
             Some(known) => known,
             None => Variances { between: all()?, within: 0.0 },
         };
-        // Blocks that all agree do so within the resolution of the clock.
+        // Blocks that agree exactly do so within the resolution of the clock.
         let k = values.len() as f64;
-        // A few blocks cannot tell processes from rounds. To take too few rounds costs more than to take too many.
+        // A few blocks cannot separate processes from rounds. Too few rounds cost more than too many.
         let between =
             if variances.within > 0.0 { variances.between * (k - 1.0) / (k + 3.0) } else { variances.between };
         let variances = Variances { between: between.max(1e-10), ..variances };
@@ -196,12 +197,12 @@ impl Pace<'_> {
         let toward: Vec<f64> = values.iter().map(|value| value * centre.signum()).collect();
         let blocks = self.blocks.len() as f64;
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
-        // All of the time of a block with one value is that of the block.
+        // A block with one value spends all of its time on that value.
         let single = self.is_single();
         let each = |seconds: f64, count: f64| (seconds / count).max(1e-9);
         Ok(Course {
             rule: &self.terms.rule,
-            // The evidence for a report is the mean over both directions.
+            // The evidence for a report is the mean over both directions, so one direction needs twice the bar.
             needed: self.terms.rule.evidence_needed().max(2.0 * self.terms.bar()),
             blocks: self.blocks.len(),
             centre,
@@ -215,7 +216,7 @@ impl Pace<'_> {
     }
 }
 
-/// Half of the region of equivalence, or of 1 %: blocks that are known to this are as good as each other.
+/// Half of the region of equivalence, or of 1 %: blocks with a smaller error are equally good.
 pub(super) fn fine(terms: &Terms) -> f64 {
     0.5 * terms.rule.rope().max(0.01)
 }

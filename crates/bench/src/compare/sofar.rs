@@ -25,7 +25,7 @@ struct Sofar {
     terms: Terms,
     /// Which times are judged, by the main question and by the side questions.
     basis: (Basis, Basis),
-    /// How the rounds of a block become its value.
+    /// The statistic that makes one value from the rounds of a block.
     statistic: Statistic,
     /// The values of the blocks, by that statistic.
     main: Vec<Estimate>,
@@ -41,8 +41,8 @@ struct Sofar {
     first_s: f64,
 }
 
-/// Decides over the blocks that `take` provides until the verdict is final, the blocks or the time are used up, or the
-/// forecast says that the time cannot decide it.
+/// Takes blocks from `take` until the verdict is final, the blocks or the time are used up, or the forecast says that
+/// the time cannot decide the comparison.
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(f64, f64),
@@ -72,7 +72,7 @@ pub(crate) fn over_blocks(
             Err(NoDecision::Interrupted) if sofar.blocks.len() >= 2 => return sofar.end(End::Interrupted),
             taken => sofar.add(&taken?)?,
         }
-        // As late as may be: one slow start among the first blocks would end the comparison too soon.
+        // Fit the plan as late as possible: one slow start among the first blocks would end the comparison too soon.
         if sofar.is_before_first_look() {
             sofar.terms = sofar.terms.clone().planned_for(sofar.pace().most_blocks())?;
         }
@@ -110,7 +110,7 @@ impl Sofar {
         Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s, disturbed }
     }
 
-    /// The answer when the time ends between two looks.
+    /// The answer if the time ends between two looks.
     fn end(&self, end: End) -> Result<Decision, NoDecision> {
         if self.blocks.len() < 2 {
             let known = !self.blocks.is_empty();
@@ -133,7 +133,7 @@ impl Sofar {
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
             kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
         }
-        // Chosen until the first look and kept from there on: the evidence is that of one sequence of values.
+        // Chosen until the first look and then kept, because the evidence is that of one sequence of values.
         let first_look = self.terms.rule.spending().looks().first().is_some_and(|first| self.blocks.len() < *first);
         let basis = if first_look { self.basis_of(*basis) } else { self.basis };
         if basis == self.basis {
@@ -162,7 +162,7 @@ impl Sofar {
         Ok(())
     }
 
-    /// The choice of times by the blocks so far.
+    /// The basis of the times, chosen from the blocks so far.
     fn basis_of(&self, choice: Choice) -> (Basis, Basis) {
         let last = self.samples[BASELINE].last().map_or(0, |sample| sample.block);
         let blocks: Vec<_> = (0..=last).map(|block| self.block(block)).collect();
@@ -175,7 +175,7 @@ impl Sofar {
         self.samples.each_ref().map(|samples| samples.iter().filter(|s| s.block == block).copied().collect())
     }
 
-    /// Computes all blocks again, after the times or the statistic have changed.
+    /// Recomputes all blocks after a change of basis or statistic.
     fn recompute(&mut self) -> Result<(), NoDecision> {
         let blocks = self.samples[BASELINE].last().map_or(0, |sample| sample.block + 1);
         (self.blocks, self.main, self.bets, self.beside, self.times) = Default::default();
@@ -209,9 +209,9 @@ impl Sofar {
         Ok(())
     }
 
-    /// The factor on the bet on a block: bets are on values in units of their expected deviation, where that exceeds
-    /// what matters. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the
-    /// sides swap names. The first blocks are bet on only if their rounds know the value well enough.
+    /// The factor on the bet on a block: bets are on values in units of their expected deviation, if that exceeds
+    /// [`fine`]. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the sides
+    /// swap names. The first blocks are bet on only if the error of their value is small enough.
     fn bet(&self, block: &Estimate) -> f64 {
         let fine = fine(&self.terms);
         if self.main.len() < FIRST {
@@ -220,8 +220,8 @@ impl Sofar {
         Variances::of(&self.main).map_or(1.0, |known| fine / known.of_this(block).sqrt().max(fine))
     }
 
-    /// A time of a few clock steps is known only to one step, with the same bias in every block: the fastest of several
-    /// parts nearly always starts and ends where rounding favours it.
+    /// A time of a few clock steps is known only to within one step, with the same bias in every block: the fastest of
+    /// several parts nearly always starts and ends where rounding favours it.
     fn grain(&self) -> f64 {
         let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
         let grains = self.samples.iter().filter_map(|samples| {
@@ -267,8 +267,8 @@ impl Sofar {
     }
 }
 
-/// Fails the arm of which a slot took no time: its clock stood still or was set back during that slot, and the ratio of
-/// such a time is meaningless.
+/// Fails the arm with a slot that took no time: its clock stood still or was set back during that slot, and the ratio
+/// of such a time is meaningless.
 fn advanced(basis: Basis, times: &[Vec<f64>; 3]) -> Result<(), NoDecision> {
     let still = |times: &Vec<f64>| times.iter().any(|seconds| *seconds <= 0.0);
     let Some(arm) = times.iter().position(still) else { return Ok(()) };
@@ -277,7 +277,7 @@ fn advanced(basis: Basis, times: &[Vec<f64>; 3]) -> Result<(), NoDecision> {
     Err(NoDecision::Ended { arm: ARMS[arm], outcome: Outcome::Failed { error } })
 }
 
-/// Time spanned by the reading that a slot's time comes from, in nanoseconds; covers several iterations.
+/// Nanoseconds between the clock readings that a slot's time is computed from; they span several iterations.
 fn span_ns(basis: Basis, sample: &Sample) -> f64 {
     let parts = match basis {
         Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),

@@ -99,7 +99,7 @@ fn the_forecast_of_large_cases_leaves_out_what_the_first_block_learns() {
     let samples = [samples(&[0.02; 6]), samples(&[0.022; 6]), samples(&[0.02; 6])];
     let (mut gone_s, mut start_s) = (0.0, 5.0);
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
-        // 24 rounds are usual, and slow blocks end after six.
+        // 24 rounds are usual; slow blocks end after six.
         let spent = Spent { start_s, rounds_s: 0.4, gone_s: gone_s + start_s + 0.4, usual: 24.0 };
         (gone_s, start_s) = (spent.gone_s, 0.8);
         Ok(BlockSamples { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
@@ -255,7 +255,7 @@ fn what_the_time_cannot_decide_ends_within_a_quarter_and_says_what_would() {
 
 #[test]
 fn before_the_first_look_the_fewest_blocks_are_what_is_needed() {
-    // Blocks of 0.32 s: the second shows that six do not fit. How much the processes differ says little after two.
+    // Blocks of 0.32 s: the second shows that six do not fit. The difference between two processes says little.
     let (decided, _) = timed(1.6, 0.0, 0.5, 0.025);
     let decision = decided.unwrap();
     assert_eq!((decision.end, decision.blocks.len()), (End::Hopeless, 2));
@@ -280,7 +280,7 @@ fn the_time_is_never_exceeded() {
             assert!(!matches!(decided, Err(NoDecision::Stats(_))));
         }
     }
-    // Six blocks do not fit: the first one shows it.
+    // The first block shows that six do not fit.
     let (decided, gone_s) = timed(1.0, 0.0, 0.0, 0.05);
     assert!(gone_s < 0.7, "{gone_s}");
     assert!(matches!(decided, Err(NoDecision::OutOfTime(Some(needed_s))) if needed_s > 3.0), "{decided:?}");
@@ -288,7 +288,7 @@ fn the_time_is_never_exceeded() {
 
 #[test]
 fn looks_that_the_time_does_not_reach_get_no_share_of_the_error() {
-    // Five blocks of 44 ms, and the shortest that can follow takes 24 ms.
+    // Five blocks of 44 ms; the shortest possible next one takes 24 ms.
     let of = |budget_s: f64| timed(budget_s, 0.0, 0.02, 0.002).0.unwrap();
     let short = of(0.6);
     assert_eq!(short.looks, [6, 8, 10, 12, 16, 20]);

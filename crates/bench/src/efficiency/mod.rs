@@ -1,5 +1,5 @@
-//! How long a decision takes against an oracle that knows the variances, on synthetic and recorded noise. Test code
-//! only.
+//! How long a decision takes, relative to an oracle that knows the variances, on synthetic and recorded noise. Test
+//! code only.
 
 mod noise;
 mod oracle;
@@ -17,7 +17,7 @@ use crate::worker::Limits;
 
 /// The usual budget of a case.
 const BUDGET_S: f64 = 20.0;
-/// The longest one that is simulated.
+/// The longest budget that is simulated.
 const LONGEST_S: f64 = 60.0;
 
 /// One comparison: what was decided, its seconds, and the share of them inside slots.
@@ -74,7 +74,7 @@ struct Cell {
     oracle_s: f64,
     /// Seconds of the fewest usual blocks that the promised error rate needs.
     floor_s: f64,
-    /// Median over decisions, where one that is not right takes for ever.
+    /// Median over decisions; one that is not right counts as infinite.
     took_s: f64,
 }
 
@@ -83,7 +83,7 @@ impl Cell {
         let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 8.0 });
         let oracle_s = oracle::seconds(deviations, cost, theta, 0.01_f64.ln_1p(), width);
         let floor_s = fewest * (cost.start_s + usual(cost) * cost.round_s);
-        // Enough time for a decision that takes twice as long as it must, where anybody would wait for it.
+        // Enough time for a decision that takes twice as long as it must, if anybody would wait that long.
         let needed_s = 2.0 * oracle_s.max(floor_s);
         let budget_s = if needed_s <= LONGEST_S { BUDGET_S.max(needed_s) } else { BUDGET_S };
         let all: Vec<Decided> = (0..decisions).map(|seed| decide(noise, theta, seed, budget_s)).collect();
@@ -135,7 +135,8 @@ const HEAD: &str =
     "| noise | planted | right % | wrong % | median s | p90 s | oracle s | floor s | ratio | in slots % | blocks |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
-/// Processes that differ, rounds that scatter or are disturbed, and neither; the limits leave room for chance in a few decisions.
+/// Noise from processes, from scattered or disturbed rounds, and from neither; the limits leave room for chance in a
+/// few decisions.
 #[test]
 fn a_decision_takes_a_small_multiple_of_the_time_of_an_oracle() {
     let width = oracle::width(0.01);
@@ -153,7 +154,7 @@ fn a_decision_takes_a_small_multiple_of_the_time_of_an_oracle() {
     }
 }
 
-/// A plan that ends with the blocks that the time is enough for gives no more false alarms than promised.
+/// A plan that is cut to the blocks that fit into the time gives no more false positives than promised.
 #[test]
 fn short_comparisons_of_equal_things_are_rarely_called_different() {
     let (promised, trials) = (0.015, std::env::var("DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(150));
@@ -200,7 +201,7 @@ fn table_of_the_mixed_model() {
     }
 }
 
-/// The same on the recordings in the folder that ELLWAND_NOISE names.
+/// The same on the recordings in the folder given by ELLWAND_NOISE.
 #[test]
 #[ignore = "prints a table; needs recordings"]
 fn table_of_recorded_noise() {

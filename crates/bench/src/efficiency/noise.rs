@@ -1,4 +1,4 @@
-//! Slots of processes, drawn from a mixed model or from recorded noise, with the time that taking them costs.
+//! Slots of processes, drawn from a mixed model or from recorded noise, and the time that they cost.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,13 +9,13 @@ use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 
-/// Seconds to start and end the processes of a block, besides their first runs, and of a turn besides its slot.
+/// Seconds to start and end the processes of a block besides their first runs; and seconds of a turn besides its slot.
 const START_S: f64 = 0.016;
 const SWITCH_S: f64 = 1e-4;
 /// Head and timed part of the slot of a short iteration, in seconds.
 const HEAD_S: f64 = 1e-4;
 const SLOT_S: f64 = 5e-4;
-/// Recorded slots: head and timed part.
+/// Head and timed part of the recorded slots, in seconds.
 const RECORDED_S: [f64; 2] = [1e-3, 2e-3];
 
 /// Standard normal (Box and Muller 1958).
@@ -51,7 +51,7 @@ pub(super) enum Noise {
     Recorded(Recorded),
 }
 
-/// Recorded blocks: for every block and arm, logarithms of the nanoseconds of an iteration, by round.
+/// Recorded blocks: for every block and arm, the logarithms of the nanoseconds per iteration, by round.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
     pub(super) name: String,
@@ -66,9 +66,9 @@ pub(super) struct Cost {
     pub(super) start_s: f64,
     /// Seconds of a round, which has three turns.
     pub(super) round_s: f64,
-    /// The timed part of them.
+    /// The timed part of a round, in seconds.
     pub(super) timed_s: f64,
-    /// What a round adds to a block of which half is to be timed, as `arms.rs` counts it.
+    /// Seconds that a round contributes towards timing half of the block, as `arms.rs` counts them.
     pub(super) gained_s: f64,
 }
 
@@ -81,7 +81,7 @@ impl Noise {
         let long = iteration_s >= 0.02;
         let timed = iteration_s.max(slot_s);
         let head = if long { 0.0 } else { head_s };
-        // First run of each process, and one to judge it again; a long last slot serves for that.
+        // The first run of each process, and one to judge it again; a long last slot also serves as the second.
         let runs = if long { 3.0 } else { 6.0 };
         Cost {
             start_s: START_S + runs * iteration_s,
@@ -108,7 +108,7 @@ impl Noise {
     }
 }
 
-/// A slot of iterations of `seconds`, at a resolution that plays no role.
+/// A slot of iterations of `seconds`, at a resolution that does not matter.
 fn sample(seconds: f64, round: usize) -> Sample {
     let iterations = (1.0 / seconds).ceil().max(1.0) as u64;
     let ns = (seconds * iterations as f64 * 1e9) as u64;
@@ -177,8 +177,8 @@ impl Recorded {
         Ok(Self { name: name.split('.').next().unwrap_or("").to_string(), blocks, iteration_s })
     }
 
-    /// A recorded block, its arms in random order, from a random round on. A run of rounds keeps their correlation; one
-    /// that is longer than the recording begins again in the same processes.
+    /// A recorded block, its arms in random order, from a random round on. Successive rounds keep their correlation; a
+    /// block longer than the recording starts over in the same processes.
     fn resample(&self, rounds: usize, random: &mut ChaCha8Rng) -> [Vec<f64>; 3] {
         let block = &self.blocks[random.random_range(0..self.blocks.len())];
         let mut order = [0, 1, 2];
@@ -188,8 +188,8 @@ impl Recorded {
         order.map(|arm| (0..rounds).map(|round| block[arm][(from + round) % length] - 1e9_f64.ln()).collect())
     }
 
-    /// Standard deviations of block medians and of rounds (by MAD), as an oracle would know them. A block that is longer
-    /// than its recording repeats its rounds, so the medians scatter as they do, however long the blocks are.
+    /// Standard deviations of block medians and of rounds (by MAD), as an oracle would know them. A block longer than
+    /// its recording repeats its rounds, so its median scatters like that of the recording.
     pub(super) fn deviations(&self) -> [f64; 2] {
         let median = |values: &[f64]| ellwand_core::stats::median(values).unwrap_or(f64::NAN);
         let mad = |values: &[f64]| {

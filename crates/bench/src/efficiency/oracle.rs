@@ -12,8 +12,8 @@ const GROWTH: f64 = 1.2;
 /// Information at the first look: a standard error of 5 %.
 const FIRST: f64 = 400.0;
 
-/// Its intervals at all looks together miss with probability `alpha`, for normal values with known variance: the width
-/// in standard errors, found by simulation.
+/// The width, in standard errors, with which the intervals of all looks together miss with probability `alpha`, for
+/// normal values with known variance; found by simulation.
 pub(super) fn width(alpha: f64) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut farthest: Vec<f64> = (0..40_000)
@@ -29,7 +29,7 @@ fn information(look: usize) -> f64 {
     FIRST * GROWTH.powi(look as i32)
 }
 
-/// Errors of the mean at all looks.
+/// Errors of the mean at all looks, in standard errors.
 fn path(random: &mut ChaCha8Rng) -> Vec<f64> {
     let (mut sum, mut before) = (0.0, 0.0);
     (0..LOOKS as usize)
@@ -41,8 +41,8 @@ fn path(random: &mut ChaCha8Rng) -> Vec<f64> {
         .collect()
 }
 
-/// Median seconds until the interval is inside or outside of the region of equivalence. The number of rounds is the best
-/// one for these deviations and costs.
+/// Median seconds until the interval is inside or outside the region of equivalence, with the best number of rounds for
+/// these deviations and costs.
 pub(super) fn seconds([process, round]: [f64; 2], cost: Cost, theta: f64, edge: f64, width: f64) -> f64 {
     let (between, within) = (process * process, round * round);
     let best = (within / between * cost.start_s / cost.round_s).sqrt().max(1.0);

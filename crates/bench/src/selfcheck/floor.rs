@@ -1,5 +1,5 @@
 //! The accuracy of times around one nanosecond. The kernel is a chain of dependent multiplies that continues from one
-//! run into the next: one more multiply takes one latency more, and a long chain measures that latency.
+//! run into the next: each further multiply adds one latency, and a long chain measures that latency.
 
 use std::sync::atomic::AtomicBool;
 

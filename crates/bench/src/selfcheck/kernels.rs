@@ -54,7 +54,8 @@ fn elements(name: &str) -> usize {
     let bytes = |level: usize, usual: u64| caches.get(level).map_or(usual, |cache| cache.bytes) as usize;
     let wanted = match name {
         L2 => bytes(1, 1 << 20) / 2,
-        // Past the level below, and no more: a large cache of a host has room for this guest's data, not for all of it.
+        // Larger than the level below, but no more: a host's large cache has room for this guest's data, but not all of
+        // it for this guest.
         L3 => (bytes(2, 32 << 20) / 3).min(8 * bytes(1, 1 << 20)),
         DRAM => (2 * bytes(2, 32 << 20)).clamp(64 << 20, 512 << 20),
         BRANCHES => return UNITS * UNIT_BRANCHES,
@@ -332,7 +333,7 @@ mod tests {
         for seed in [0, 1, 42, u64::MAX] {
             let inputs = kernel.inputs(&Case::new(BRANCHES, vec![]), seed).unwrap();
             let taken: Vec<bool> = inputs.f32("x").unwrap().iter().map(|x| *x < LIMIT).collect();
-            // A predictor that has seen all of them, and knows the last six branches and the place among 16.
+            // A predictor that has seen all the numbers, and knows the last six branches and the position modulo 16.
             let mut seen = vec![[0_u32; 2]; 1 << 10];
             for (i, branches) in taken.windows(7).enumerate() {
                 let context = branches[..6].iter().fold(i % 16, |context, taken| 2 * context + usize::from(*taken));

@@ -67,7 +67,7 @@ pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
         trials.push(trial(TWIN, 0, equal));
         trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted)));
-        // Second modes are easy to detect, so a few decisions suffice; tails are what may be missed.
+        // Second modes are easy to detect, so a few decisions suffice; tails are more likely to be missed.
         let slow = [(TAIL, planted), (MODES, modes)];
         trials.extend(slow.map(|(candidate, decisions)| trial(candidate, 0, decisions)));
         // Five passes fill a slot: one slot in twenty takes twice as long, or every second one takes 10 % longer.
@@ -127,19 +127,19 @@ fn absent_as_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[f64; 2], 
     Ok(<[Option<f64>; 2]>::deserialize(from)?.map(|value| value.unwrap_or(f64::NAN)))
 }
 
-/// What a self-check saw of one kernel.
+/// How well a self-check detected the planted differences of one kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Seen {
-    /// The smallest planted difference of which at least 95 % was found.
+    /// The smallest planted difference that at least 95 % of the comparisons detected.
     From {
         /// Its extra work, in per cent.
         percent: i64,
         /// Median seconds of a decision.
         seconds: f64,
-        /// Comparisons that found it, and all that were begun.
+        /// Comparisons that detected it, and comparisons begun.
         found: [u64; 2],
     },
-    /// It missed more of every planted difference.
+    /// It detected less than that of every planted difference.
     NotReliably,
     /// No comparison with a planted difference came to a decision.
     NotJudged,
@@ -199,7 +199,7 @@ impl SelfCheck {
         found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
     }
 
-    /// What this machine sees of each kernel in which a difference was planted, by the name of the kernel.
+    /// How well this machine detects the planted differences of each kernel, by name of the kernel.
     pub fn sight(&self) -> Vec<(String, Seen)> {
         let mut sight: BTreeMap<String, Seen> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.candidate == SLOWED) {
@@ -207,7 +207,7 @@ impl SelfCheck {
             if row.decisions == 0 {
                 continue;
             }
-            // What ended without a decision was not seen.
+            // A comparison that ended without a decision detected nothing.
             let seen = row.slower as f64 >= 0.95 * row.tried() as f64;
             let finer = !matches!(best, Seen::From { percent, .. } if *percent <= row.percent);
             if seen && finer {
@@ -243,7 +243,7 @@ impl Row {
         self.decisions + self.failed
     }
 
-    /// Share of comparisons that said "slower" with its 95 % interval; `None` without one.
+    /// Share of comparisons that said "slower", with its 95 % interval; `None` without comparisons.
     pub fn power(&self) -> Option<(f64, f64, f64)> {
         let (low, high) = proportion_interval(self.slower, self.tried(), 0.95).ok()?;
         Some((self.slower as f64 / self.tried() as f64, low, high))
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(sight(&certificate(0)), [Seen::From { percent: 5, seconds: 1.0, found: [19, 19] }]);
         let late = certificate(5);
         assert_eq!((sight(&late), late.decisions(), late.failed()), (vec![Seen::NotReliably], 24, 5));
-        // A kernel whose comparisons all ended without a decision is still named, as is one that was never begun.
+        // A kernel whose comparisons all ended without a decision is still listed, and so is one that was never begun.
         for failed in [0, 4] {
             let none = Row { workload: "selfcheck-l3".into(), decisions: 0, slower: 0, failed, ..found.clone() };
             let rows = vec![none.clone(), found.clone(), Row { percent: 2, ..none }];
@@ -377,7 +377,7 @@ mod tests {
             let chain = Seen::From { percent: 5, seconds: 1.0, found: [19, 19] };
             assert_eq!(of_two.sight(), [("selfcheck-chain".into(), chain), ("selfcheck-l3".into(), Seen::NotJudged)]);
         }
-        // The smaller difference counts, in whatever order they come.
+        // The smaller difference counts, in either order.
         let finer = Row { percent: 2, slower: 1, decisions: 1, ..found.clone() };
         for rows in [[finer.clone(), found.clone()], [found.clone(), finer]] {
             let both = SelfCheck { rows: rows.to_vec(), ..certificate(0) };

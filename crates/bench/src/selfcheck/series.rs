@@ -1,4 +1,4 @@
-//! Takes a series of decisions with all trials interleaved: wherever it ends, each trial has its share, and all met the
+//! Takes a series of decisions with all trials interleaved: whenever it ends, each trial has its share, and all had the
 //! same neighbours.
 
 use std::sync::atomic::AtomicBool;
@@ -65,7 +65,7 @@ pub fn series(
         let decided = compare(&sides(&trials[trial], launch, terms.coin), &terms, interrupt, &mut |_, _| {});
         let sofar = &mut sofar[trial];
         match decided {
-            // Nobody waited for its answer.
+            // The user interrupted, so the comparison does not count as failed.
             Ok(Decision { end: compare::End::Interrupted, .. }) | Err(NoDecision::Interrupted) => {
                 end = End::Interrupted;
                 break;
@@ -81,7 +81,7 @@ pub fn series(
                 let spent = spent_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
                 sofar.cpu_s.extend(spent.map(|ns| ns as f64 * 1e-9));
                 on_decision(DecisionEvent { trial, decision: Some(&decision), done: sofar.done() + 1 });
-                // Hundreds of decisions are kept, and nothing reads their raw samples.
+                // Hundreds of decisions are kept, and their raw samples are not needed.
                 decision.samples = Default::default();
                 sofar.decisions.push(decision);
             }

@@ -1,4 +1,5 @@
-//! Judges implementations in a worker, so that one that exits, crashes or hangs is a row, and not the end of the check.
+//! Judges implementations in a worker, so that one that exits, crashes or hangs becomes a row and does not end the
+//! check.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,11 +15,11 @@ use crate::check::HardResult;
 use crate::measure::Interrupted;
 use crate::plan::Cell;
 
-/// Asks one worker after the other; each serves until it ends.
+/// Asks one worker at a time; each serves until it ends.
 pub struct Checker<'a> {
     /// How workers are started.
     launch: Launch,
-    /// Time for inputs, reference and hard sets of a case, and for each implementation.
+    /// Time limit for inputs, reference and hard sets of a case, and for each implementation.
     limit: Duration,
     /// Seed of the inputs.
     seed: u64,
@@ -27,18 +28,18 @@ pub struct Checker<'a> {
     /// Set to end the worker.
     interrupt: &'a AtomicBool,
     worker: Option<Worker>,
-    /// The case that the worker was asked last, and why it has no inputs, reference or hard sets.
+    /// The case last sent to the worker, and why it has no inputs, reference or hard sets.
     posed: Option<(String, Result<(), Outcome>)>,
 }
 
 impl<'a> Checker<'a> {
-    /// Starts no worker yet.
+    /// A checker without a worker; the first question starts one.
     pub fn new(registry: &'a Registry, limit: Duration, seed: u64, interrupt: &'a AtomicBool) -> Self {
         Self { launch: Launch::this_program(), limit, seed, registry, interrupt, worker: None, posed: None }
     }
 
     /// Runs an implementation twice on the inputs of the cell and once on each hard set of its workload, and judges its
-    /// answers: the verdict, and the result on the hard sets; or the first outcome that is not right.
+    /// answers. Returns the verdict and the result on the hard sets, or the first outcome that is not right.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -62,7 +63,7 @@ impl<'a> Checker<'a> {
         self.worker.as_mut().and_then(Worker::words)
     }
 
-    /// Has the case made, unless the worker holds it, or one has failed at it.
+    /// Sends the case to the worker, unless the worker already has it or a worker has failed at it.
     fn pose(&mut self, cell: &Cell) -> Result<Result<(), Outcome>, Interrupted> {
         let id = cell.case.id();
         if let Some((known, made)) = &self.posed
@@ -85,7 +86,7 @@ impl<'a> Checker<'a> {
         Ok(made)
     }
 
-    /// Asks the worker, or starts one.
+    /// Asks the worker, after starting one if necessary.
     fn ask(&mut self, ask: &Ask) -> Result<Result<Answer, String>, Interrupted> {
         let worker = match &mut self.worker {
             Some(worker) => Ok(worker),
@@ -102,12 +103,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The outcome of a worker that has ended or answers nonsense.
+    /// The outcome of a worker that ended or sent an invalid answer.
     fn ended(&mut self, answered: Result<Answer, String>) -> Outcome {
         self.worker = None;
         match answered {
             Ok(Answer::Ended { outcome }) => outcome,
-            Ok(_) => Outcome::Failed { error: "the worker answered another question than was asked".into() },
+            Ok(_) => Outcome::Failed { error: "the worker's answer does not match the question".into() },
             Err(error) => Outcome::Failed { error },
         }
     }

@@ -30,7 +30,8 @@ pub(super) struct Examiner<'a> {
 }
 
 impl<'a> Examiner<'a> {
-    /// `registry` keeps the devices that were found from case to case: a driver opens a limited number in one process.
+    /// `registry` keeps the devices found from one case to the next, because a driver allows a limited number of opens
+    /// per process.
     ///
     /// # Errors
     /// [`Outcome::Failed`] if inputs, reference or hard sets cannot be made.
@@ -47,7 +48,8 @@ impl<'a> Examiner<'a> {
         Ok(Self { seed: pose.seed, cell, made, hard, registry })
     }
 
-    /// Runs an implementation once, on a device of its kind, on the inputs of the case and on each hard set, and judges its answers.
+    /// Runs an implementation twice on the inputs of the case and once on each hard set, on `device` or the first
+    /// device of its kind, and judges its answers.
     ///
     /// # Errors
     /// The first outcome that is not right.

@@ -64,8 +64,8 @@ impl Launch {
         let _ = HOST.set(self);
     }
 
-    /// True if this program, started with these arguments, becomes a worker where its own command line says so: if they
-    /// are its command line, or a host has named how its workers are started.
+    /// True if a process started with these arguments becomes a worker: they are this program's own command line, or a
+    /// host has named how its workers are started.
     pub fn serves(args: &[OsString]) -> bool {
         HOST.get().is_some() || args.iter().cloned().eq(std::env::args_os())
     }
@@ -108,7 +108,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These limits with no time to open after `end`.
+    /// These limits, with `open` cut off at `end`.
     pub(crate) fn until(self, end: Option<Instant>) -> Self {
         let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
         Self { open: self.open.min(left), ..self }
@@ -138,7 +138,7 @@ pub struct Worker {
     /// Its process group; `None` once killed.
     group: Option<i32>,
     questions: Option<ChildStdin>,
-    /// What it does for the last question.
+    /// What the worker does to answer the last question.
     step: &'static str,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
@@ -156,7 +156,7 @@ impl Worker {
         let refused = |error: &dyn std::fmt::Display| {
             Lost::Broken(format!("the worker {} could not be started: {error}", launch.program.display()))
         };
-        // Each such process would start another one, without end.
+        // Each worker would start another one, without end.
         if std::env::var_os(PADDING).is_some() {
             return Err(refused(&"this process is one, and its program did not hand its arguments to Ellwand"));
         }

@@ -46,7 +46,7 @@ pub enum Ask {
     Check {
         /// Name of the implementation.
         implementation: String,
-        /// Id of its device, if there is one.
+        /// Id of its device, if this machine has one.
         device: Option<String>,
     },
     /// Exit. Not answered.
@@ -64,8 +64,8 @@ pub struct Pose {
     pub allowed: Option<Allowed>,
 }
 
-/// The members of all questions that are not structures. One plain structure compiles to a fraction of the code that
-/// `Deserialize` of a tagged enumeration takes.
+/// The members of all questions that are not structures. Deserialising one plain structure compiles to a fraction of
+/// the code of a tagged enumeration.
 #[derive(Deserialize)]
 struct AskLine {
     ask: String,
@@ -102,7 +102,7 @@ impl Ask {
         })
     }
 
-    /// What a worker does for the question, in words that follow "while".
+    /// What a worker does to answer the question, in words that follow "while".
     pub(super) fn step(&self) -> &'static str {
         match self {
             Ask::Open(_) => "getting ready (inputs, preparation, first run, check, warm-up)",
@@ -116,7 +116,7 @@ impl Ask {
     }
 }
 
-/// What a worker does while it gets ready, in this order.
+/// The steps of a worker that gets ready, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
@@ -167,8 +167,7 @@ pub struct Open {
     /// Cache state at the start of a slot.
     #[serde(default)]
     pub caches: Caches,
-    /// Iterations of at least this duration get no warm-up besides their first run. 0 leaves the choice to the
-    /// instrument.
+    /// Iterations of at least this duration get no warm-up besides their first run. 0 lets the instrument choose.
     pub long_run_ns: u64,
     /// Slot shape, if an earlier process found it; otherwise the worker finds one.
     pub slot: Option<Slot>,
@@ -180,7 +179,7 @@ pub struct Open {
     /// Where the workers of this program share the reference outputs of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,
-    /// Where they share its inputs.
+    /// Where these workers share the inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<PathBuf>,
     /// True if probes are read.
@@ -188,8 +187,9 @@ pub struct Open {
     /// True if the worker answers with each [`Step`] that it begins.
     #[serde(default)]
     pub steps: bool,
-    /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects all of them
-    /// alike; otherwise each arm would mostly stay where it started. For single-threaded implementations.
+    /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects them
+    /// equally; otherwise each arm would mostly stay on the processor it started on. For single-threaded
+    /// implementations.
     pub pin: bool,
     /// Processor drawn for the block.
     pub core: Option<u32>,
@@ -232,7 +232,7 @@ impl Asked {
 pub enum Answer {
     /// A step of [`Ask::Open`] begins. The answer to the question follows.
     Step {
-        /// What the worker does from here on.
+        /// The step that begins.
         step: Step,
     },
     /// The implementation answered correctly once, is warm, and its slots have a shape.
@@ -249,11 +249,11 @@ pub enum Answer {
     },
     /// The answer is still correct.
     Judged(Box<Judged>),
-    /// Inputs, reference and hard sets are there.
+    /// Inputs, reference and hard sets are ready.
     Posed,
-    /// What the implementation answered.
+    /// The result of judging the implementation.
     Checked {
-        /// The verdict on the inputs of the case and the result on the hard sets, or why it has none.
+        /// The verdict on the inputs of the case and the result on the hard sets, or the outcome that is not right.
         found: Result<(Verdict, HardResult), Outcome>,
     },
     /// The implementation has ended; no further answer follows.
@@ -263,7 +263,7 @@ pub enum Answer {
     },
 }
 
-/// The members of all answers that are not structures, as [`AskLine`] has them.
+/// The members of all answers that are not structures; see [`AskLine`].
 #[derive(Deserialize)]
 struct AnswerLine {
     answer: String,
@@ -333,7 +333,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Most iterations that can be loaded at once; of older programs the number that they chose themselves.
+    /// Most iterations that can be loaded at once; for older programs, the number that they chose themselves.
     pub(crate) fn most(&self) -> u64 {
         self.most_iterations.unwrap_or(self.slot.iterations)
     }

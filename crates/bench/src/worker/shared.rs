@@ -1,8 +1,8 @@
-//! Arrays that the workers of a program share: the inputs of a case and its reference outputs, so that what takes long
-//! is made once and not once for each process.
+//! Arrays that the workers of a program share: the inputs of a case and its reference outputs, so that slow
+//! computations run once and not once per process.
 //!
-//! They lie in files without a name, which vanish with the parent, however that ends. Workers open them through the
-//! parent's file descriptors. Where that is not possible, each makes its own.
+//! They are in unnamed files, which vanish with the parent, however it ends. Workers open them through the parent's
+//! file descriptors. If that is not possible, each worker makes its own arrays.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use ellwand_core::Tensors;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// Time of opening a file, and bytes that are written and read in a second: what takes less time is made again sooner.
+/// Time to open a file, and bytes written and read per second: arrays that can be made faster are not shared.
 const OPENING: Duration = Duration::from_millis(20);
 const BYTES_A_SECOND: f64 = 1e9;
-/// Most bytes that are shared: they take memory besides those that each worker has.
+/// Most bytes that are shared: they take memory in addition to each worker's copy.
 const MOST: u64 = 1 << 30;
 
 /// An empty file without a name.
@@ -29,7 +29,7 @@ pub(crate) fn unnamed() -> std::io::Result<File> {
 pub(crate) struct Shared(File);
 
 impl Shared {
-    /// An empty place; `None` where the system cannot make one.
+    /// An empty place; `None` if the system cannot make one.
     pub(crate) fn new() -> Option<Self> {
         unnamed().ok().map(Self)
     }
@@ -40,8 +40,8 @@ impl Shared {
     }
 }
 
-/// The arrays at `path`, if another worker left them there whole; otherwise those of `make`, which are left there if
-/// that took longer than reading them.
+/// The arrays at `path`, if another worker has completely written them; otherwise those of `make`, which are stored
+/// there if making them took longer than reading them would.
 pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, E>) -> Result<Tensors, E> {
     if let Some(known) = path.and_then(left) {
         return Ok(known);
@@ -50,7 +50,7 @@ pub(crate) fn at<E>(path: Option<&Path>, make: impl FnOnce() -> Result<Tensors, 
     let made = make()?;
     let pays = || begin.elapsed() >= OPENING + Duration::from_secs_f64(made.bytes() as f64 / BYTES_A_SECOND);
     if let Some(path) = path.filter(|_| pays() && made.bytes() <= MOST) {
-        // If this fails, the next worker finds nothing whole and computes its own.
+        // If this fails, the next worker finds no complete arrays and computes its own.
         let _ = leave(path, &made);
     }
     Ok(made)

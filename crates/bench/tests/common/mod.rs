@@ -22,7 +22,7 @@ impl Clock {
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, SeqCst);
     }
-    /// Sets the clock back, but never below zero, where it would not be a time.
+    /// Sets the clock back, but not below zero, which would not be a time.
     pub fn set_back(&self, ns: u64) {
         self.0.store(self.now().saturating_sub(ns), SeqCst);
     }
@@ -99,7 +99,7 @@ impl Workload for AddOne {
         let n = case.int("batch").unwrap() as u64;
         Work::items("numbers", n).flops(n as f64).bytes(8 * n, 8 * n)
     }
-    /// The data need twice the operations.
+    /// The data need twice as many operations.
     fn work_of(&self, case: &Case, inputs: &Tensors) -> Work {
         self.work(case).flops(2.0 * inputs.get("x").unwrap().len() as f64)
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 pub(crate) fn a_given_time_ends_what_is_not_ready() {
-    // One of the two orders starts the one that is stuck first.
+    // One of the two orders starts the stuck implementation first.
     [["steady", "stuck"], ["stuck", "steady"]].into_iter().for_each(ends_what_is_not_ready);
 }
 
@@ -19,7 +19,7 @@ fn ends_what_is_not_ready(names: [&str; 2]) {
     let why = "not measured: after 4.5 s of 6 s (a shorter time counts as 6 s) the process of stuck was still preparing and \
                running for the first time; take more";
     assert_eq!(stuck.outcome, Outcome::Unsupported { why: why.into() });
-    // A busy machine may leave no time for a slot; the other process does not.
+    // A busy machine may leave no time for a slot, but the reason must not name the other process.
     let steady = &steady.outcome;
     let named = |why: &str| why.starts_with("not measured: ") && !why.contains("of stuck");
     assert!(steady.reason().is_none_or(named), "{steady:?}");
@@ -34,7 +34,7 @@ pub(crate) fn who_uses_the_time_up_is_named() {
     block.close();
 }
 
-/// The reason for which an arm has ended.
+/// The reason why an arm has ended.
 fn reason(block: &Block, arm: usize) -> String {
     block.state(arm).unwrap_err().reason().unwrap_or_default().to_string()
 }

@@ -143,7 +143,7 @@ pub(crate) fn fixed_counts_of_a_run() {
     };
     let ran = run(&["--warm-up", "2", "--iterations", "3"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let note = "fixed counts: 3 timed iterations a slot, after 2 untimed ones";
+    let note = "fixed counts: 3 timed iterations per slot, after 2 untimed ones";
     assert!(ran.stdout.contains(note), "{}", ran.stdout);
     let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
     let lines: Vec<Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -57,8 +57,8 @@ fn names_of_axes_and_sizes_that_lead_nowhere_are_refused() {
     for (sketch, part) in [
         (suite("w").axis(axis("n")).axis(axis("m").alias(&["n"])), "two of its axes are called 'n'"),
         (suite("w").axis(axis("n")).size(size("tiny", "n")).size(size("tiny", "n")), "two sizes 'tiny'"),
-        (suite("w").axis(axis("n")).size(size("a,b", "n")), "its size 'a,b' cannot be asked for"),
-        (suite("w").axis(axis("n")).size(size("tiny", "m")), "its size 'tiny' sets 'm', which is no axis"),
+        (suite("w").axis(axis("n")).size(size("a,b", "n")), "its size 'a,b' cannot be selected"),
+        (suite("w").axis(axis("n")).size(size("tiny", "m")), "its size 'tiny' sets 'm', which is not an axis"),
     ] {
         let registry = Registry::from(sketch.input(|_, _| 0_u8).implementation("x", |x| *x));
         let error = Plan::expand(&registry, &Selection { workloads: vec!["w".into()], ..Selection::default() });
