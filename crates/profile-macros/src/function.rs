@@ -41,7 +41,7 @@ pub(crate) fn block(stream: TokenStream, like: &Group) -> TokenTree {
     TokenTree::Group(group)
 }
 
-/// Our own source as tokens; it is valid, so that an error would be one of this crate.
+/// Our own source as tokens. It is always valid; an error would be a defect of this crate.
 fn parsed(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|_| crate::error("#[profile]: `crate` or `name` is not valid"))
 }

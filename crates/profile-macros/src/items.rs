@@ -2,7 +2,7 @@
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// What an item is, as far as the attribute cares.
+/// The kinds of item that the attribute distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Function,
@@ -88,7 +88,7 @@ impl Item {
         if !is_word(self.tokens.get(self.keyword), "impl") {
             return rest.first().map_or_else(String::new, ToString::to_string);
         }
-        // The last word outside angle brackets: of the trait, then of the type after `for`.
+        // The last word outside angle brackets: that of the trait, or of the type after `for`.
         let mut angles = Angles::default();
         let mut name = String::new();
         for token in rest {
@@ -107,7 +107,7 @@ impl Item {
     }
 }
 
-/// Index of the keyword that says what the item is, and what that is.
+/// Index of the keyword that determines the kind of item, and that kind.
 fn classify(tokens: &[TokenTree]) -> (usize, What) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -147,7 +147,7 @@ pub(crate) fn split(stream: TokenStream) -> Vec<Item> {
 
 /// Number of tokens of the first item.
 fn length(tokens: &[TokenTree], keyword: usize, what: What) -> usize {
-    // Values may contain blocks, so that only a semicolon ends these.
+    // Values may contain blocks, so only a semicolon ends these items.
     let is_value =
         what == What::Other && ["use", "type", "static", "let"].iter().any(|word| is_word(tokens.get(keyword), word));
     let is_constant = what == What::Other && tokens.iter().take(keyword).any(|token| is_word(Some(token), "const"));

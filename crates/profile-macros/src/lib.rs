@@ -29,20 +29,20 @@ use options::Options;
 /// }
 /// ```
 ///
-/// - `name = ".."`: the name of the span; of a function only.
+/// - `name = ".."`: the name of the span; for a function only.
 /// - `kind = ".."`: what the time is spent on: `cpu` (default), `wait`, `launch`, `sync`, `allocation`, `compile`, ..
 /// - `skip`: leaves the function as it is.
-/// - `crate = path`: where `ellwand_profile` is, such as `ellwand::profile`.
+/// - `crate = path`: the path of `ellwand_profile`, such as `ellwand::profile`.
 ///
 /// A span of an `async fn` follows its task: every poll is a span on the thread that polls, and the last one has the
-/// arguments `polls` and `elapsed_ns`. If the future does not end, a span of its drop has them. `const fn` in a block stay
-/// as they are.
+/// arguments `polls` and `elapsed_ns`. If the future is dropped before its end, a span of the drop has these arguments.
+/// `const fn` in a block stay as they are.
 #[proc_macro_attribute]
 pub fn profile(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match expand(attribute, item.clone()) {
         Ok(expanded) => expanded,
         Err(message) => {
-            // The item too, so that the only message is this one.
+            // Keep the item too, so this is the only message.
             let mut out = error(&message);
             out.extend(item);
             out

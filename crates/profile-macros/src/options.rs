@@ -1,4 +1,4 @@
-//! What is in the parentheses of the attribute.
+//! The options in the parentheses of the attribute.
 
 use proc_macro::{TokenStream, TokenTree};
 

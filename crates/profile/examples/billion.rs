@@ -1,12 +1,12 @@
-//! Constant memory: aggregates spans, 10^9 unless an argument says how many, and prints the resident memory of this process
-//! before and after. `cargo run --release -p ellwand-profile --example billion [SPANS]`
+//! Constant memory: aggregates 10^9 spans, or the number given as an argument, and prints the resident memory of this
+//! process before and after. `cargo run --release -p ellwand-profile --example billion [SPANS]`
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
 
 use ellwand_profile::{Mode, Options, Profiler, span};
 
-/// Resident memory in KiB, as the kernel counts it.
+/// Resident memory in KiB, as the kernel reports it.
 fn resident() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! What a device did while spans were recorded: spans of their own lanes, so that one model serves every reader.
+//! What a device did while spans were recorded: spans on separate lanes, so one model serves every reader.
 
 use std::collections::HashMap;
 
@@ -27,14 +27,14 @@ pub struct Activity {
 }
 
 impl Trace {
-    /// Adds what a device did, as spans: calls of its driver on lanes of threads, its operations on lanes of streams, linked
-    /// by their correlation numbers. Programs that do not call this do not compile it.
+    /// Adds what a device did, as spans: driver calls on lanes of threads, operations on lanes of streams, linked by
+    /// their correlation numbers. Inlined, so programs that do not call this do not compile it.
     #[inline]
     pub fn add_activities(&mut self, mut activities: Vec<Activity>) {
-        // By start; of those that begin together the longest first.
+        // By start; of activities that begin together, the longest first.
         let start = |one: &Activity| u128::from(one.start_ns.cast_unsigned() ^ 1 << 63);
         sort_by_number(&mut activities, |one| start(one) << 64 | u128::from(!one.ns));
-        // Numbers of links of spans and of activities are not related.
+        // Link numbers of spans and of activities are unrelated.
         let links = self.lanes.iter().filter_map(|lane| lane.spans.iter().map(|span| span.corr).max());
         let first_free = links.max().unwrap_or(0);
         let own = self.lanes.len();
@@ -70,7 +70,7 @@ impl Trace {
     }
 }
 
-/// What an activity spends its time on, by the names that CUPTI and the CUDA driver use.
+/// The kind of an activity, from the names that CUPTI and the CUDA driver use.
 #[inline]
 fn kind(name: &str, call: bool) -> Kind {
     let lower = name.to_ascii_lowercase();

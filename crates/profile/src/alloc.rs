@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A thread counts in memory that only it writes, without atomic read-modify-write instructions. If more than 511
-//! threads live at the same time, the others share counters, which costs about 10 ns more for each call; the track of the
-//! heap shows what they hold when another thread reports a change.
+//! threads live at the same time, the others share counters, which costs about 10 ns more for each call; the track of
+//! the heap includes their bytes when another thread reports a change.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -38,8 +38,8 @@ pub struct Counts {
 struct Shard {
     allocations: AtomicU64,
     allocated: AtomicU64,
-    /// Bytes allocated minus bytes freed. A thread may free what others allocated, so this is signed (two's complement),
-    /// as are the limits below.
+    /// Bytes allocated minus bytes freed. A thread may free what others allocated, so this and the limits below are
+    /// signed (two's complement).
     live: AtomicU64,
     /// [`live`](Shard::live) above this sets a new peak, or differs by [`STEP`] from the last report.
     high: AtomicU64,
@@ -86,7 +86,8 @@ impl Drop for Release {
     }
 }
 
-/// A thread reports a change of its balance by this many bytes to [`heap`]: samples lack at most that of each thread.
+/// A thread reports to [`heap`] when its balance has changed by this many bytes, so samples lack at most that much per
+/// thread.
 const STEP: u64 = 32 << 10;
 
 /// The totals so far; `None` if [`Counting`] is not this program's allocator.
@@ -145,11 +146,11 @@ impl Drop for Back {
     }
 }
 
-/// While it lives, a part of the profiler runs: what it allocates and frees counts for the process, not for the spans of
-/// this thread.
+/// While this lives, a part of the profiler runs: what it allocates and frees counts for the process, but not for the
+/// spans of this thread.
 #[inline]
 pub(crate) fn apart() -> Back {
-    // Within another such part the shard is already aside.
+    // Within another such part the shard has already been put aside.
     let mine = if USED.load(Relaxed) == 0 { None } else { MINE.get().or_else(claim) };
     if mine.is_some() {
         ASIDE.set(mine);
@@ -192,7 +193,7 @@ fn count_resized(old: u64, new: u64) {
     shard.count(1, new, new.wrapping_sub(old));
 }
 
-/// Counts by the rules of a thread that has no shard yet, or of one that shares it.
+/// Counts for a thread that has no shard yet, or that shares one.
 #[cold]
 fn count_slowly(allocations: u64, allocated: u64, more: u64) {
     match claim() {
@@ -223,7 +224,7 @@ impl Shard {
         if live.cast_signed() > self.peak.load(Relaxed).cast_signed() {
             self.peak.store(live, Relaxed);
         }
-        // The last report lies a step above the lower limit.
+        // The last report is a step above the lower limit.
         let low = live.wrapping_sub(STEP);
         let change = low.wrapping_sub(self.low.load(Relaxed));
         if change.wrapping_add(STEP) > 2 * STEP {
@@ -233,7 +234,7 @@ impl Shard {
         self.set_high();
     }
 
-    /// The upper limit by the peak and the last report.
+    /// Sets the upper limit from the peak and the last report.
     fn set_high(&self) {
         let reported_high = self.low.load(Relaxed).wrapping_add(2 * STEP).cast_signed();
         self.high.store(reported_high.min(self.peak.load(Relaxed).cast_signed()).cast_unsigned(), Relaxed);
@@ -248,7 +249,8 @@ impl Shard {
 /// Calls a function and returns its result with what the calling thread allocated meanwhile.
 ///
 /// # Errors
-/// The function, not called, if [`Counting`] is not this program's allocator or the thread shares its counters.
+/// Returns the function, without calling it, if [`Counting`] is not this program's allocator or the thread shares its
+/// counters.
 pub fn during<T, F: FnOnce() -> T>(f: F) -> Result<(T, MemoryUse), F> {
     let Some(mark) = Mark::set() else { return Err(f) };
     let result = f();
@@ -286,8 +288,8 @@ impl Mark {
         }
     }
 
-    /// What the thread allocated since; the peak of the span around continues. Nothing if the thread has given its
-    /// counters back meanwhile, since it is ending.
+    /// What the thread allocated since; the peak of the enclosing span continues. Zero if the thread has given its
+    /// counters back, because it is ending.
     pub(crate) fn finish(self) -> MemoryUse {
         let Some(shard) = MINE.get().or_else(|| ASIDE.get()) else { return MemoryUse::default() };
         let now = Self::of(shard);

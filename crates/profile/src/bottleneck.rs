@@ -8,7 +8,7 @@ use crate::sweep::Sweep;
 use crate::trace::Trace;
 
 crate::words! {
-    /// What bottlenecks are ordered by.
+    /// The quantity that bottlenecks are ordered by.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum By {
         /// Time inside, children included.
@@ -38,7 +38,7 @@ pub struct Bottleneck {
 }
 
 impl Trace {
-    /// The first `n` operations by each order of [`By`], those without time left out. Sites with the same name,
+    /// The first `n` operations in each order of [`By`], without those that took no time. Sites with the same name,
     /// file and line count as one operation.
     pub fn bottlenecks(&self, n: usize) -> Vec<Bottleneck> {
         self.bottlenecks_of(&self.summary_by_site(), &Sweep::over(self), n)
@@ -48,7 +48,8 @@ impl Trace {
         let (rows, mut tops) = (&by_site.rows, Vec::new());
         let (ambiguous, wall) = (ambiguous(rows), self.wall_ns());
         let mut add = |by, operations: &mut dyn Iterator<Item = Operation<'_>>, of: &dyn Fn(usize) -> f64| {
-            // Operations of the same name elsewhere stay separate: if one calls the other, a sum counts that time twice.
+            // Operations of the same name elsewhere stay separate: if one calls the other, a sum would count that time
+            // twice.
             let mut sums: Vec<(Operation<'_>, f64)> = Vec::new();
             for (operation, at) in in_order(operations) {
                 match sums.last_mut() {
@@ -81,14 +82,14 @@ impl Trace {
 /// What distinguishes operations: name, file and line.
 pub(crate) type Operation<'a> = (&'a str, &'a str, u32);
 
-/// Operations with their indices, in the order of ties. By a heap, which is compiled in a fifth of the time of a sort.
+/// Operations with their indices, in the order of ties. Uses a heap, which compiles in a fifth of the time of a sort.
 pub(crate) fn in_order<'a>(operations: &mut dyn Iterator<Item = Operation<'a>>) -> Vec<(Operation<'a>, usize)> {
     let mut heap = BinaryHeap::new();
     operations.enumerate().for_each(|(at, operation)| heap.push((operation, at)));
     heap.into_sorted_vec()
 }
 
-/// Names that operations of several places in the source have, sorted.
+/// Names of operations in several places of the source, sorted.
 pub(crate) fn ambiguous(rows: &[Row]) -> Vec<&str> {
     let mut names = Vec::new();
     let order = in_order(&mut rows.iter().map(Row::operation));

@@ -35,7 +35,7 @@ crate::words! {
 }
 
 impl Part {
-    /// If several things happen at a time, the first of these gets it.
+    /// If several parts apply at a moment, the first of these gets it.
     pub(crate) const BY_PRIORITY: [Self; 9] = [
         Self::Cpu,
         Self::Compile,
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// The part of a span of `kind`; `None` for what is in flight. On a stream, only kernels and copies are work.
+    /// The part for a span of `kind`; `None` for spans in flight. On a stream, only kernels and copies are work.
     pub(crate) fn of(kind: Kind, stream: bool) -> Option<Self> {
         let part = match kind {
             Kind::Cpu => Self::Cpu,
@@ -86,7 +86,7 @@ impl Part {
 pub struct Breakdown {
     ticks: [u64; 10],
     clock: Calibration,
-    /// True if several threads computed for a share of the same time, so that the part `cpu` is a lower bound.
+    /// True if several threads computed for a share of the same time, so the part `cpu` is a lower bound.
     pub cpu_is_least: bool,
 }
 
@@ -130,16 +130,17 @@ impl Breakdown {
 }
 
 impl Trace {
-    /// Divides the elapsed time. At each moment the first of these that happens gets the time: a host thread computes,
-    /// compiles, allocates, launches, records, does what was not measured; a device computes; a copy runs; a host thread
-    /// waits. A span that recorded its CPU time, or is inside one that did, computes for that share of its self time and
-    /// waits for the rest. Whether others compute is not measured. When in its span a thread computes is not known either: of
-    /// several that do for a share of the same time, the largest share counts. The part `cpu` is then a lower bound, and what
-    /// happens meanwhile, such as waiting, an upper one ([`Breakdown::cpu_is_least`]).
+    /// Divides the elapsed time. At each moment the first of these that applies gets the time: a host thread computes,
+    /// compiles, allocates, launches, records, or does something unmeasured; a device computes; a copy runs; a host
+    /// thread waits. A span that recorded its CPU time, or is inside one that did, computes for that share of its self
+    /// time and waits for the rest. For other spans, whether they compute is not measured. The moments within a span at
+    /// which its thread computes are unknown: if several threads compute for a share of the same time, the largest
+    /// share counts. The part `cpu` is then a lower bound, and what happens at the same time, such as waiting, an upper
+    /// bound ([`Breakdown::cpu_is_least`]).
     ///
-    /// Aggregated spans divide their time between computing and waiting in the same way. They have no position: they
-    /// fill time that no kept span explains, in the same order, for each part as much as the lane with the most of it.
-    /// The cost of spans, if it is known, moves from the time of threads to instrumentation.
+    /// Aggregated spans divide their time between computing and waiting in the same way. They have no position in time:
+    /// they fill time that no kept span explains, in the same order; each part gets as much as the lane with the most
+    /// of it. The cost of spans, if known, moves from the time of threads to instrumentation.
     pub fn breakdown(&self) -> Breakdown {
         self.breakdown_of(&Sweep::over(self))
     }

@@ -9,14 +9,14 @@ use crate::json::put;
 use crate::kind::{Kind, LaneKind};
 use crate::trace::{Span, Trace, TraceLane};
 
-/// Process number of threads, and the first of those of devices.
+/// Process number of host threads; those of devices follow.
 const HOST: u64 = 1;
 const DEVICES: u64 = 3;
 
 impl Trace {
-    /// Writes the trace in the Chrome trace-event format (JSON). `process` is the name of the process there. Lost spans
-    /// are counted under `otherData`, which Perfetto shows with the trace; aggregated spans have no place in the format
-    /// and are counted there too.
+    /// Writes the trace in the Chrome trace-event format (JSON). `process` is the name of the process in the file. The
+    /// counts of lost spans are under `otherData`, which Perfetto shows with the trace, and so are those of aggregated
+    /// spans, which the format cannot hold.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -40,7 +40,7 @@ impl Trace {
             }
         };
         let starters = self.starters();
-        // Links of spans that others started.
+        // Links of spans that other spans started.
         let mut several: Vec<u64> = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let is_other = |at: usize, span: &Span| span.corr != 0 && starters.get(&span.corr) != Some(&(number, at));
@@ -121,7 +121,7 @@ impl Trace {
         json.raw(",\"cat\":").string(site.map_or(Kind::Cpu, |site| site.kind).word()).raw(",\"ts\":");
         micros(json, self.since_start_ns(span.start));
         json.raw(",\"pid\":").uint(pid).raw(",\"tid\":").uint(tid).raw(",\"args\":{");
-        // What was read from elsewhere has no line of source.
+        // Operations read from other programs' files have no source line.
         match site.filter(|site| !site.file.is_empty()) {
             Some(site) => json.raw("\"at\":").string(&format!("{}:{}", site.file, site.line)),
             None => json.raw("\"at\":\"?\""),
@@ -153,7 +153,7 @@ fn meta(json: &mut Encoder, what: &str, pid: u64, tid: u64, name: &str, before: 
     json.raw(",\"tid\":").uint(tid).raw(",\"args\":{\"name\":").string(name).raw("}}");
 }
 
-/// The details of a span as members, each with a comma in front; counters at 0 were not declared and are omitted.
+/// The details of a span as members, each preceded by a comma; counters at 0 were not declared and are omitted.
 fn arguments(json: &mut Encoder, detail: &Detail) {
     for (name, value) in detail.counts() {
         json.member(false, name).uint(value);

@@ -1,4 +1,4 @@
-//! A chunk of slots: where a thread writes its spans one after the other.
+//! A chunk of slots: a thread writes its spans one after the other.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -8,8 +8,8 @@ use crate::sync::AtomicU32;
 use crate::trace::Span;
 
 /// Slots and the number of them that hold a span. One thread writes, any thread reads. A used chunk needs no clearing:
-/// what lies after the last used slot is never read. On cache lines that no other chunk shares, and with whole slots on
-/// each line: another thread writes the chunk beside this one.
+/// slots after the last used one are never read. Aligned so that no other chunk, which another thread may write, shares
+/// its cache lines, and each line holds whole slots.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk<S: ?Sized = [Slot]> {
@@ -51,7 +51,7 @@ impl Chunked for Chunk {
             32 => leaked::<{ 32 * FIRST }>(),
             _ => leaked::<CHUNK>(),
         };
-        // The kernel provides a page when it is first written: now, in a span of the recorder's own, and not in those of
+        // The kernel provides a page when it is first written: do that now, in a span of the recorder, not in spans of
         // the program.
         chunk.slots.0.iter().step_by(PAGE / size_of::<Slot>()).for_each(|slot| slot.end(0));
         chunk
@@ -88,7 +88,7 @@ impl Chunk {
         self.first.store(first, Relaxed);
     }
 
-    /// The number of slots in its memory.
+    /// The number of slots in this chunk's memory.
     pub(crate) fn length(&self) -> usize {
         self.slots.0.len()
     }
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
     use crate::trace::NONE;
 
-    /// A chunk of an earlier recording is written again while another thread reads: it sees spans of this recording
-    /// only, each whole.
+    /// A thread reads while another reuses a chunk of an earlier recording: the reader sees whole spans of this
+    /// recording only.
     #[test]
     fn loom_a_reader_sees_spans_of_this_recording() {
         loom::model(|| {

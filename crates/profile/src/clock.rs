@@ -19,7 +19,7 @@ crate::words! {
         Tsc = "tsc",
         /// The monotonic clock of the system; a tick is 1 ns.
         Monotonic = "monotonic",
-        /// The clock of another program. Files do not have it.
+        /// The clock of another program; profile files omit it.
         Unknown = "unknown",
     }
     /// The name as stored in records: `tsc`, `monotonic` or `unknown`.
@@ -59,7 +59,7 @@ const MONOTONIC: u8 = 2;
 static KIND: AtomicU8 = AtomicU8::new(UNKNOWN);
 static ANCHOR: OnceLock<Anchor> = OnceLock::new();
 
-/// The first moment, from which ticks of the monotonic clock count.
+/// The moment from which ticks of the monotonic clock count.
 fn anchor() -> Anchor {
     *once(&ANCHOR, Anchor::take)
 }
@@ -104,7 +104,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Ticks of the monotonic clock, or of the clock that the first reading chooses.
+/// Ticks of the monotonic clock; the first reading chooses the clock.
 #[inline(never)]
 fn other_ticks() -> u64 {
     match choose() {
@@ -117,12 +117,14 @@ fn other_ticks() -> u64 {
 /// Shortest time between the anchors of a rough calibration: an error of 1 in 1000.
 const ROUGH_MIN: Duration = Duration::from_micros(100);
 
-/// Length of a tick in nanoseconds, to 1 in 1000 or better: for what must not wait as long as [`calibration`] may.
+/// Length of a tick in nanoseconds, to 1 in 1000 or better, for callers that cannot wait as long as [`calibration`]
+/// may.
 pub(crate) fn rough_ns_per_tick() -> f64 {
     calibrated(ROUGH_MIN).ns_per_tick
 }
 
-/// Calibrates the clock between its first use in this process and now. Waits until at least 5 ms lie between them.
+/// Calibrates the clock between its first use in this process and now. Waits until at least 5 ms have passed between
+/// the two.
 pub fn calibration() -> Calibration {
     calibrated(CALIBRATION_MIN)
 }
@@ -171,7 +173,7 @@ fn counter() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// CPU time of the calling thread in nanoseconds; `None` on systems where it is not read here.
+/// CPU time of the calling thread in nanoseconds; `None` on systems where this crate does not read it.
 #[cfg(all(any(target_os = "linux", target_os = "macos"), target_pointer_width = "64", not(miri)))]
 #[allow(unsafe_code)]
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
@@ -198,7 +200,7 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
     None
 }
 
-/// Number of the processor that the calling thread runs on; 0 on systems where it is not asked for.
+/// Number of the processor that the calling thread runs on; 0 on systems where this crate does not ask for it.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 #[allow(unsafe_code)]
 pub(crate) fn processor() -> usize {

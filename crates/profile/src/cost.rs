@@ -10,7 +10,7 @@ use crate::options::{Measures, Mode, Options};
 use crate::site::Site;
 use crate::trace::TraceLane;
 
-/// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
+/// Cost of spans under the machine's current load: medians over batches, minus the cost of an empty loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Clock that spans read.
@@ -34,7 +34,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What a file or another measurement knows of the cost of a span, and that of an empty one; the rest is NaN.
+    /// A cost known from a file or another measurement: that of a span, and that of an empty one; the rest is NaN.
     pub fn of_span(clock: ClockKind, on_ns: f64, off_ns: f64, empty_ns: f64) -> Self {
         let [counted_ns, argued_ns, scope_ns, aggregate_ns, ring_ns] = [f64::NAN; 5];
         Self { clock, off_ns, on_ns, counted_ns, argued_ns, scope_ns, empty_ns, aggregate_ns, ring_ns }
@@ -59,7 +59,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What was measured in this process.
+/// The costs measured in this process.
 pub(crate) static KNOWN: OnceLock<Cost> = OnceLock::new();
 
 /// The cost of spans that come through `tracing`.
@@ -73,12 +73,12 @@ pub(crate) struct Traced {
     pub(crate) sites: fn() -> Vec<u32>,
 }
 
-/// What was measured of them in this process.
+/// The costs of these spans measured in this process.
 pub(crate) static TRACED: OnceLock<Traced> = OnceLock::new();
-/// Measures them; there is one once a program has a layer of `tracing`.
+/// Measures these costs; set once a program has a layer of `tracing`.
 pub(crate) static MEASURE_TRACED: OnceLock<fn()> = OnceLock::new();
 
-/// Nanoseconds per span, and those that an empty span measures, by what every span measures besides its times.
+/// For each set of [`Measures`]: nanoseconds per span, and nanoseconds that an empty span measures.
 pub(crate) static MEASURING: [OnceLock<(f64, f64)>; 8] = [const { OnceLock::new() }; 8];
 
 /// What a span costs.
@@ -86,18 +86,18 @@ pub(crate) static MEASURING: [OnceLock<(f64, f64)>; 8] = [const { OnceLock::new(
 pub struct SpanCost {
     /// Nanoseconds that the span takes from its program.
     pub span_ns: f64,
-    /// The part of them in its own time.
+    /// The part of the cost within the span's own time.
     pub empty_ns: f64,
 }
 
 impl SpanCost {
-    /// The part in the time of the span around it.
+    /// The part of the cost within the time of the enclosing span.
     pub fn outside_ns(self) -> f64 {
         (self.span_ns - self.empty_ns).max(0.0)
     }
 }
 
-/// What the spans of a site carry, as far as they cost more than others.
+/// What the spans of a site carry that makes them cost more than others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Load {
     kept: u64,
@@ -111,7 +111,7 @@ impl Load {
         self.kept.saturating_add(self.aggregated)
     }
 
-    /// What a span of the site costs in the mean, given the cost of a span in full mode without anything.
+    /// Mean cost of a span of the site, given the cost of a bare span in full mode.
     fn cost(&self, plain: SpanCost, prices: &Cost, mode: Mode) -> SpanCost {
         let more = |ns: f64| (ns - prices.on_ns).max(0.0);
         let share = |count: u64| count as f64 / self.spans().max(1) as f64;
@@ -125,12 +125,12 @@ impl Load {
     }
 }
 
-/// What is measured by the spans of each site.
+/// The measures of the spans of each site.
 pub(crate) fn measures_of(options: Measures, sites: &[&Site]) -> Vec<Measures> {
     sites.iter().map(|site| options.and(site.measures)).collect()
 }
 
-/// The mean cost of the spans on these lanes, and the cost by site, if that was measured in this process.
+/// The mean cost of the spans on these lanes, and the cost by site, if these were measured in this process.
 pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
     let prices = KNOWN.get().copied()?;
     let traced = TRACED.get().map(|traced| (traced, (traced.sites)()));
@@ -146,14 +146,14 @@ pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Opt
         by_site.push(plain(*measures, id));
     }
     let (mean, costs) = priced(&prices, options.mode, &by_site, lanes);
-    // Without spans the cost is that of one that carries nothing.
+    // Without spans, the mean is the cost of a bare span.
     let mean = mean
         .unwrap_or_else(|| Load { kept: 1, ..Load::default() }.cost(plain(options.measures, 0), &prices, options.mode));
     Some((Cost { on_ns: mean.span_ns, empty_ns: mean.empty_ns, ..prices }, costs))
 }
 
-/// Puts prices on what the spans of lanes carry. `plain` is the cost of a span without counters and arguments in full mode,
-/// by site. Also returns the mean of all spans, if there are any.
+/// The cost of spans with what they carry. `plain` is the cost by site of a span without counters and arguments in full
+/// mode. Also returns the mean over all spans, if there are any.
 fn priced(prices: &Cost, mode: Mode, plain: &[SpanCost], lanes: &[TraceLane]) -> (Option<SpanCost>, Vec<SpanCost>) {
     let mut loads = vec![Load::default(); plain.len()];
     let at = |site: u32| (site as usize).wrapping_sub(1);

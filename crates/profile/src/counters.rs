@@ -7,7 +7,7 @@ pub struct Counters {
     pub bytes: u64,
     /// Items that the work processed.
     pub items: u64,
-    /// Floating-point operations, as the caller counted them. What is not finite counts nothing.
+    /// Floating-point operations, as the caller counted them. Values that are not finite are ignored.
     pub flops: f64,
 }
 
@@ -43,8 +43,8 @@ impl Counters {
     }
 }
 
-/// The sum of both; of two numbers that have no finite sum the finite one. A single division by zero would otherwise take
-/// the place of all work that was counted before.
+/// The sum of both; if it is not finite, the finite one of the two. A single division by zero would otherwise erase all
+/// work counted before.
 pub(crate) fn finite_sum(a: f64, b: f64) -> f64 {
     let sums = [a + b, a, b];
     sums.into_iter().find(|sum| sum.is_finite()).unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! What a span may carry beside its times.
+//! Optional data of a span besides its times.
 
 use crate::counters::Counters;
 
@@ -15,13 +15,13 @@ pub struct Detail {
     pub rss_bytes: Option<u64>,
     /// Further values by name.
     pub args: Vec<(String, Value)>,
-    /// Link of the span on another thread that caused this one, if [`Span::corr`](crate::Span::corr) is the link of the
-    /// spans that this one caused; 0 for none.
+    /// Link of the span on another thread that caused this one, if [`Span::corr`](crate::Span::corr) is the link that
+    /// this one's effects share; 0 for none.
     pub cause: u32,
 }
 
 impl Detail {
-    /// The whole numbers by their names in files. Counters at 0 were not declared and are absent.
+    /// The integer values by their names in files. Counters at 0 were not declared and are absent.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let declared = |value: u64| (value > 0).then_some(value);
         let counts = [
@@ -115,7 +115,7 @@ impl From<String> for Value {
 /// A node of the calling-context tree of spans that were aggregated instead of kept.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Total {
-    /// Index of the node around it on the same lane, or [`NONE`](crate::NONE); a parent precedes its children.
+    /// Index of the enclosing node on the same lane, or [`NONE`](crate::NONE); a parent precedes its children.
     pub parent: u32,
     /// Number of its call site: [`Trace::sites`](crate::Trace::sites), from 1.
     pub site: u32,
@@ -125,9 +125,9 @@ pub struct Total {
     pub open: u64,
     /// Nanoseconds inside, children included.
     pub total_ns: f64,
-    /// Nanoseconds inside but not in a nested node; a span that outlives this one covers what it lasted until then.
-    /// Negative only if spans of this path were kept one by one and only nested ones aggregated; added to the self time of
-    /// the kept ones, it gives that of all.
+    /// Nanoseconds inside but not in a nested node; a span that outlives this one counts up to this one's end. Negative
+    /// only if spans of this path were kept one by one and only nested ones were aggregated; added to the self time of
+    /// the kept spans, it gives the self time of all.
     pub self_ns: f64,
     /// Shortest span in nanoseconds.
     pub min_ns: f64,

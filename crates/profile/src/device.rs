@@ -1,4 +1,4 @@
-//! Spans of devices: their own clock, mapped to that of the host.
+//! Spans of devices: a device's clock, mapped to that of the host.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl ClockPair {
     /// Brackets one reading of the device's clock.
     ///
     /// # Errors
-    /// What `read` returns.
+    /// Errors of `read`.
     pub fn take<E>(read: impl FnOnce() -> Result<u64, E>) -> Result<Self, E> {
         let before = ticks();
         let device_ns = read()?;
@@ -50,8 +50,8 @@ pub struct ClockMap {
     device_origin: u64,
     host_origin: f64,
     ticks_per_ns: f64,
-    /// Largest distance of a pair from the line plus half the width of its bracket, in host ticks. Between the pairs,
-    /// a clock whose rate is constant stays within this bound.
+    /// Largest distance of a pair from the line plus half the width of its bracket, in host ticks. Between the pairs, a
+    /// clock with a constant rate stays within this bound.
     pub error_ticks: f64,
 }
 
@@ -106,15 +106,15 @@ impl fmt::Display for TimelineError {
 impl std::error::Error for TimelineError {}
 
 impl ClockMap {
-    /// The line through the pairs by least squares, each weighted by the inverse square of its bracket's width.
+    /// The least-squares line through the pairs, each weighted by the inverse square of its bracket's width.
     ///
     /// # Errors
-    /// If the pairs do not determine a line, or one that runs backwards.
+    /// If the pairs do not determine a line, or the line runs backwards.
     #[inline]
     pub fn fit(pairs: &[ClockPair]) -> Result<Self, ClockError> {
         let first = pairs.first().ok_or(ClockError::TooFewPairs)?;
         let (device_origin, host_origin) = (first.device_ns, first.middle());
-        // Relative to the first pair, so that no digits are lost.
+        // Relative to the first pair, so no digits are lost.
         let point = |pair: &ClockPair| (difference(pair.device_ns, device_origin), pair.middle() - host_origin);
         let sum = |term: &dyn Fn(f64, f64, f64) -> f64| -> f64 {
             let terms = pairs.iter().map(|pair| (point(pair), 1.0 / (pair.half_width() + 1.0).powi(2)));
@@ -136,7 +136,7 @@ impl ClockMap {
         Ok(Self { device_origin, host_origin: host_origin + offset, ticks_per_ns: slope, error_ticks: error })
     }
 
-    /// Host ticks at a device time; 0 if that lies before the host's clock began.
+    /// Host ticks at a device time; 0 if that is before the host's clock began.
     pub fn ticks(&self, device_ns: u64) -> u64 {
         // `as` turns negative values into 0.
         (self.host_origin + difference(device_ns, self.device_origin) * self.ticks_per_ns).round() as u64
@@ -184,32 +184,32 @@ pub trait DeviceTimeline {
     /// [`TimelineError::Unreadable`] if the clock cannot be read.
     fn clock_pair(&mut self) -> Result<ClockPair, TimelineError>;
 
-    /// Pairs read earlier, such as at the start of the recording: they determine the drift.
+    /// Pairs read earlier, such as at the start of the recording; they determine the drift.
     fn earlier_pairs(&self) -> Vec<ClockPair> {
         Vec::new()
     }
 
-    /// Takes the operations finished since the last call.
+    /// Takes the operations that finished since the last call.
     ///
     /// # Errors
     /// [`TimelineError::Unreadable`] if they cannot be read.
     fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError>;
 }
 
-/// Readings of the device's clock for each collection; the narrowest brackets weigh most.
+/// Readings of the device's clock per collection; the narrowest brackets weigh most.
 const READINGS: usize = 16;
 
 impl Profiler {
     /// Adds what a device did during the recording, as lanes of [`LaneKind::Stream`]. Call it after the work, before
     /// [`Profiler::finish`], any number of times. Returns the number of spans added.
     ///
-    /// Operations that ran at the same time on one stream go to separate lanes, since a lane has no overlaps. An
-    /// operation whose end precedes its start, or that lies outside the recording by more than the error of the clocks,
-    /// is counted as dropped. The error is in the environment of the trace, as `DEVICE clock error (ns)`.
+    /// Operations that ran at the same time on one stream go to separate lanes, because spans of a lane cannot overlap.
+    /// An operation that ends before it starts, or is outside the recording by more than the error of the clocks,
+    /// counts as dropped. The environment of the trace holds the error as `DEVICE clock error (ns)`.
     ///
     /// # Errors
     /// If the device cannot be read or its clock cannot be mapped. The recording stays as it was.
-    // As `fit`: programs without devices do not compile it.
+    // As for `fit`: programs without devices do not compile it.
     #[inline]
     pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, TimelineError> {
         let Some(recording) = self.recording() else { return Ok(0) };

@@ -1,10 +1,10 @@
-//! JSON as text, appended to a buffer. Written by hand, since a general writer costs ten times as much per span.
+//! JSON as text, appended to a buffer. Written by hand, because a general writer costs ten times as much per span.
 
 use std::io::{self, Write};
 
-/// Bytes after which the buffer goes out.
+/// Size of the buffer: it is written out when full.
 const CHUNK: usize = 1 << 16;
-/// "00" to "99", since two digits at a time take half the divisions.
+/// "00" to "99": two digits at a time take half the divisions.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut at = 0;
@@ -17,7 +17,7 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// A buffer in front of a writer. Errors of the writer are kept and returned by [`Encoder::finish`].
 pub(crate) struct Encoder<'a> {
-    /// Of fixed size, so that a number is written in place; the first `len` bytes are text.
+    /// Of fixed size, so numbers are written in place; the first `len` bytes are text.
     buffer: Box<[u8; CHUNK]>,
     len: usize,
     out: &'a mut dyn Write,
@@ -65,16 +65,16 @@ impl<'a> Encoder<'a> {
         self.room(1)[0] = byte;
     }
 
-    /// Ends a list that began with `[`, and whose values were each followed by a comma.
+    /// Ends a list that began with `[` and in which a comma follows each value.
     pub(crate) fn end_list(&mut self) {
-        // The buffer goes out before something is written, so that it holds what was written last.
+        // The buffer is written out before new text is added, so the last text is always in it.
         if self.buffer[..self.len].ends_with(b",") {
             self.len -= 1;
         }
         self.byte(b']');
     }
 
-    /// Appends a JSON string. `<` is escaped, so that the text can lie in a script element of a page.
+    /// Appends a JSON string. Escapes `<`, so the text can be in a script element of a page.
     pub(crate) fn string(&mut self, text: &str) -> &mut Self {
         self.raw("\"");
         let mut from = 0;

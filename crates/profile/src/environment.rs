@@ -8,7 +8,7 @@ use crate::detail::Value;
 use crate::fork::once;
 use crate::options::{Mode, Options};
 
-/// The fact of a recording in ring mode: how many spans of each thread it keeps.
+/// Key for recordings in ring mode: the number of spans kept of each thread.
 pub(crate) const LAST_SPANS: &str = "last spans of a thread";
 
 /// Nanoseconds since 1970-01-01 UTC on the system clock, for the date of a recording only.
@@ -48,7 +48,7 @@ fn cpu() -> Option<String> {
     once(&MODEL, read).clone()
 }
 
-/// What is known; unknown facts are absent. `pid` is the process that started the recording.
+/// The known facts; unknown ones are absent. `pid` is the process that started the recording.
 pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     let version = (!options.version.is_empty()).then(|| options.version.clone());
     let cores = std::thread::available_parallelism().ok();
@@ -67,7 +67,7 @@ pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     add("kernel", line("/proc/sys/kernel/osrelease").map(Value::from));
     add("hostname", line("/proc/sys/kernel/hostname").map(Value::from));
     add("pid", Some(here.into()));
-    // A child of a fork has a copy of what its parent recorded so far.
+    // The child of a fork has a copy of its parent's recording up to the fork.
     add("forked from pid", (here != pid).then(|| pid.into()));
     facts
 }

@@ -1,34 +1,34 @@
-//! Forks. A child has only the thread that forked: a lock that another thread held would stay locked in it for ever. So
-//! every lock of the profiler is taken inside a gate, and a fork waits until all other threads are outside. Spans take no
-//! lock and pass no gate.
+//! Forks. A child has only the thread that forked: a lock held by another thread would stay locked in the child for
+//! ever. So every lock of the profiler is taken inside a gate, and a fork waits until all other threads are outside it.
+//! Spans take no lock and pass no gate.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Threads inside, on a cache line: threads that take locks of different lanes do not wait for each other's counters.
+/// Threads inside, on separate cache lines: threads that lock different lanes do not contend for one counter.
 #[repr(align(64))]
 struct Shard(AtomicU32);
 
 const SHARDS: usize = 64;
 static INSIDE: [Shard; SHARDS] = [const { Shard(AtomicU32::new(0)) }; SHARDS];
-/// True while a thread forks: no other may go inside.
+/// True while a thread forks: no other thread may go inside.
 static FORKING: AtomicBool = AtomicBool::new(false);
 /// Threads that were ever inside.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Forks between this process and the first one that recorded.
+/// Number of forks from the first process that recorded to this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Changes in the child of a fork: the clocks of its thread begin at 0.
+/// Changes in the child of a fork, where the CPU clock of the thread starts at 0 again.
 pub(crate) fn generation() -> u32 {
     FORKS.load(Relaxed)
 }
 
-/// What a thread knows of itself.
+/// A thread's own state.
 struct Seat {
-    /// Gates of this thread that are open, one inside another: only the outermost is counted.
+    /// Number of open gates of this thread, one inside another; only the outermost counts.
     depth: Cell<u32>,
     shard: Cell<Option<&'static Shard>>,
 }
@@ -48,7 +48,8 @@ impl Seat {
     /// Goes inside unless another thread forks.
     fn try_enter(&self) -> bool {
         if self.depth.get() == 0 {
-            // Either this thread sees the fork, or the fork sees this thread: both orders are sequentially consistent.
+            // Both operations are sequentially consistent, so either this thread sees the fork or the fork sees this
+            // thread.
             self.shard().fetch_add(1, SeqCst);
             if FORKING.load(SeqCst) {
                 self.shard().fetch_sub(1, SeqCst);
@@ -60,12 +61,12 @@ impl Seat {
     }
 }
 
-/// A thread inside the gate: no fork of another thread begins while it lives.
+/// A thread inside the gate: while this lives, no other thread can fork.
 #[derive(Debug)]
 pub(crate) struct Inside(());
 
 impl Inside {
-    /// Waits for a fork that is going on.
+    /// Goes inside, after waiting for any fork in progress.
     pub(crate) fn enter() -> Self {
         loop {
             match Self::try_enter() {
@@ -92,8 +93,8 @@ impl Drop for Inside {
     }
 }
 
-/// The value of a cell, made on the first call: outside the lock of the cell, so that a thread which takes its time does
-/// not hold it at a fork. Two threads may both make a value; the first one stays.
+/// The value of a cell, made on the first call. Made outside the cell's lock, so a slow initialisation does not hold
+/// the lock during a fork. Two threads may both make a value; the first one stays.
 pub(crate) fn once<T>(cell: &OnceLock<T>, value: impl FnOnce() -> T) -> &T {
     cell.get().unwrap_or_else(|| {
         let value = value();
@@ -102,12 +103,12 @@ pub(crate) fn once<T>(cell: &OnceLock<T>, value: impl FnOnce() -> T) -> &T {
     })
 }
 
-/// A thread of a higher priority that only yielded could keep the one that it waits for from running.
+/// Sleeps: a high-priority thread that only yields could keep the thread it waits for from running.
 fn pause() {
     std::thread::sleep(Duration::from_micros(20));
 }
 
-/// Makes forks of this process wait, from the first call on.
+/// Makes forks of this process wait for the gate, from the first call on.
 #[cfg(all(any(target_os = "linux", target_os = "macos"), not(miri)))]
 #[allow(unsafe_code)]
 pub(crate) fn guard() {
@@ -134,7 +135,7 @@ pub(crate) fn guard() {
                     pause();
                 }
             }
-            // What this thread runs until the fork, such as handlers of other libraries, may take locks.
+            // What this thread runs until the fork, such as other libraries' handlers, may take locks.
             seat.depth.set(seat.depth.get() + 1);
         });
     }
@@ -152,7 +153,7 @@ pub(crate) fn guard() {
         FORKS.fetch_add(1, Relaxed);
         SEAT.with(|seat| {
             seat.depth.set(seat.depth.get() - 1);
-            // The other threads are gone, also those that were about to see the fork.
+            // The other threads do not exist here, not even those that were about to see the fork.
             INSIDE.iter().for_each(|shard| shard.0.store(0, SeqCst));
             if seat.depth.get() > 0 {
                 seat.shard().store(1, SeqCst);

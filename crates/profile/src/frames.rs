@@ -11,7 +11,7 @@ pub struct Frames {
     /// Number of frames that each entry is the mean of: 1, unless frames were pooled.
     pub sizes: Vec<u32>,
     /// Spans inside frames and spans of other threads that began during one; each after its parent. The self times on
-    /// the frames' thread plus the time outside all spans add up to the duration of the frames.
+    /// the frames' thread and the time outside all spans add up to the duration of the frames.
     pub rows: Vec<FrameRow>,
 }
 
@@ -20,7 +20,7 @@ pub struct Frames {
 pub struct FrameRow {
     /// The row; its path starts inside the frame.
     pub row: Row,
-    /// True if the spans are on the frames' thread; otherwise they ran at the same time on others.
+    /// True if the spans are on the frames' thread; false if they ran on others at the same time.
     pub inside: bool,
     /// Total time in each frame, in nanoseconds.
     pub total_ns: Vec<f64>,
@@ -36,7 +36,7 @@ impl Trace {
         self.frames_pooled(name, usize::MAX)
     }
 
-    /// As [`Trace::frames`], without the frames of these indices, in ascending order.
+    /// As [`Trace::frames`], without the frames of these ascending indices.
     #[inline]
     pub fn frames_without(&self, name: &str, left_out: &[usize]) -> Frames {
         self.divided(name, usize::MAX, left_out)
@@ -74,7 +74,7 @@ impl Trace {
         first(false).or_else(|| first(true))
     }
 
-    // As those around it: programs that divide no trace do not compile it.
+    // As for the functions around it: programs that do not use frames do not compile it.
     #[inline]
     fn divided(&self, name: &str, most: usize, left_out: &[usize]) -> Frames {
         let Some((home, all)) = self.frame_spans(name) else {

@@ -11,7 +11,7 @@ use crate::trace::Trace;
 #[derive(Default)]
 pub(crate) struct Gathered {
     site: u32,
-    /// Ticks of the kept spans that ended.
+    /// Durations in ticks of the kept spans that ended.
     durations: Vec<u64>,
     pub(crate) total_ns: f64,
     self_ns: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Gathered {
     device: u64,
     transfer: u64,
     count: u64,
-    /// The profiler's part of the total and of the self time; NaN if the cost of a span is unknown.
+    /// Estimate of the profiler's share of total and self time; NaN if the cost of a span is unknown.
     overhead_ns: f64,
     self_overhead_ns: f64,
     aggregated: Aggregated,
@@ -36,7 +36,7 @@ pub(crate) struct Gathered {
     pub(crate) frames: Vec<[f64; 2]>,
 }
 
-/// Spans of which only sums are known.
+/// Sums over aggregated spans.
 #[derive(Default)]
 struct Aggregated {
     count: u64,
@@ -44,12 +44,12 @@ struct Aggregated {
     square_ns2: f64,
     min_ns: Option<f64>,
     max_ns: Option<f64>,
-    /// Spans by the power of two of their nanoseconds.
+    /// Number of spans by the power of two of their nanoseconds.
     bins: Vec<u64>,
 }
 
 impl Gathered {
-    /// Without spans, with room for the times of `frames` frames.
+    /// An empty row, with room for the times of `frames` frames.
     pub(crate) fn new(site: u32, frames: usize) -> Self {
         Self { site, frames: vec![[0.0; 2]; frames], ..Self::default() }
     }
@@ -89,7 +89,7 @@ impl Gathered {
         self.site = total.site;
         self.seen_on(lane);
         self.open = self.open.saturating_add(total.open);
-        // Time of spans that did not end counts nowhere, so that what was aggregated inside takes nothing away.
+        // Spans that did not end have no time, so the aggregated spans inside them subtract nothing.
         self.self_ns += if nodes.open[index] { total.self_ns.max(0.0) } else { total.self_ns };
         self.count = self.count.saturating_add(total.count);
         if total.sums.memory.is_none() {
@@ -117,7 +117,8 @@ impl Gathered {
         }
     }
 
-    /// Adds what spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
+    /// Adds the resources that spans of `ns` nanoseconds used; values that include nested spans count only for
+    /// outermost spans.
     fn resources(&mut self, detail: &Detail, ns: f64, outermost: bool, ended: bool) {
         self.counters = self.counters.plus(detail.counters);
         if let Some(memory) = detail.memory.filter(|_| outermost) {
@@ -129,8 +130,9 @@ impl Gathered {
         }
     }
 
-    /// Adds the cost of this many spans, given that of spans inside: a span measures `empty_ns` of its own cost; the rest
-    /// falls into the span around it. `nested_ns` is `None` inside another span of the same row, whose total has it.
+    /// Adds the cost of `spans` spans, given the cost of those inside. A span measures `empty_ns` of its own cost; the
+    /// rest falls into the enclosing span. `nested_ns` is `None` inside another span of the same row, whose total
+    /// already includes it.
     fn cost(&mut self, trace: &Trace, spans: u64, children_ns: f64, nested_ns: Option<f64>) {
         let own = spans as f64 * trace.span_cost(self.site).empty_ns;
         self.self_overhead_ns += own + children_ns;
@@ -183,7 +185,7 @@ impl Gathered {
             overhead_ns: known(trace.cost.map(|_| self.overhead_ns)),
             self_overhead_ns: known(trace.cost.map(|_| self.self_overhead_ns)),
             counters: self.counters,
-            // Aggregated spans lose nothing: their sums have it.
+            // Aggregated spans lose no work: their sums include it.
             lacks_work: trace.dropped_details() > 0 && self.declared < self.durations.len(),
         }
     }
@@ -236,7 +238,7 @@ impl Gathered {
     }
 }
 
-/// Of sorted ticks. Nearest rank: the smallest value that at least this part does not exceed; the median averages the
+/// For sorted ticks. Nearest rank: the smallest value that at least this share does not exceed; the median averages the
 /// middle two.
 fn percentiles_of(sorted: &[u64]) -> [f64; 3] {
     let rank = |part: f64| {
@@ -261,7 +263,7 @@ fn joined(a: MemoryUse, b: MemoryUse) -> MemoryUse {
     }
 }
 
-/// A cost of which a part is unknown is unknown.
+/// A cost with an unknown part is unknown.
 fn known(ns: Option<f64>) -> Option<f64> {
     ns.filter(|ns| ns.is_finite())
 }

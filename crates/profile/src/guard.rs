@@ -1,4 +1,4 @@
-//! The guard in the measured code: a span lasts from its creation to its drop.
+//! The guard in the measured code: a span lasts from the creation of its guard to the drop.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -21,11 +21,11 @@ use crate::trace::NONE;
 
 /// Link numbers taken by threads so far, in blocks.
 static LINKS: AtomicU32 = AtomicU32::new(0);
-/// Numbers of a block: threads that issue a link for every span seldom meet at [`LINKS`].
+/// Link numbers in a block: threads that issue a link for every span seldom contend for [`LINKS`].
 const BLOCK: u32 = 256;
 
 thread_local! {
-    /// Next number of this thread's block; a multiple of [`BLOCK`] if it needs another one.
+    /// Next number of this thread's block; a multiple of [`BLOCK`] if the thread needs a new block.
     static NEXT_LINK: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -34,18 +34,18 @@ thread_local! {
 pub struct Link(pub(crate) u32);
 
 impl Link {
-    /// The innermost open span of this thread, as the parent of work that another thread will do. Without an open span,
-    /// or while spans are aggregated, [`Guard::under`] has no effect with this link.
+    /// The innermost open span of this thread, as the parent of work on another thread. Without an open span, or while
+    /// spans are aggregated, [`Guard::under`] has no effect with this link.
     pub fn current() -> Self {
         if GENERATION.load(Relaxed) == 0 { Self(0) } else { Self(local::current_link()) }
     }
 
-    /// A number that no other link has.
+    /// A number that no other link uses.
     pub(crate) fn issue() -> Self {
         // Numbers repeat after 2^32 links; by then no thread uses the first one.
         let next = NEXT_LINK.get();
         let is_used_up = next.is_multiple_of(BLOCK);
-        // 0 stands for no link.
+        // 0 means no link.
         let number = if is_used_up { LINKS.fetch_add(BLOCK, Relaxed).max(1) } else { next };
         NEXT_LINK.set(number.wrapping_add(1));
         Self(number)
@@ -59,42 +59,42 @@ impl Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Off,
-    /// In its slot.
+    /// In a slot.
     Slot,
-    /// In its node.
+    /// In a node.
     Node,
-    /// As its thread's table of other spans says (`Open`); `kept` one by one or not.
+    /// In its thread's table of other spans (`Open`); `kept` one by one or not.
     Listed {
         kept: bool,
     },
-    /// An outermost span that sampling skips; in the table too.
+    /// An outermost span that sampling skips; also in the table.
     Skipped,
 }
 
 /// A running span, created by [`span!`](crate::span!); dropping it ends the span.
 ///
-/// It belongs to the thread that created it, and the compiler holds it there:
+/// It belongs to the thread that created it, and the compiler keeps it there:
 ///
 /// ```compile_fail,E0277
 /// let span = ellwand_profile::span!("work");
 /// std::thread::spawn(move || drop(span));
 /// ```
 ///
-/// A span of another thread gets this one as its parent by [`Guard::link`].
+/// [`Guard::link`] makes this span the parent of spans on other threads.
 // Begin and end exchange values in registers: a guard that went through memory would wait for its own stores.
 #[derive(Debug)]
 #[must_use = "a span ends when its guard is dropped: let _span = span!(..)"]
 pub struct Guard {
     pub(crate) way: Way,
-    /// The recording in the high half, 0 for none; number of the span or in the table in the low half.
+    /// The recording in the high half, 0 for none; the number of the span, or its index in the table, in the low half.
     pub(crate) key: u64,
-    /// Key of the span around, of a span in a slot.
+    /// For a span in a slot: key of the enclosing span.
     pub(crate) parent: u64,
     pub(crate) slot: Option<&'static Slot>,
     pub(crate) node: Option<&'static Node>,
-    /// Ticks at the start, of a span in a node.
+    /// For a span in a node: ticks at the start.
     pub(crate) start: u64,
-    /// True if a task of ITT ends with it.
+    /// True if an ITT task ends with it.
     #[cfg(feature = "itt")]
     has_task: bool,
     of_this_thread: PhantomData<*const ()>,
@@ -107,7 +107,7 @@ impl Guard {
         Self::enter_through(site, &GENERATION).with_task(site)
     }
 
-    /// [`Guard::enter`] with another gate, for the measurement of a disabled span while others record.
+    /// [`Guard::enter`] with another gate, to measure a disabled span while others record.
     #[inline]
     pub(crate) fn enter_through(site: &'static Site, gate: &AtomicU32) -> Self {
         match gate.load(Relaxed) {
@@ -116,7 +116,7 @@ impl Guard {
         }
     }
 
-    /// Starts a span that measures what its site asks for. [`span!`](crate::span!) calls this for `measure = ..`.
+    /// Starts a span that takes the measures of its site. [`span!`](crate::span!) calls this for `measure = ..`.
     pub fn enter_measured(site: &'static Site) -> Self {
         match GENERATION.load(Relaxed) {
             0 => Self::off(),
@@ -137,7 +137,7 @@ impl Guard {
         Self::enter(names::site(name, Location::caller()))
     }
 
-    /// Also a task of the collector of ITT, if one runs.
+    /// Also begins a task for the ITT collector, if one runs.
     #[cfg(feature = "itt")]
     #[inline]
     fn with_task(mut self, site: &'static Site) -> Self {
@@ -193,7 +193,7 @@ impl Guard {
         self.key as u32
     }
 
-    /// False if the span is known to lie in another span of its thread.
+    /// False if the span is known to be inside another span of its thread.
     #[cfg(feature = "tracing")]
     pub(crate) fn may_be_outermost(&self) -> bool {
         self.way != Way::Slot || self.parent as u32 == NONE
@@ -245,7 +245,7 @@ impl Guard {
         self.count(Counters::default().items(items));
     }
 
-    /// Adds an argument: a size, a shape, a key. Texts over 256 bytes are cut. Spans that are aggregated have none.
+    /// Adds an argument: a size, a shape, a key. Texts over 256 bytes are cut. Aggregated spans keep no arguments.
     pub fn arg(&self, name: &'static str, value: impl Into<Value>) {
         if self.is_kept() {
             let _apart = apart();
@@ -292,7 +292,7 @@ impl Drop for Guard {
 }
 
 /// Runs `body` inside a span, where a guard does not fit. [`span!`](crate::span!) costs less while spans are recorded,
-/// since this function looks up the name in a table of the thread.
+/// because this function looks up the name in a table of the thread.
 #[track_caller]
 pub fn scope<R>(name: &'static str, body: impl FnOnce() -> R) -> R {
     let _guard = Guard::enter_named(name);

@@ -9,21 +9,21 @@ use crate::detail::Track;
 use crate::fork::Inside;
 use crate::sync::locked;
 
-/// Samples kept; when they are full, every second one goes.
+/// Samples kept; when they are full, every second one is dropped.
 const ROOM: usize = if cfg!(miri) { 64 } else { 8192 };
 
-/// Recordings that measure memory.
+/// Number of recordings that measure memory.
 static WATCHERS: AtomicU32 = AtomicU32::new(0);
-/// Bytes by which the heap has changed since the last sample, as far as threads reported it. Signed (two's complement).
+/// Bytes by which the heap has changed since the last sample, as reported by threads. Signed (two's complement).
 static CHANGED: AtomicU64 = AtomicU64::new(0);
-/// A change by this many bytes is a sample.
+/// Change in bytes that causes a sample.
 const STEP: u64 = 256 << 10;
 static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacing: 0 });
 
 struct Samples {
-    /// Ticks and live bytes.
+    /// Ticks and live bytes at each sample.
     points: Vec<(u64, u64)>,
-    /// Least ticks between samples; a higher value replaces the last sample instead.
+    /// Fewest ticks between samples; within them, a higher value replaces the last sample instead.
     spacing: u64,
 }
 
@@ -44,7 +44,7 @@ impl Samples {
         }
     }
 
-    /// Keeps the larger of each two samples, so that the peak stays.
+    /// Keeps the larger of each pair of samples, so the peak stays.
     fn thin(&mut self, now: u64) {
         let pairs = self.points.len() / 2;
         for at in 0..pairs {
@@ -76,8 +76,8 @@ pub(crate) fn unwatch() {
     drop(samples);
 }
 
-/// Counts a change of the balance of a thread. Adds a sample if the heap has changed by a step, unless another thread adds
-/// one, or forks, at this moment.
+/// Counts a change in the balance of a thread. Adds a sample if the heap has changed by a step, unless another thread
+/// is adding one, or forking, at this moment.
 pub(crate) fn change(bytes: u64) {
     if WATCHERS.load(Relaxed) == 0 {
         return;
@@ -88,7 +88,7 @@ pub(crate) fn change(bytes: u64) {
     }
     CHANGED.store(0, Relaxed);
     let live = alloc::counts().map_or(0, |counts| counts.live_bytes);
-    // Neither waits, since this runs inside the allocator.
+    // Do not wait for either, because this runs inside the allocator.
     if let Some(_inside) = Inside::try_enter()
         && let Ok(mut samples) = SAMPLES.try_lock()
     {
@@ -96,13 +96,13 @@ pub(crate) fn change(bytes: u64) {
     }
 }
 
-/// The heap between two moments, which both have a point; `None` if the program does not count its allocations.
+/// The heap between two moments, with a point at both; `None` if the program does not count its allocations.
 pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
     let live = alloc::counts()?.live_bytes;
-    // An allocation may sample: not while this thread holds the lock.
+    // Allocate before taking the lock: an allocation may take a sample.
     let mut points = Vec::with_capacity(ROOM + 1);
     for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| *at <= end) {
-        // The last sample before the start is the value there.
+        // The last sample before the start gives the value at the start.
         if *at <= start {
             points.clear();
         }

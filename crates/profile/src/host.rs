@@ -1,9 +1,9 @@
-//! Spans for the interpreter of another language: it chooses the recording of each span, names sites at run time, and
-//! moves between tasks that take turns on one thread.
+//! Spans for the interpreter of another language: the host chooses the recording of each span, names sites at run time,
+//! and switches between tasks that share a thread.
 //!
-//! The spans of a task that waits stay open while others run. A host therefore notes the [`Place`] of a task and returns
-//! to it before the task's next span; roots that then overlap on a lane are moved to lanes next to it when the trace is
-//! read.
+//! The spans of a waiting task stay open while other tasks run. A host therefore notes the [`Place`] of a task and
+//! returns to it before the task's next span; roots that overlap on a lane are moved to lanes next to it when the trace
+//! is read.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,13 +39,13 @@ impl Place {
         Self { epoch: recording, current: NONE, node: 0 }
     }
 
-    /// True if no span is around.
+    /// True if no span encloses it.
     pub fn is_outside(self) -> bool {
         let is_root = self.node == 0 || with_hot(|hot| self.node == hot.root.get());
         self.epoch == 0 || self.current == NONE && is_root
     }
 
-    /// Goes there, if the thread still has that recording.
+    /// Makes this the current place, if the thread still has that recording.
     pub fn resume(self) {
         if self.epoch == 0 {
             return;
@@ -59,19 +59,19 @@ impl Place {
     }
 }
 
-/// What [`close`] found.
+/// The result of [`close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The innermost span was one of this site, and has ended.
+    /// The innermost span belonged to this site and has ended.
     Closed,
     /// No span is open in this recording.
     Nothing,
-    /// Look among the guards that the host keeps, then at [`close_any`].
+    /// Unknown here: look among the guards that the host keeps, then call [`close_any`].
     Unknown,
 }
 
-/// Starts a span without a guard: [`close`] ends it. False if this thread writes elsewhere, measures, aggregates or holds
-/// guards ([`hold`]); a guard then does it ([`Guard::enter_in`]).
+/// Starts a span without a guard, which [`close`] ends. False if this thread writes to another recording, measures,
+/// aggregates or holds guards ([`hold`]); the host then needs a guard ([`Guard::enter_in`]).
 #[inline]
 pub fn open(recording: u32, site: &'static Site) -> bool {
     match GENERATION.load(Relaxed) {
@@ -80,7 +80,7 @@ pub fn open(recording: u32, site: &'static Site) -> bool {
     }
 }
 
-// Not inlined into other crates, where what it calls would not be.
+// Not inlined into other crates, where its callees would not be inlined.
 fn open_recorded(epoch: u32, site: &'static Site, generation: u32) -> bool {
     with_hot(|hot| {
         if hot.seen() != generation {
@@ -103,7 +103,7 @@ fn slot_in_new_chunk(hot: &Hot) -> Option<(FreeSlot, u64)> {
     hot.next_slot()
 }
 
-/// Ends the innermost span if it is one of `site`.
+/// Ends the innermost span if it belongs to `site`.
 pub fn close(recording: u32, site: &'static Site) -> Closing {
     with_hot(|hot| {
         let is_here = hot.epoch() == recording;
@@ -142,22 +142,23 @@ pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
     });
     if let Some(guard) = guard.flatten() {
         body(&guard);
-        // The span goes on.
+        // The span stays open.
         std::mem::forget(guard);
     }
 }
 
-/// Leaves the CPU time of an open span unmeasured: the thread's clock also counted what ran while its task was suspended.
+/// Drops the CPU time of an open span: the thread's clock also counted what ran while its task was suspended.
 pub fn forget_cpu(guard: &Guard) {
     on_lane(guard.epoch(), |owned, _| owned.forget_cpu(guard));
 }
 
-/// Says how many guards this thread keeps: while there is one, [`open`] and [`close`] leave spans to the host.
+/// Sets the number of guards that this thread keeps: while it is above 0, [`open`] and [`close`] leave spans to the
+/// host.
 pub fn hold(guards: u32) {
     with_hot(|hot| hot.held.set(guards));
 }
 
-/// Gives this thread a name before its first span, since foreign threads have none that is known here.
+/// Names this thread before its first span, because this crate does not know the names of foreign threads.
 pub fn name_thread(name: &str) {
     owner(|owner, _| owner.name = Some(name.to_string()));
 }
@@ -169,7 +170,7 @@ impl Profiler {
     }
 
     /// Sends the spans that this thread begins outside any scope to this profiler from now on, unless the global
-    /// profiler or a session records.
+    /// profiler or a session is recording.
     pub fn settle(&self) {
         if let Some(recording) = self.recording() {
             owner(|owner, _| {
@@ -216,7 +217,7 @@ impl Owned {
         }
     }
 
-    /// Ends the innermost open span of a site. Spans inside it that are still open remain around what begins next.
+    /// Ends the innermost open span of a site. Open spans inside it continue to enclose what begins next.
     fn close(&mut self, hot: &Hot, site: u32, now: u64) -> bool {
         let Some((slot, _)) = self.open_of(hot, site) else { return false };
         slot.end(now);
@@ -235,7 +236,7 @@ impl Owned {
         true
     }
 
-    /// Makes another span the innermost one. A place from before the overflow has a span, but not its node.
+    /// Makes another span the innermost one. A place noted before the overflow has a span, but no node.
     fn resume(&mut self, hot: &Hot, place: Place) {
         hot.set_current(place.current);
         let has_node = place.node != 0 && place.node != hot.root.get();

@@ -1,4 +1,4 @@
-//! What lies inside each span: its children, the profiler's cost, the device work that it started.
+//! Sums inside each span: its children, the profiler's cost, and the device work that it started.
 
 use crate::kind::{Kind, LaneKind};
 use crate::outer::Outer;
@@ -7,15 +7,15 @@ use crate::trace::{NONE, Trace, TraceLane};
 /// Facts about the spans of one lane, by index.
 #[derive(Default)]
 pub(crate) struct Inner {
-    /// Ticks covered by children on the same lane. Of a child that ends later only the part inside.
+    /// Ticks covered by children on the same lane; of a child that ends later, only the part inside.
     pub(crate) covered: Vec<u64>,
-    /// Nanoseconds that the children on the same lane cost outside of their own times; NaN if that is unknown.
+    /// Nanoseconds that the children on the same lane cost outside their own times; NaN if unknown.
     pub(crate) children_ns: Vec<f64>,
     /// Nanoseconds that the descendants on the same lane cost.
     pub(crate) nested_ns: Vec<f64>,
-    /// Ticks of kernels: the span's own or those that it started. Empty if no lane is a stream.
+    /// Ticks of kernels: the span itself, or those that it started. Empty if no lane is a stream.
     pub(crate) device: Vec<u64>,
-    /// Ticks of copies, in the same way.
+    /// Ticks of copies, likewise.
     pub(crate) transfer: Vec<u64>,
     /// False for a span inside another span of the same operation.
     pub(crate) outermost: Vec<bool>,
@@ -97,10 +97,10 @@ pub(crate) fn device_work(kind: Kind) -> Option<bool> {
     }
 }
 
-/// For each node, given by its parent and its site: true unless a node around it has the same site. Walks
-/// with a stack, since the chain of parents of every node would take quadratic time in deep recursion.
+/// For each node, given by its parent and its site: true unless an enclosing node has the same site. Walks with a
+/// stack, because following the parents of every node would take quadratic time in deep recursion.
 pub(crate) fn outermost(nodes: &[(u32, u32)]) -> Vec<bool> {
-    // Damaged files may hold any number, so a counter per site that occurs, not per number.
+    // Damaged files may hold any number, so count per site that occurs, not per possible number.
     let mut sites: Vec<u64> = nodes.iter().map(|(_, site)| u64::from(*site)).collect();
     sites.sort_unstable();
     sites.dedup();

@@ -1,7 +1,8 @@
 //! Spans as tasks of Intel's ITT interface, for VTune and other collectors that read it.
 //!
-//! A collector names its library in `INTEL_LIBITTNOTIFY64` before the program starts; without one a span costs a load and
-//! a branch more. A task begins and ends with its guard, whether a profiler records or not.
+//! The environment variable `INTEL_LIBITTNOTIFY64` names the collector's library before the program starts; without one
+//! a span costs an additional load and branch. A task begins and ends with its guard, whether a profiler records or
+//! not.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -26,12 +27,12 @@ struct Collector {
     end: End,
 }
 
-// SAFETY: a domain lives as long as the program and may be used by every thread, as the interface says.
+// SAFETY: the interface guarantees that a domain lives as long as the program and may be used by every thread.
 unsafe impl Send for Collector {}
 // SAFETY: as above.
 unsafe impl Sync for Collector {}
 
-/// Tasks without numbers of their own: the collector nests them by thread.
+/// Tasks without ids: the collector nests them by thread.
 const NO_ID: ___itt_id = ___itt_id { d1: 0, d2: 0, d3: 0 };
 
 /// The collector of this process, if there is one.
@@ -58,7 +59,7 @@ fn attach() -> Option<Collector> {
     }
 }
 
-/// The collector's handle of a name, once it was asked for.
+/// The collector's handle for a name, once requested.
 #[derive(Debug)]
 pub(crate) struct Handle(AtomicPtr<___itt_string_handle>);
 
@@ -88,7 +89,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, spans of this thread are no tasks.
+/// While this lives, spans of this thread are not ITT tasks.
 pub(crate) struct Quiet(());
 
 impl Quiet {

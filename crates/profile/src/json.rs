@@ -47,8 +47,8 @@ impl Trace {
         json.finish()
     }
 
-    /// The index in the file by number of site, -1 for sites without spans: a process has those of other recordings, and of
-    /// the profiler.
+    /// Index in the file for each site number, -1 for sites without spans: a process also has sites of other
+    /// recordings, and of the profiler.
     fn used_sites(&self) -> Vec<i64> {
         let mut numbers = vec![-1; self.sites.len() + 1];
         let mut found = |site: u32| {
@@ -149,7 +149,7 @@ impl Trace {
         json.end_list();
     }
 
-    /// What is computed from the rest.
+    /// Writes what is computed from the rest.
     fn meaning(&self, json: &mut Encoder) {
         let (summary, sweep) = (self.summary_by_site(), Sweep::over(self));
         json.raw(",\n\"summary\":[");
@@ -202,7 +202,7 @@ fn number_of(numbers: &[i64], site: u32) -> i64 {
     numbers.get(site as usize).copied().unwrap_or(-1)
 }
 
-/// A lane with its number, and the numbers of its first span and detail in the columns.
+/// A lane, its number, and the column indices of its first span and detail.
 struct Place<'a> {
     lane: &'a TraceLane,
     number: u64,
@@ -247,7 +247,7 @@ fn lane(json: &mut Encoder, lane: &TraceLane) {
         LaneKind::Stream { device } => json.raw(",\"kind\":\"stream\",\"device\":").string(device),
     };
     let (dropped, details) = (lane.dropped, lane.dropped_details);
-    // Also 0: without the member a reader has to guess.
+    // Written even if 0; otherwise a reader would have to guess.
     for (name, is_shown, number) in [
         ("dropped", dropped > 0, dropped),
         ("aggregated", dropped > 0, lane.overflowed()),

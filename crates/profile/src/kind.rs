@@ -27,7 +27,7 @@ crate::words! {
         Compile = "compile",
         /// The profiler works.
         Instrumentation = "instrumentation",
-        /// Something such as a request is in flight. It occupies no thread, so it is no part of the breakdown.
+        /// Something such as a request is in flight. It occupies no thread, so the breakdown excludes it.
         InFlight = "in-flight",
     }
     /// The name in files.

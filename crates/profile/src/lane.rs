@@ -1,4 +1,4 @@
-//! A lane: what one thread recorded. Its thread writes, any thread reads.
+//! A lane: the recording of one thread. That thread writes, any thread reads.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use crate::slot::{Row, Slot};
 use crate::sync::{Handed, handed, locked};
 use crate::trace::{NONE, Span, TraceLane};
 
-/// Removes the links that no span refers to: a span may get one in case another thread asks for it. `named` are lanes of
-/// devices, whose spans have the links of those that started them.
+/// Removes the links that no span refers to: a span may get a link in case another thread asks for it. `named` are
+/// lanes of devices, whose spans have the links of the spans that started them.
 pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
     let mut used: Vec<u64> = Vec::new();
     for lane in lanes.iter() {
@@ -37,7 +37,7 @@ pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
     }
 }
 
-/// A span that was caused by another and caused none itself shares the link of its cause, and needs no detail for it.
+/// A span that has a cause but caused no other span shares the link of its cause, and needs no detail for it.
 fn name_cause(span: &mut Span, details: &mut [Detail]) {
     let detail = span.ext.checked_sub(1).and_then(|row| details.get_mut(row as usize));
     let Some(detail) = detail.filter(|detail| detail.cause != 0 && span.corr == 0) else { return };
@@ -53,7 +53,7 @@ static ROWS: Pool<[Row]> = Pool::new();
 /// Blocks of nodes that a lane may take: 4096 paths.
 const MOST_BLOCKS: usize = 4096 / BLOCK;
 
-/// A fact about a span that few spans have.
+/// A rarely used fact about a span.
 #[derive(Debug, Clone)]
 pub(crate) enum Fact {
     Arg(&'static str, Value),
@@ -73,7 +73,7 @@ impl Fact {
     }
 }
 
-/// Bytes that a fact takes from the budget, beside its text.
+/// Bytes that a fact takes from the budget, besides its text.
 const FACT_BYTES: usize = 64;
 const _: () = assert!(size_of::<(u32, Fact)>() <= FACT_BYTES);
 
@@ -81,7 +81,7 @@ const _: () = assert!(size_of::<(u32, Fact)>() <= FACT_BYTES);
 #[derive(Debug, Default)]
 struct Facts {
     chunks: Vec<Vec<(u32, Fact)>>,
-    /// Facts added since room was made for more.
+    /// Facts added since the last [`reserve`](Self::reserve).
     added: usize,
 }
 
@@ -104,7 +104,7 @@ impl Facts {
         let room = self.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
         if wanted > room {
             let mut chunk = Vec::with_capacity(wanted.max(length(self.chunks.len())));
-            // The kernel provides a page when it is first written.
+            // The kernel provides a page when it is first written; write it now.
             chunk.resize(chunk.capacity(), (0, Fact::Cpu(0)));
             chunk.clear();
             self.chunks.push(chunk);
@@ -126,9 +126,9 @@ pub(crate) struct Lane {
     lost: AtomicU64,
     lost_details: AtomicU64,
     pub(crate) sampled_out: AtomicU64,
-    /// Threads that continued the lane after the first had ended.
+    /// Threads that continued the lane after the first thread had ended.
     successors: AtomicU32,
-    /// Where the next thread goes on; `None` while a thread owns the lane.
+    /// Where the next thread continues; `None` while a thread owns the lane.
     parked: Handed<Option<Position>>,
 }
 
@@ -141,7 +141,7 @@ impl Lane {
         Some(self.name.as_str()) == name
     }
 
-    /// Leaves the lane to a later thread, since its own ends.
+    /// Leaves the lane to a later thread, because its own is ending.
     pub(crate) fn park(&self, position: Position) {
         *handed(&self.parked) = Some(position);
     }
@@ -157,7 +157,7 @@ impl Lane {
         Some(position)
     }
 
-    /// Buffers for more spans; `None` if the budget is used up.
+    /// A chunk for more spans; `None` if the budget is used up.
     pub(crate) fn more_slots(&self) -> Option<&'static Chunk> {
         let mut slots = locked(&self.slots);
         let room = self.budget.claim(length(slots.len()), size_of::<Slot>());
@@ -169,7 +169,7 @@ impl Lane {
         Some(chunk)
     }
 
-    /// Buffers for the details of more spans; `None` if the budget has no room for them and they need not be, `beyond` it.
+    /// Rows for the details of more spans; `None` if the budget has no room for them and they may not go `beyond` it.
     pub(crate) fn more_rows(&self, beyond: bool) -> Option<&'static [Row]> {
         let mut rows = locked(&self.rows);
         let fits = self.budget.claim(1, length(rows.len()) * size_of::<Row>()) == 1;
@@ -187,7 +187,7 @@ impl Lane {
         chunk.slot(at)
     }
 
-    /// Numbers of a new block of nodes: the first and the one after the last.
+    /// Numbers of a new block of nodes: the first, and the one after the last.
     pub(crate) fn more_nodes(&self) -> Option<(u32, u32)> {
         let mut blocks = locked(&self.blocks);
         if blocks.len() >= MOST_BLOCKS {
@@ -196,11 +196,12 @@ impl Lane {
         let block = node::take_block()?;
         blocks.push(block);
         let first = block * BLOCK as u32;
-        // Number 0 stands for no node.
+        // Number 0 means no node.
         Some((first.max(1), first + BLOCK as u32))
     }
 
-    /// Adds a fact about the span with this row if the budget has room for it, or `beyond` the budget; false without room.
+    /// Adds a fact about the span with this row if the budget has room for it, or `beyond` the budget; false if there
+    /// is no room.
     pub(crate) fn add_fact(&self, row: u32, fact: Fact, beyond: bool) -> bool {
         let text = match &fact {
             Fact::Arg(_, Value::Text(text)) => text.len(),
@@ -218,12 +219,12 @@ impl Lane {
         locked(&self.facts).reserve();
     }
 
-    /// Counts a span that had no room. Only the owner calls this.
+    /// Counts a span for which there was no room. Only the owner calls this.
     pub(crate) fn lose(&self) {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Counts a span that lost a detail, once for each span.
+    /// Counts a span that lost a detail, at most once per span.
     pub(crate) fn lose_detail(&self) {
         self.lost_details.store(self.lost_details.load(Relaxed) + 1, Relaxed);
     }
@@ -232,21 +233,21 @@ impl Lane {
         self.sampled_out.store(self.sampled_out.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Everything recorded so far, while the owner may go on. [`drop_unused_links`] follows. `rough_ns` is the length of a
-    /// tick that aggregation used.
+    /// Everything recorded so far, while the owner may continue. The caller then calls [`drop_unused_links`].
+    /// `rough_ns` is the length of a tick that aggregation used.
     pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode) -> TraceLane {
         let (spans, mut details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
         };
-        // The rest of the last chunk belongs to no span yet.
+        // Spans do not use the rest of the last chunk yet.
         details.truncate(spans.iter().map(|span| span.ext as usize).max().unwrap_or(0));
         let mut totals = self.totals(clock, rough_ns);
         if mode == Mode::Aggregate {
-            // Negative only where a node took a guard for another one of its path.
+            // Negative only if a node took one guard for another one of its path.
             totals.iter_mut().for_each(|total| total.self_ns = total.self_ns.max(0.0));
         }
-        // Spans that full mode aggregated are those that the budget had no room for.
+        // In full mode, aggregated spans are those for which the budget had no room.
         let overflowed = match mode {
             Mode::Full { .. } => totals.iter().map(|total| total.count + total.open).sum(),
             _ => 0,
@@ -277,7 +278,7 @@ impl Lane {
             let detail = |row: &Row| Detail { counters: row.read(), cause: row.cause(), ..Detail::default() };
             details.extend(chunk.iter().map(detail));
         }
-        // One chunk at a time, so that the owner never waits for all of them.
+        // One chunk at a time, so the owner never waits for all of them.
         for number in 0.. {
             let Some(chunk) = locked(&self.facts).chunks.get(number).cloned() else { break };
             for (row, fact) in chunk {
@@ -296,7 +297,7 @@ impl Lane {
         for number in
             blocks.into_iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place))
         {
-            // The root comes first and has no site; what follows the last node has none either.
+            // The root comes first and has no site; nor do unused nodes after the last one.
             let read = node::node(number).map(Node::read).filter(|read| number != 0 && read.site != 0);
             let Some(node) = read else { continue };
             let parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
@@ -310,7 +311,7 @@ impl Lane {
                 count: node.count,
                 open: node.begun.saturating_sub(node.count),
                 total_ns: clock.ns(node.total),
-                // Still in ticks, since differences of whole numbers are exact.
+                // Still in ticks, because differences of integers are exact.
                 self_ns: node.total as f64,
                 min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
                 max_ns: clock.ns(node.max),
@@ -323,7 +324,8 @@ impl Lane {
         totals
     }
 
-    /// Gives the buffers to later recordings. The caller ensures that no thread writes or reads them any more.
+    /// Makes the buffers available to later recordings. The caller ensures that no thread writes or reads them any
+    /// more.
     pub(crate) fn release(&self) {
         SLOTS.give(&mut locked(&self.slots));
         ROWS.give(&mut locked(&self.rows));
@@ -337,7 +339,7 @@ mod tests {
     use super::*;
     use crate::pool::CHUNK;
 
-    /// Otherwise the allocation and the page faults of each chunk are in a span of the program.
+    /// Otherwise the allocation and the page faults of each chunk would fall into a span of the program.
     #[test]
     fn room_for_facts_is_made_before_spans_need_it() {
         let mut facts = Facts::default();

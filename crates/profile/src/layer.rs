@@ -1,4 +1,4 @@
-//! A layer for programs that are instrumented with `tracing`: they need no change.
+//! A layer for programs that are instrumented with `tracing`; they need no change.
 //!
 //! ```
 //! use ellwand_profile::{Mode, Options, Profiler, layer::ProfileLayer};
@@ -13,8 +13,9 @@
 //! assert_eq!(trace.spans(), 1);
 //! ```
 //!
-//! A span is recorded from each enter to its exit, so that a future's span has one entry for each poll. Fields become
-//! arguments of the first entry. A span that is entered on a thread with no open span is put under its `tracing` parent.
+//! Each interval from enter to exit is recorded as a span, so the span of a future has one entry per poll. Fields
+//! become arguments of the first entry. A span entered on a thread with no open span becomes a child of its `tracing`
+//! parent.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,29 +46,29 @@ use crate::sync::locked;
 /// Records the spans of `tracing` in a profiler.
 #[derive(Debug)]
 pub struct ProfileLayer {
-    /// `None`: wherever the spans of the thread go.
+    /// `None`: to the profiler or session that records this thread's spans.
     profiler: Option<Profiler>,
     events: bool,
-    /// Distinguishes the spans of several layers of one program.
+    /// Distinguishes spans of several layers in one program.
     number: u32,
     spans: Spans,
 }
 
 static LAYERS: AtomicU32 = AtomicU32::new(0);
 
-/// What the registry keeps of a span: fields that no entry has yet, and the link of the first entry of a span without a
-/// place in the table.
+/// What the registry keeps of a span: fields not yet attached to an entry, and the link of the first entry if the span
+/// has no place in the table.
 #[derive(Default)]
 struct Known {
     args: Vec<(&'static str, Value)>,
     link: Option<Link>,
 }
 
-/// A span that is entered on this thread.
+/// A span entered on this thread.
 struct Entered {
     layer: u32,
     id: u64,
-    // Fields are dropped in this order: the span ends while its profiler is entered.
+    // Fields are dropped in this order: the span ends while its profiler is still entered.
     guard: Guard,
     _scope: Option<Scope>,
 }
@@ -100,7 +101,7 @@ thread_local! {
     static OWN_SITES: RefCell<OwnSites> = RefCell::default();
 }
 
-/// The address of metadata, by which threads know their sites.
+/// The address of metadata, which is the key of a thread's sites.
 fn address(metadata: &'static Metadata<'static>) -> usize {
     std::ptr::from_ref(metadata).addr()
 }
@@ -110,7 +111,7 @@ fn own_site(address: usize) -> Option<&'static Site> {
     OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten()
 }
 
-/// The site of a span or event in the source; found without a lock from its second use on a thread on.
+/// The site of a span or event in the source; found without a lock from its second use on a thread.
 fn site(metadata: &'static Metadata<'static>) -> &'static Site {
     let address = address(metadata);
     own_site(address).unwrap_or_else(|| {
@@ -134,14 +135,13 @@ impl ProfileLayer {
         Self { profiler: Some(profiler.clone()), ..Self::of_threads() }
     }
 
-    /// A layer that records wherever the spans of each thread go: to the profiler that it entered, otherwise to the
-    /// global one.
+    /// A layer that records into the profiler that each thread has entered, or else into the global one.
     pub fn of_threads() -> Self {
         once(&MEASURE_TRACED, || layer_cost::measure_once as fn());
         Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed), spans: Spans::new() }
     }
 
-    /// Records events too, as spans without duration that have the event's fields.
+    /// Also records events, as spans without duration that have the event's fields.
     #[must_use]
     pub fn with_events(mut self) -> Self {
         self.events = true;
@@ -174,13 +174,13 @@ impl ProfileLayer {
         }
     }
 
-    /// Puts an outermost span under its `tracing` parent, and notes the link of its first entry.
+    /// Makes an outermost span a child of its `tracing` parent, and notes the link of its first entry.
     fn connect<S>(&self, guard: &Guard, id: &Id, context: &Context<'_, S>)
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         let entry = self.spans.get(id.into_u64());
-        // Inside another span of this thread, that one is the parent.
+        // Inside another span of this thread, that span is the parent.
         let is_outermost = guard.may_be_outermost();
         let is_waiting = entry.is_none_or(|entry| entry.has_args.load(Relaxed));
         if is_outermost || is_waiting {

@@ -1,4 +1,4 @@
-//! The cost of a span that comes through `tracing`: it passes a registry before it reaches our layer.
+//! The cost of a span from `tracing`: it passes a registry before it reaches this layer.
 
 use tracing_core::callsite::Callsite;
 use tracing_core::dispatcher::{Dispatch, with_default};
@@ -32,13 +32,13 @@ impl Callsite for Probe {
     }
 }
 
-/// Measures the cost once in this process, if it has spans of `tracing`.
+/// Measures the cost once per process, if it has spans from `tracing`.
 pub(crate) fn measure_once() {
     if layer::sites().is_empty() {
         return;
     }
     once(&TRACED, || {
-        // Not the program's own subscriber: its other layers would print these spans.
+        // Not the program's own subscriber, whose other layers would print these spans.
         let subscriber = tracing_subscriber::registry().with(ProfileLayer::of_threads());
         let batches = &mut own_cost::repeated(|| pass(&subscriber));
         let (on_ns, empty_ns) =
@@ -47,7 +47,7 @@ pub(crate) fn measure_once() {
     });
 }
 
-/// A span from its creation to its end.
+/// Creates, enters, exits and closes a span.
 fn pass(subscriber: &impl Subscriber) {
     let values = METADATA.fields().value_set(&[]);
     let id = subscriber.new_span(&Attributes::new(&METADATA, &values));

@@ -1,9 +1,9 @@
-//! What the layer keeps of each span of `tracing`, in a table with a fixed place for every number: a look-up in the
-//! registry and a value in its map cost five times as much.
+//! What the layer keeps of each span of `tracing`, in a table with a fixed place for every id: a look-up in the
+//! registry and in its map costs five times as much.
 //!
-//! A span stays in the table from its creation until the registry closes it, and everything that asks for a span happens
-//! after its creation and while it lives. So an entry with the number of a span is that of the span. Two spans with the
-//! same place are rare; the later one is kept in the registry.
+//! A span stays in the table from its creation until the registry closes it, and every use of a span falls into that
+//! time. So an entry with the id of a span belongs to that span. Two spans rarely have the same place; the later one is
+//! then kept in the registry.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 /// Places; a power of two.
 const PLACES: usize = if cfg!(miri) { 64 } else { 2048 };
 
-/// A span, on a cache line: threads that work on different spans do not wait for each other.
+/// A span, on a separate cache line: threads that work on different spans do not contend.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
-    /// Number of the span, 0 if the place is free.
+    /// Id of the span, 0 if the place is free.
     id: AtomicU64,
     metadata: AtomicUsize,
-    /// Link of its first entry, 0 before.
+    /// Link of its first entry, 0 before that.
     pub(crate) link: AtomicU32,
-    /// True if the registry has fields that no entry has yet.
+    /// True if the registry has fields that are not yet attached to an entry.
     pub(crate) has_args: AtomicBool,
 }
 
@@ -39,17 +39,17 @@ impl Spans {
     }
 
     fn place(&self, id: u64) -> Option<&Entry> {
-        // Numbers of spans differ in their low bits, and by thread in their high ones.
+        // Span ids differ in their low bits, and by thread in their high ones.
         let mixed = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         self.0.get(mixed as usize % PLACES)
     }
 
-    /// Adds a span that was just created; `None` if its place is taken.
+    /// Adds a new span; `None` if its place is taken.
     pub(crate) fn add(&self, id: u64, metadata: usize, has_args: bool) -> Option<&Entry> {
         let entry = self.place(id)?;
-        // After everything that was written for the span before.
+        // Ordered after all writes for the previous span.
         entry.id.compare_exchange(0, id, Acquire, Relaxed).ok()?;
-        // No other thread asks for the span before this one hands it on, which orders these writes for it.
+        // No other thread uses the span before this one passes it on, which orders these writes for that thread.
         entry.metadata.store(metadata, Relaxed);
         entry.link.store(0, Relaxed);
         entry.has_args.store(has_args, Relaxed);
@@ -76,7 +76,7 @@ mod tests {
         let spans = Spans::new();
         let first = spans.add(1, 10, true).unwrap();
         first.link.store(7, Relaxed);
-        // Some number has the same place.
+        // Find another id with the same place.
         let place = std::ptr::from_ref(first);
         let other = (2..).find(|id| std::ptr::eq(place, spans.place(*id).unwrap())).unwrap();
         assert!(spans.add(other, 20, false).is_none() && spans.get(other).is_none());

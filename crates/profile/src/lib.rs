@@ -1,8 +1,8 @@
 //! Spans and memory accounting for programs in production.
 //!
-//! [`span!`] marks a piece of work. A [`Profiler`] records the spans of the threads that enter it, the global one
-//! ([`get_profiler`]) those of all others; what it returns is a [`Trace`], whose [`summary`](Trace::summary) shows where
-//! the time went.
+//! [`span!`] marks a piece of work. A [`Profiler`] records the spans of the threads that enter it; the global one
+//! ([`get_profiler`]) records those of all other threads. It returns a [`Trace`], whose [`summary`](Trace::summary)
+//! shows where the time went.
 //!
 //! ```
 //! use ellwand_profile::{Options, get_profiler, span};
@@ -19,8 +19,8 @@
 //! # Ok::<(), ellwand_profile::SessionError>(())
 //! ```
 //!
-//! Nothing runs in the background and no lock is taken for a span; what a span costs here, [`cost()`] measures and every
-//! trace carries. [`Mode`] chooses between every span, the last ones and constant memory.
+//! Nothing runs in the background, and a span takes no lock. [`cost()`] measures what a span costs on this machine, and
+//! every trace carries that cost. [`Mode`] chooses between all spans, the last ones, and constant memory.
 //!
 //! Floor 0: light enough to link into any program; it depends on no other crate of Ellwand.
 

@@ -1,4 +1,4 @@
-//! The thread's side of recording: where its spans go, and the two fast paths.
+//! The thread's side of recording: the destination of its spans, and the two fast paths.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ thread_local! {
     static OWNER: RefCell<Owner> = const { RefCell::new(Owner::new()) };
 }
 
-/// A scope: the spans inside go to one recording.
+/// A scope, whose spans go to one recording.
 struct Entered {
     /// Number of the recording, 0 for none.
     epoch: u32,
-    /// The recording, unless this thread has a lane of it: threads that enter and leave the same recording all the time
-    /// would share the cache line of its reference count.
+    /// The recording, unless this thread has a lane of it: threads that keep entering and leaving the same recording
+    /// would contend for the cache line of its reference count.
     recording: Option<Arc<Recording>>,
 }
 
-/// Everything of a thread that needs a destructor.
+/// All data of a thread that needs a destructor.
 pub(crate) struct Owner {
     owned: Vec<Owned>,
     /// Index of the lane whose state is in [`HOT`].
     active: Option<usize>,
-    /// The generation of the last [`resolve`](Owner::resolve) that found a lane, and the recording of that lane.
+    /// The generation of the last [`resolve`](Owner::resolve) that found a lane, and that lane's recording.
     resolved: (u32, u32),
-    /// The scopes around, innermost last.
+    /// The enclosing scopes, innermost last.
     entered: Vec<Entered>,
-    /// The recording of spans outside any scope if no recording serves the whole process.
+    /// The recording for spans outside any scope if no recording serves the whole process.
     pub(crate) home: Option<Arc<Recording>>,
-    /// Name for the lanes of this thread, if the standard library knows none.
+    /// Name for the lanes of this thread, if the standard library has none.
     pub(crate) name: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Owner {
         Self { owned: Vec::new(), active: None, resolved: (0, 0), entered: Vec::new(), home: None, name: None }
     }
 
-    /// Moves the state of the hot path to its lane.
+    /// Saves the state of the hot path in its lane.
     fn store(&mut self) {
         if let Some(active) = self.active.take() {
             HOT.with(|hot| self.owned[active].position.saved.set(hot));
@@ -87,7 +87,7 @@ impl Owner {
         }
     }
 
-    /// Looks where spans go as of `generation`.
+    /// Finds out where spans go as of `generation`.
     #[cold]
     pub(crate) fn resolve(&mut self, generation: u32) {
         self.store();
@@ -117,14 +117,15 @@ impl Owner {
     pub(crate) fn lane(&mut self, epoch: u32) -> Option<&mut Owned> {
         let index = self.owned.iter().position(|owned| owned.recording.epoch == epoch)?;
         if self.active != Some(index) {
-            // The next span looks again where it belongs.
+            // The next span looks up its destination again.
             self.load(index);
         }
         self.owned.get_mut(index)
     }
 }
 
-/// Runs `body` on the thread's data, unless the thread is ending. Its allocations are the profiler's, not those of spans.
+/// Runs `body` on the thread's data, unless the thread is ending. Allocations inside count for the profiler, not for
+/// spans.
 pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
     let run = |owner: &RefCell<Owner>| {
         let _apart = apart();
@@ -134,8 +135,8 @@ pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
     OWNER.try_with(run).ok().flatten()
 }
 
-/// Reads or changes the state of the hot path. `try_with` is what the standard library lets callers inline; the data
-/// needs no destructor, so that it never fails.
+/// Reads or changes the state of the hot path. The standard library lets callers inline `try_with`; it never fails,
+/// because the data needs no destructor.
 #[inline(always)]
 fn hot<R: Default>(body: impl FnOnce(&Hot) -> R) -> R {
     HOT.try_with(body).unwrap_or_default()
@@ -144,7 +145,8 @@ fn hot<R: Default>(body: impl FnOnce(&Hot) -> R) -> R {
 /// Starts a span. Only the path to a slot is inlined into the caller.
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
-    // A first registration allocates, and the program's allocator may record spans: before the slot is chosen.
+    // The first registration allocates, and the program's allocator may record spans, so do it before choosing the
+    // slot.
     let id = site.id();
     if let Some((free, span)) = hot(|hot| hot.free_slot(generation)) {
         let parent = hot(|hot| hot.open(span));
@@ -232,13 +234,13 @@ fn end_listed(key: u64) {
     on_lane((key >> 32) as u32, |owned, hot| owned.end_listed(hot, key as u32, now));
 }
 
-/// Ends a span out of order or of a recording that is not active. If the thread's data is destroyed or the recording has
-/// finished, the span stays open and its trace counts it.
+/// Ends a span out of order, or one of a recording that is not active. If the thread's data is destroyed or the
+/// recording has finished, the span stays open, and its trace counts it.
 fn end_slow(epoch: u32, target: Target, now: u64) {
     on_lane(epoch, |owned, hot| owned.end(hot, target, now));
 }
 
-/// Runs `body` on the lane of this thread in a recording.
+/// Runs `body` on this thread's lane in a recording.
 pub(crate) fn on_lane<R>(epoch: u32, body: impl FnOnce(&mut Owned, &Hot) -> R) -> Option<R> {
     owner(|owner, hot| owner.lane(epoch).map(|owned| body(owned, hot))).flatten()
 }
@@ -252,14 +254,14 @@ pub(crate) fn add_argument(guard: &Guard, name: &'static str, value: Value) {
     on_lane(guard.epoch(), |owned, hot| owned.argue(hot, guard, name, value));
 }
 
-/// Records which span caused this one, if it is the outermost of its thread.
+/// Records the span that caused this one, if this one is the outermost of its thread.
 pub(crate) fn set_cause(guard: &Guard, link: u32) {
     on_lane(guard.epoch(), |owned, hot| owned.set_cause(hot, guard, link));
 }
 
 /// The link of a span; 0 if the span is not kept.
 pub(crate) fn link(guard: &Guard) -> u32 {
-    // While this thread writes to the recording of the span, the slot belongs to it.
+    // While this thread writes to the span's recording, it owns the slot.
     if let (Way::Slot, Some(slot)) = (guard.way, guard.slot)
         && hot(Hot::epoch) == guard.epoch()
     {
@@ -273,19 +275,19 @@ pub(crate) fn current_link() -> u32 {
     owner(|owner, hot| owner.current().map_or(0, |owned| owned.current_link(hot))).unwrap_or(0)
 }
 
-/// True if spans of this thread go to `recording` already.
+/// True if spans of this thread already go to `recording`.
 fn goes_to(owner: &Owner, recording: &Recording) -> bool {
     owner.target().is_some_and(|target| target.epoch == recording.epoch)
 }
 
-/// True if spans of this thread go to the recording `epoch` by the last look, and that one is not outdated.
+/// True if the last look-up sent spans of this thread to the recording `epoch`, and it is not outdated.
 pub(crate) fn is_at(epoch: u32) -> bool {
     let generation = recording::GENERATION.load(Relaxed);
     generation != 0 && hot(|hot| hot.seen() == generation && hot.epoch() == epoch)
 }
 
-/// Sends the spans of this thread to the recording `epoch` again, without a lock: false if it was not the last one that
-/// this thread wrote to, or if the rules have changed since. [`leave`] must follow.
+/// Sends the spans of this thread to the recording `epoch` again, without a lock. False if that was not the last
+/// recording this thread wrote to, or if the rules have changed since. [`leave`] must follow.
 pub(crate) fn enter_again(epoch: u32) -> bool {
     let generation = recording::GENERATION.load(Relaxed);
     let entered = owner(|owner, hot| {

@@ -1,4 +1,4 @@
-//! What a span measures beside its times: CPU time, allocations, resident memory.
+//! Quantities that a span measures besides its times: CPU time, allocations, resident memory.
 
 use std::fs::File;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ pub const RESIDENT: &str = "resident memory";
 pub(crate) struct Baseline {
     measures: Measures,
     cpu_ns: Option<u64>,
-    /// Of [`fork::generation`].
+    /// [`fork::generation`] at the start.
     forks: u32,
     memory: Option<alloc::Mark>,
 }
@@ -30,7 +30,7 @@ impl Baseline {
             measures,
             memory: measures.has(Measures::MEMORY).then(alloc::Mark::set).flatten(),
             forks: fork::generation(),
-            // Last, since it is the slowest to read and the most sensitive to what follows.
+            // Last, because it is the slowest to read and the most sensitive to what follows.
             cpu_ns: measures.has(Measures::CPU).then(thread_cpu_ns).flatten(),
         }
     }
@@ -40,7 +40,7 @@ impl Baseline {
     }
 
     pub(crate) fn finish(self, detail: &mut Detail) {
-        // In the child of a fork the clock began anew.
+        // In the child of a fork the clock started again at 0.
         if let Some(start) = self.cpu_ns.filter(|_| self.forks == fork::generation()) {
             detail.cpu_ns = thread_cpu_ns().map(|now| now.saturating_sub(start));
         }
@@ -59,7 +59,7 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(pages * page_size()?)
 }
 
-/// The resident memory over time: when recording began, and where the end of a span found another level.
+/// The resident memory over time: a point when recording began, and one at each end of a span that found another value.
 pub(crate) fn resident_track((start, bytes): (u64, u64), lanes: &[TraceLane]) -> Track {
     let mut points = vec![(start, bytes as f64)];
     for lane in lanes {
@@ -83,7 +83,7 @@ fn read_statm(buffer: &mut [u8]) -> Option<&[u8]> {
     let length = if *pid == std::process::id() {
         file.read_at(buffer, 0)
     } else {
-        // After a fork the open file still shows the parent.
+        // After a fork, the file opened before still shows the parent.
         File::open("/proc/self/statm").ok()?.read_at(buffer, 0)
     };
     buffer.get(..length.ok()?)
@@ -94,7 +94,7 @@ fn read_statm(_: &mut [u8]) -> Option<&[u8]> {
     None
 }
 
-/// Bytes of a page, from the auxiliary vector: key 6 is AT_PAGESZ.
+/// Size of a page in bytes, from the auxiliary vector (key 6 is AT_PAGESZ).
 fn page_size() -> Option<u64> {
     static SIZE: AtomicU64 = AtomicU64::new(0);
     if SIZE.load(Relaxed) == 0 {

@@ -1,4 +1,4 @@
-//! Names that are known only at run time: each becomes a site once, and is then found without a lock.
+//! Names known only at run time: each becomes a site once, and is then found without a lock.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,17 +11,17 @@ use crate::kind::Kind;
 use crate::site::Site;
 use crate::sync::locked;
 
-/// Bytes of a name or of a text argument; what is longer is cut and ends in `…` and a hash of the whole, so that different names
-/// stay different.
+/// Longest name or text argument in bytes; longer ones are cut and end in `…` and a hash of the whole, so different
+/// names stay different.
 pub(crate) const LONGEST: usize = 256;
-/// Different names; further ones share a site.
+/// Number of different names; further ones share a site.
 const MOST: usize = if cfg!(miri) { 64 } else { 1 << 14 };
 
 static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
 type Sites = HashMap<&'static str, &'static Site>;
 
-/// Sites by name, for each kind: operations of devices may have names of spans.
+/// Sites by name, for each kind, because operations of devices may have the same names as spans.
 static NAMES: Mutex<Vec<Sites>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -38,7 +38,7 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
 
 #[cold]
 fn cut(text: &str) -> String {
-    // FNV-1a: the same in every version and on every machine, since profiles are compared by name.
+    // FNV-1a: the same in every version and on every machine, because profiles are compared by name.
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let mark = format!("…{hash:08x}");
     let end = (0..=LONGEST - mark.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
@@ -48,7 +48,7 @@ fn cut(text: &str) -> String {
 /// The site of `name`. Spans with the same name are one operation; its location is the first that used the name.
 pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Site {
     let name = shortened(name);
-    // The thread's table is gone while the thread ends.
+    // While the thread ends, its table is gone.
     let own = OWN.try_with(|own| own.try_borrow().ok()?.get(name.as_ref()).copied()).ok().flatten();
     own.unwrap_or_else(|| look_up(&name, place))
 }
@@ -59,7 +59,7 @@ pub fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
     registered(&shortened(name), Kind::Cpu, label(file), line).unwrap_or(&OTHERS)
 }
 
-/// The site of an operation of a device, which has no source location.
+/// The site of a device operation, which has no source location.
 pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
     registered(&shortened(name), kind, "", 0).unwrap_or(&OTHERS)
 }
@@ -89,8 +89,8 @@ fn registered(name: &str, kind: Kind, file: &'static str, line: u32) -> Option<&
     Some(site)
 }
 
-/// The name of an argument as [`Guard::arg`](crate::Guard::arg) takes it; kept for the rest of the program, so that there
-/// may be 16384.
+/// The name of an argument as [`Guard::arg`](crate::Guard::arg) takes it. It is kept for the rest of the program; there
+/// can be 16384 of them.
 pub fn label(text: &str) -> &'static str {
     static LABELS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let text = shortened(text);

@@ -1,5 +1,5 @@
-//! Nodes of the calling-context tree: what is kept of spans that are aggregated. A node has constant size; one thread
-//! writes it, any thread may read it.
+//! Nodes of the calling-context tree: the sums over aggregated spans. A node has constant size; one thread writes it,
+//! any thread may read it.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,15 +9,16 @@ use crate::counters::{Counters, finite_sum};
 use crate::detail::{Detail, MemoryUse};
 use crate::sync::{AtomicU32, AtomicU64, fence, locked};
 
-/// Powers of two of nanoseconds that are counted separately; the last one also counts what is longer (39 hours).
+/// Powers of two of nanoseconds that are counted separately; the last one also counts longer spans (39 hours).
 const BUCKETS: usize = 48;
 const NO_BUCKET: u32 = u32::MAX;
 
-/// Reads of a node that is written at the same time before the last one is taken as it is: its writer may be gone, as
-/// in a child process after a fork.
+/// Attempts to read a node while it is written. The last attempt is taken as it is: the writer may be gone, as in the
+/// child of a fork.
 const TRIES: usize = 10_000;
 
-/// A path of sites and the spans that took it. What every span touches lies on one cache line, beside the histogram.
+/// A path of sites and the spans that took it. The data that every span touches is on one cache line, next to the
+/// histogram.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
@@ -107,8 +108,8 @@ impl Node {
 
     /// Adds a span, of `ticks()` of `ns_per_tick` each.
     ///
-    /// The histogram is one span late. A store whose address depends on the clock that was just read would hold up the
-    /// next reading of the clock (16 ns on Zen 3); the address of the last span is long known.
+    /// The histogram is one span late. A store whose address depends on the latest clock reading would delay the next
+    /// reading (16 ns on Zen 3); the address for the previous span has long been known.
     #[inline]
     pub(crate) fn end(&self, ticks: impl FnOnce() -> u64, ns_per_tick: f64) {
         self.write(|| {
@@ -166,7 +167,7 @@ impl Node {
         });
     }
 
-    /// The values, all of one moment. Any thread may call this while the owner writes.
+    /// The values, all from one moment. Any thread may call this while the owner writes.
     pub(crate) fn read(&self) -> NodeRead {
         for _ in 0..TRIES {
             let before = self.version.load(Acquire);
@@ -243,15 +244,15 @@ fn pause() {
 
 /// Nodes of a block; a lane takes whole blocks.
 pub(crate) const BLOCK: usize = 64;
-/// Blocks of a program: 1 048 576 nodes; few for Miri, which follows every one.
+/// Blocks of a program: 1 048 576 nodes; few under Miri, which tracks every one.
 const BLOCKS: usize = if cfg!(miri) { 1 << 6 } else { 1 << 14 };
 
 type Block = OnceLock<Box<[Node]>>;
 
-/// Every block of the program. A node is known by its number: block times [`BLOCK`], plus its place. Number 0 means no
-/// node, so the first place of the first block stays unused.
+/// Every block of the program. A node is identified by its number: block times [`BLOCK`], plus its place. Number 0
+/// means no node, so the first place of the first block stays unused.
 static TABLE: [Block; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
-/// Blocks that no lane uses, and the number of blocks that exist.
+/// Numbers of the blocks that no lane uses, and the number of blocks that exist.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 
 /// The node with a number, if its block exists.
@@ -275,7 +276,7 @@ pub(crate) fn take_block() -> Option<u32> {
     Some(block)
 }
 
-/// Takes back blocks. The caller ensures that no thread writes to them any more.
+/// Returns blocks to the pool. The caller ensures that no thread writes to them any more.
 pub(crate) fn give_blocks(blocks: &mut Vec<u32>) {
     locked(&FREE).0.append(blocks);
 }
@@ -299,7 +300,7 @@ pub(crate) fn child(parent: &Node, site: u32) -> Option<&'static Node> {
     None
 }
 
-/// Nodes found lately, by parent and site: most spans find theirs with one comparison. Of one thread.
+/// A thread's recently found nodes, by parent and site: most spans find theirs with one comparison.
 pub(crate) struct Recent([Cell<(u32, u32, Option<&'static Node>)>; RECENT]);
 
 const RECENT: usize = 16;
@@ -316,7 +317,7 @@ impl Recent {
         &self.0[place]
     }
 
-    /// The child of a node at `site`, if it is known here or exists.
+    /// The child of a node at `site`, from this cache or the tree.
     #[inline]
     pub(crate) fn child(&self, parent: u32, site: u32) -> Option<&'static Node> {
         let place = self.place(parent, site);
@@ -345,7 +346,7 @@ pub(crate) fn adopt(parent: u32, number: u32, site: u32) -> Option<&'static Node
     inner.number.store(number, Relaxed);
     inner.parent.store(parent, Relaxed);
     inner.next.store(outer.first_child.load(Relaxed), Relaxed);
-    // Released after the parent, so that a reader that sees the site knows the rest.
+    // Stored after the parent and with release, so a reader that sees the site also sees the rest.
     inner.site.store(site, Release);
     outer.first_child.store(number, Relaxed);
     outer.latest.store(number, Relaxed);
@@ -359,7 +360,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader sees of a node is one of its states, never a mixture.
+    /// A reader sees one of the states of a node, never a mixture.
     #[test]
     fn loom_a_reader_sees_one_state() {
         let mut model = loom::model::Builder::new();

@@ -3,7 +3,7 @@
 /// How spans are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing is recorded; a span costs a load and a branch.
+    /// Records nothing; a span costs a load and a branch.
     Off,
     /// A calling-context tree for each thread: calls, total, self, minimum, maximum, variance and a histogram by path.
     /// The memory depends on the number of different paths (at most 4096 for a thread), never on the number of spans.
@@ -14,12 +14,12 @@ pub enum Mode {
         spans: u32,
     },
     /// Every span, within a budget for all threads: 32 bytes for a span, 32 more if it has details, 64 more for each
-    /// argument or measurement. Once a span or its details do not fit, the further spans of its thread are aggregated and
-    /// counted as dropped: no call, time, work or measurement is lost. Spans that are open then get their work and
-    /// measurements beyond the budget, but no more arguments.
+    /// argument or measurement. Once a span or its details do not fit, the further spans of its thread are aggregated
+    /// and counted as dropped: no call, time, work or measurement is lost. Spans that are open at that moment still get
+    /// their work and measurements, beyond the budget, but no more arguments.
     Full {
-        /// The budget in bytes. A thread takes room for 16 spans and then for as many as it has, up to 1024, likewise for
-        /// details; what it does not use is no room for other threads. Later recordings reuse the buffers.
+        /// The budget in bytes. A thread reserves room for 16 spans, then each time for as many as it has, up to 1024,
+        /// and likewise for details; other threads cannot use the unused part. Later recordings reuse the buffers.
         bytes: u64,
     },
 }
@@ -33,7 +33,7 @@ impl Default for Mode {
     }
 }
 
-/// Quantities measured at both ends of a span, beside its times.
+/// Quantities measured at both ends of a span, besides its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Measures(u8);
 
@@ -42,11 +42,11 @@ impl Measures {
     pub const NONE: Self = Self(0);
     /// CPU time of the thread: two system calls for each span, about 1 microsecond.
     pub const CPU: Self = Self(1);
-    /// Allocations of the thread and their peak, if the program uses [`alloc::Counting`](crate::alloc::Counting): some
-    /// 60 ns for each span (Zen 4). The track `heap` is that of the process at the start, at the end and at changes by 256 KiB;
-    /// between these it lacks up to 32 KiB of each thread.
+    /// Allocations of the thread and their peak, if the program uses [`alloc::Counting`](crate::alloc::Counting): about
+    /// 60 ns for each span (Zen 4). The track `heap` has points for the whole process at the start, at the end and
+    /// after changes by 256 KiB; in between it lacks up to 32 KiB per thread.
     pub const MEMORY: Self = Self(2);
-    /// Resident memory of the process at the end of the span: some microseconds. Linux only.
+    /// Resident memory of the process at the end of the span: a few microseconds. Linux only.
     pub const RSS: Self = Self(4);
     /// All of them.
     pub const ALL: Self = Self(7);
@@ -62,7 +62,7 @@ impl Measures {
         self.0 & those.0 == those.0
     }
 
-    /// A number below 8 for each set.
+    /// A number below 8 that identifies the set.
     pub(crate) const fn index(self) -> usize {
         (self.0 & Self::ALL.0) as usize
     }
@@ -85,8 +85,8 @@ impl Measures {
 pub struct Options {
     /// How spans are kept.
     pub mode: Mode,
-    /// Records one in this many outermost spans of each thread, with everything inside; 0 and 1 record all. It is the
-    /// first one, then one in each group of this many, at a place that varies: work with a period is sampled evenly.
+    /// Records one in this many outermost spans of each thread, with everything inside; 0 and 1 record all. The first
+    /// span is recorded, then one in each group of this many, at a varying place, so periodic work is sampled evenly.
     pub sampling: u32,
     /// What every span measures; [`span!`](crate::span!) can ask for more with `measure = ..`.
     pub measures: Measures,

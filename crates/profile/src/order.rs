@@ -1,9 +1,9 @@
-//! One sort for lists of all kinds, and one table for all indices: those of the standard library are compiled anew for each
-//! type and each order, which was a fifth of the time that this crate takes to compile.
+//! One sort for all lists, and one table for all indices: the standard library's are compiled anew for each type and
+//! order, which took a fifth of this crate's compile time.
 
 use std::collections::HashMap;
 
-/// Indices by two numbers; the second is 0 if one is enough.
+/// Indices by two numbers; the second is 0 if one suffices.
 pub(crate) type Indices = HashMap<(u32, u32), u32>;
 
 /// Sorts by a number; elements with equal numbers stay in their order.
@@ -19,7 +19,7 @@ pub(crate) fn sort_by_number<T>(list: &mut [T], number: impl Fn(&T) -> u128) {
 fn sort(order: &mut [(u128, usize)], swap: &mut dyn FnMut(usize, usize)) {
     order.sort_unstable();
     for start in 0..order.len() {
-        // Each place gets its element from the next place of its cycle; a place that has it names itself.
+        // Each place gets its element from the next place of its cycle; a finished place points to itself.
         let mut at = start;
         loop {
             let from = std::mem::replace(&mut order[at].1, at);

@@ -1,4 +1,4 @@
-//! The span around each span, across threads.
+//! The parent of each span, across threads.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Outer<'a> {
 }
 
 impl Trace {
-    /// The first span of each correlation number, by its lane and its index there: it started the others.
+    /// The first span of each correlation number, by its lane and its index there; it started the others.
     pub fn starters(&self) -> HashMap<u32, (usize, usize)> {
         let mut starters: HashMap<u32, (usize, usize)> = HashMap::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -36,13 +36,13 @@ impl<'a> Outer<'a> {
     pub(crate) fn source(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
         let lane_of = self.trace.lanes.get(lane)?;
         let span = lane_of.spans.get(index)?;
-        // A span that caused others has their link, and that of its own cause in its details.
+        // A span that caused others has the link of its effects; its own cause is in its details.
         let cause = lane_of.detail_of(span).map_or(0, |detail| detail.cause);
         let link = if cause != 0 { cause } else { span.corr };
         self.sources.get(&link).copied().filter(|source| link != 0 && *source != (lane, index))
     }
 
-    /// The parent of a span: on its own thread, or else the span of another thread that it was put under.
+    /// The parent of a span: on its own thread, or else the linked span of another thread.
     pub(crate) fn around(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
         let span = self.trace.lanes.get(lane)?.spans.get(index)?;
         if span.parent != NONE {
@@ -51,8 +51,8 @@ impl<'a> Outer<'a> {
         self.source(lane, index)
     }
 
-    /// The span and its ancestors that have no node yet, outermost first. They get [`NONE`]: links in a circle are an error
-    /// of the user, and the span that would close the circle becomes an outermost one.
+    /// The span and its ancestors that have no node yet, outermost first. Sets them to [`NONE`]: circular links are a
+    /// user error, and the span that would close the circle becomes an outermost one.
     pub(crate) fn without_node(&self, node_of: &mut [Vec<Option<u32>>], span: (usize, usize)) -> Vec<(usize, usize)> {
         let mut chain = Vec::new();
         let mut at = Some(span);

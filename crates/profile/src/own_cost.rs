@@ -16,9 +16,9 @@ use crate::span;
 use crate::trace::Trace;
 
 const BATCHES: usize = 31;
-/// Spans of a batch where the caller asks for the cost.
+/// Spans per batch when the caller asks for the cost.
 const SPANS: usize = 1024;
-/// Spans of a batch where a program waits for its trace: some 3 microseconds, on a clock with steps of 10 ns.
+/// Spans per batch when a program waits for its trace: about 3 microseconds, on a clock with steps of 10 ns.
 pub(crate) const FEW_SPANS: usize = 128;
 
 /// Full mode with room for the spans of a measurement.
@@ -26,7 +26,8 @@ const fn full(spans: usize) -> Mode {
     Mode::Full { bytes: 64 * (3 * BATCHES * spans) as u64 }
 }
 
-/// Measures the cost once in this process, also that of spans which measure these; an interpreter would take minutes.
+/// Measures the cost once per process, including the cost of spans with these measures. Not under an interpreter, which
+/// would take minutes.
 pub(crate) fn measure_once(measures: &[Measures]) {
     if !cfg!(miri) {
         once(&KNOWN, || of_batches(FEW_SPANS));
@@ -59,11 +60,11 @@ fn of_batches(spans: usize) -> Cost {
     let counted = &mut repeated(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
     let argued = &mut repeated(|| drop(black_box(span!("cost, argument", n = black_box(64_u64)))));
     let scoped = &mut repeated(|| scope("cost, scope", || black_box(())));
-    // The same code with a gate that is never open, which the compiler must not know: other profilers may be recording.
+    // The same code with a gate that is never open, unknown to the compiler: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
     static SITE: Site = Site::new("cost, off", file!(), line!());
     let gate = black_box(&GATE);
-    // Many, since they take less than a step of the clock together.
+    // Many calls, because they take less than a step of the clock together.
     let off = per_call(SPANS, &mut repeated(|| drop(Guard::enter_through(&SITE, gate))))
         - per_call(SPANS, &mut repeated(|| black_box(())));
     Cost {
@@ -79,11 +80,11 @@ fn of_batches(spans: usize) -> Cost {
     }
 }
 
-/// Nanoseconds of each batch of this many calls of a body.
+/// Runs batches of the given number of calls and returns the nanoseconds of each batch.
 pub(crate) type Batches<'a> = &'a mut dyn FnMut(usize) -> [u64; BATCHES];
 
-/// The only part of a measurement that is compiled for each body. Both loops, since the compiler inlines a span of this crate
-/// where it runs often.
+/// The only part of a measurement that is compiled for each body. It has both loops, because the compiler inlines a
+/// span of this crate where it runs often.
 pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) -> [u64; BATCHES] {
     move |calls| {
         let mut batches = [0; BATCHES];
@@ -96,7 +97,7 @@ pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) -> [u64; BAT
     }
 }
 
-/// As [`of_span`], of fewer spans: each takes microseconds.
+/// As [`of_span`], with fewer spans, since each takes microseconds.
 fn of_span_measuring(measures: Measures) -> (f64, f64) {
     let options = Options { measures, ..Options::new(full(SPANS)) };
     const NAME: &str = "cost, measuring";
@@ -104,8 +105,8 @@ fn of_span_measuring(measures: Measures) -> (f64, f64) {
     (on, measured(recording, NAME))
 }
 
-/// Nanoseconds per call of a body in full mode, which records a span of this name, less those of the loop; and those that
-/// the span measures. A batch has `spans` calls.
+/// Nanoseconds per call of a body that records a span of this name in full mode, minus those of the loop; and the
+/// nanoseconds that the span measures. A batch has `spans` calls.
 pub(crate) fn of_span(spans: usize, name: &str, batches: Batches) -> (f64, f64) {
     let (on, recording) = recorded(Options::new(full(spans)), spans, batches);
     ((on - per_call(spans, &mut repeated(|| black_box(())))).max(0.0), measured(recording, name))
@@ -115,7 +116,7 @@ pub(crate) fn of_span(spans: usize, name: &str, batches: Batches) -> (f64, f64) 
 fn recorded(options: Options, calls: usize, batches: Batches) -> (f64, Option<Arc<Recording>>) {
     let Some(recording) = Recording::start(options, false) else { return (f64::NAN, None) };
     let entered = crate::local::enter(Some(&recording));
-    // Nobody wants to see these spans, or the time of a collector in the cost of ours.
+    // The ITT collector must not see these spans, and its time must not count in their cost.
     #[cfg(feature = "itt")]
     let _quiet = crate::itt::Quiet::begin();
     let ns = per_call(calls, batches);

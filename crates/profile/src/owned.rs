@@ -1,4 +1,4 @@
-//! A lane with its owner's data: everything that the fast paths do not do.
+//! A lane with its owner's data: everything outside the fast paths.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,8 +20,7 @@ use crate::site::Site;
 use crate::slot::{Row, Slot};
 use crate::trace::NONE;
 
-/// Name of spans that cover the allocation of buffers for more spans, so that this time is not charged to the user's
-/// code.
+/// Name of spans that cover the allocation of buffers for more spans, so the user's code is not charged for that time.
 pub const ROOM_NAME: &str = "(room for spans)";
 static ROOM: Site = Site::new(ROOM_NAME, file!(), line!()).kind(Kind::Instrumentation);
 
@@ -33,7 +32,7 @@ pub(crate) enum Target {
     Node { node: &'static Node, start: u64 },
 }
 
-/// An open span that the fast paths do not end.
+/// An open span that the fast paths cannot end.
 #[derive(Debug)]
 struct Open {
     number: u32,
@@ -41,7 +40,7 @@ struct Open {
     baseline: Option<Baseline>,
 }
 
-/// A span that began by the rules of [`Owned::begin`].
+/// A span begun by [`Owned::begin`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     /// Number in the table, 0 if the span is not recorded.
@@ -53,27 +52,28 @@ impl Begun {
     pub(crate) const OFF: Self = Self { number: 0, way: Way::Off };
 }
 
-/// What this thread has in one recording.
+/// A thread's data for one recording.
 pub(crate) struct Owned {
     pub(crate) lane: Arc<Lane>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) position: Position,
     open: Vec<Open>,
     last_number: u32,
-    /// Nodes with a span that ended with the one around it, and when; its guard still exists.
+    /// Nodes whose span ended with its parent while its guard still exists, and the time of that end.
     outlived: Vec<(u32, u64)>,
 }
 
 impl Owned {
     pub(crate) fn new(lane: Arc<Lane>, position: Position, recording: Arc<Recording>) -> Self {
-        // With room, so that what a span allocates is seldom the profiler's own.
+        // With capacity, so the profiler seldom allocates inside a span.
         Self { lane, recording, position, open: Vec::with_capacity(64), last_number: 0, outlived: Vec::new() }
     }
 
-    /// Leaves the lane, since the thread ends.
+    /// Leaves the lane, because the thread ends.
     pub(crate) fn park(self) {
         self.lane.park(self.position.closed());
-        // The second of the two, this thread or the one that finishes the recording, finds the position and releases.
+        // This thread and the one that finishes the recording race; the second of them finds the position and releases
+        // the buffers.
         if self.recording.is_read() && self.lane.adopt().is_some() {
             self.lane.release();
         }
@@ -102,7 +102,7 @@ impl Owned {
             return self.list(Target::Skipped, None, Way::Skipped);
         }
         let measures = self.recording.options.measures.and(site.measures);
-        // A first registration allocates: before the measurement.
+        // The first registration allocates, so do it before the measurement.
         site.id();
         let baseline = (!measures.is_none()).then(|| Baseline::take(measures));
         let target = match self.recording.options.mode {
@@ -136,7 +136,7 @@ impl Owned {
         }
     }
 
-    /// True if sampling skips the span about to begin, with everything inside.
+    /// True if sampling skips the span that is about to begin, with everything inside.
     fn is_skipped(&mut self, hot: &Hot) -> bool {
         let one_in = self.recording.sampling.load(Relaxed);
         let is_outermost = self.position.ring.as_ref().map_or(hot.is_outermost(), |ring| ring.current == NONE);
@@ -157,7 +157,7 @@ impl Owned {
         Some(Target::Slot { slot: free.slot, index: span as u32, parent })
     }
 
-    /// Aggregates further spans, since the budget is used up.
+    /// Aggregates further spans, because the budget is used up.
     fn overflow(&mut self, hot: &Hot) {
         if !self.position.is_overflowed {
             self.position.is_overflowed = true;
@@ -167,7 +167,7 @@ impl Owned {
         }
     }
 
-    /// Takes the next chunk of slots, or turns to aggregation if the budget is used up.
+    /// Takes the next chunk of slots, or switches to aggregation if the budget is used up.
     #[cold]
     pub(crate) fn more_room(&mut self, hot: &Hot) {
         let start = ticks();
@@ -176,7 +176,7 @@ impl Owned {
         };
         hot.use_chunk(chunk, hot.used());
         self.more_detail_room();
-        // The first ones take less time than a span would explain.
+        // The first chunks take too little time to be worth a span.
         if chunk.length() == CHUNK
             && let Some(free) = chunk.next()
         {
@@ -185,8 +185,7 @@ impl Owned {
         }
     }
 
-    /// Makes room for as many details as the last chunk of spans had: what they need then is charged to no span of the
-    /// program.
+    /// Makes room for as many details as the last chunk of spans had, so no span of the program is charged for it.
     fn more_detail_room(&mut self) {
         let position = &mut self.position;
         let used = position.next_row - std::mem::replace(&mut position.rows_before, position.next_row);
@@ -204,7 +203,7 @@ impl Owned {
         true
     }
 
-    /// The node with the path of a span that was kept in a slot; created if necessary.
+    /// The node for the path of a span that was kept in a slot; created if necessary.
     pub(crate) fn node_of(&mut self, hot: &Hot, index: u32) -> u32 {
         let mut sites = Vec::new();
         let mut at = index;
@@ -256,7 +255,7 @@ impl Owned {
         self.end(hot, open.target, now);
     }
 
-    /// Measures no CPU time of an open span.
+    /// Drops the CPU time of an open span.
     pub(crate) fn forget_cpu(&mut self, guard: &Guard) {
         let open =
             self.open.iter_mut().rfind(|open| matches!(guard.way, Way::Listed { .. }) && open.number == guard.index());
@@ -282,25 +281,25 @@ impl Owned {
         }
     }
 
-    /// Makes the parent of a node whose span ended the current one, with the rules of [`Owned::leave_slot`]. Returns when
-    /// the span ended: its guard may have outlived that of the span around.
+    /// Makes the parent of a node whose span ended the current one, by the rules of [`Owned::leave_slot`]. Returns when
+    /// the span ended, because its guard may have outlived that of its parent.
     fn leave_node(&mut self, hot: &Hot, node: &Node, start: u64, now: u64) -> u64 {
         if self.end_inside(hot, node.number(), now) {
             hot.node.set(node.parent());
         }
         let known = self.outlived.iter().position(|(number, _)| *number == node.number());
         let end = known.map(|at| self.outlived.swap_remove(at).1);
-        // A span that began later is another one of its node: the guard that outlived was leaked.
+        // A span that began later is another span of this node: the guard that outlived its parent was leaked.
         end.filter(|end| start <= *end).unwrap_or(now)
     }
 
-    /// Ends the spans that are open inside that of a node; false if the node is not around the current one.
+    /// Ends the spans that are open inside that of a node; false if the node does not enclose the current one.
     fn end_inside(&mut self, hot: &Hot, around: u32, now: u64) -> bool {
         let current = hot.node.get();
         let is_around = is_around(current, around, 0, |at| node::node(at).map(Node::parent));
         let mut at = current;
         while is_around && at != around {
-            // Of a leaked guard the first end stays, so that there is one entry for each node at most.
+            // For a leaked guard the first end stays, so each node has at most one entry.
             if self.outlived.iter().all(|(number, _)| *number != at) {
                 self.outlived.push((at, now));
             }
@@ -310,7 +309,7 @@ impl Owned {
     }
 
     /// Makes the parent of a span that ended the current one. A guard may outlive guards created after it: spans still
-    /// open inside get no more children, and have no effect here when they end.
+    /// open inside get no more children, and their end has no effect here.
     fn leave_slot(&mut self, hot: &Hot, index: u32, parent: u32, now: u64) {
         if is_around(hot.current(), index, NONE, |index| Some(self.lane.slot(index)?.parent())) {
             if self.position.is_overflowed {
@@ -327,7 +326,7 @@ impl Owned {
         baseline.finish(&mut measured);
         match target {
             Target::Node { node, start } => {
-                // What a guard that outlives the span around it measured includes what followed.
+                // The measurements of a guard that outlived its parent include what followed.
                 if !self.outlived.iter().any(|(number, end)| *number == node.number() && start <= *end) {
                     node.add(&measured);
                 }
@@ -355,9 +354,10 @@ impl Owned {
         }
     }
 
-    /// Lets `fill` write to the row of a span, whose number it gets; created if necessary. A new row is filled before the
-    /// slot names it: another thread may be reading. `fill` returns false if something did not fit. A span that is kept has its
-    /// work and measurements beyond the budget, too, and later ones are aggregated: otherwise both would lack something.
+    /// Lets `fill` write to the row of a span, and passes it the row's number; creates the row if necessary. A new row
+    /// is filled before the slot refers to it, because another thread may be reading. `fill` returns false if something
+    /// did not fit. A kept span still gets its work and measurements, beyond the budget, and later spans are
+    /// aggregated; otherwise both would be incomplete.
     fn fill_row(&mut self, hot: &Hot, slot: &Slot, fill: impl FnOnce(&Lane, u32, &Row) -> bool) {
         let known = slot.row();
         let number = if known != 0 { known - 1 } else { self.position.next_row };
@@ -388,7 +388,7 @@ impl Owned {
         }
     }
 
-    /// Adds an argument to a span that is kept; aggregates have none.
+    /// Adds an argument to a kept span; aggregates have none.
     pub(crate) fn argue(&mut self, hot: &Hot, guard: &Guard, name: &'static str, value: Value) {
         match self.target(guard) {
             Some(Target::Slot { slot, .. }) => {
@@ -451,7 +451,8 @@ mod order {
     use super::*;
     use crate::options::Options;
 
-    /// Otherwise a thread that reads meanwhile sees a span with counters of 0 (`loom_a_row_is_published_with_its_number`).
+    /// Otherwise a thread that reads at the same time would see a span with counters of 0
+    /// (`loom_a_row_is_published_with_its_number`).
     #[test]
     fn a_new_row_is_filled_before_its_slot_names_it() {
         let recording = Recording::start(Options::default(), false).expect("any number of recordings may run");
@@ -478,11 +479,12 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
-    /// A thread ends while its recording does: exactly one of the two takes the lane and gives its buffers back.
+    /// A thread ends at the same time as its recording: exactly one of the two takes the lane and gives its buffers
+    /// back.
     #[test]
     fn loom_the_lane_of_an_ending_thread_is_released_once() {
         loom::model(|| {
-            // A ring takes its buffers with the first span: those of other modes outlive a run of the model.
+            // A ring takes its buffers with the first span; buffers of other modes outlive a run of the model.
             let options = Options::new(Mode::Ring { spans: 1 });
             let recording = Recording::start(options, false).expect("no other recording runs");
             let (lane, position) = recording.join(None).expect("there is room for a lane");

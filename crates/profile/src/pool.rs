@@ -1,5 +1,5 @@
-//! Buffers of spans. They live as long as the program and are handed from one recording to the next, so that the hot
-//! path holds plain references: no reference count, no lock, no `unsafe`.
+//! Buffers of spans. They live as long as the program and pass from one recording to the next, so the hot path holds
+//! plain references: no reference count, no lock, no `unsafe`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::clock::processor;
 use crate::sync::locked;
 
-/// Most entries of a chunk; few for loom and Miri, which follow every access to each.
+/// Most entries of a chunk; few for loom and Miri, which track every access.
 pub(crate) const CHUNK: usize = if cfg!(loom) {
     4
 } else if cfg!(miri) {
@@ -16,18 +16,18 @@ pub(crate) const CHUNK: usize = if cfg!(loom) {
     1024
 };
 
-/// Entries of the first chunk of a thread. Each next one has twice as many, up to [`CHUNK`]: a thread with few spans takes
-/// little of the budget.
+/// Entries of a thread's first chunk. Each further chunk has twice as many, up to [`CHUNK`], so a thread with few spans
+/// takes little of the budget.
 pub(crate) const FIRST: usize = if cfg!(any(loom, miri)) { 4 } else { 16 };
-/// Chunks smaller than [`CHUNK`].
+/// Number of chunk sizes below [`CHUNK`].
 const GROWING: usize = (CHUNK / FIRST).ilog2() as usize;
 
-/// Entries of the chunk `number` of a thread.
+/// Entries of a thread's chunk `number`.
 pub(crate) fn length(number: usize) -> usize {
     FIRST << number.min(GROWING)
 }
 
-/// The number of the chunk of an entry, and its place in that one.
+/// The number of the chunk that contains an entry, and the entry's index in it.
 pub(crate) fn place(index: usize) -> (usize, usize) {
     let number = ((index / FIRST + 1).ilog2() as usize).min(GROWING);
     let rest = index - FIRST * ((1 << number) - 1);
@@ -46,8 +46,8 @@ impl<T: Default + Sync + 'static> Chunked for [T] {
     }
 }
 
-/// Chunks that no recording uses, by length and by the processor that gave them back: its caches have their lines, and taking over lines
-/// that another processor has changed costs up to 5 ns a span.
+/// Free chunks, by length and by the processor that gave them back: its caches hold their lines, and fetching lines
+/// that another processor has changed costs up to 5 ns per span.
 pub(crate) struct Pool<C: ?Sized + 'static>([Mutex<Vec<Vec<&'static C>>>; GROWING + 1]);
 
 impl<C: Chunked + ?Sized> Pool<C> {
@@ -55,21 +55,21 @@ impl<C: Chunked + ?Sized> Pool<C> {
         Self([const { Mutex::new(Vec::new()) }; GROWING + 1])
     }
 
-    /// The chunk `number` of a thread, prepared by `clear`.
+    /// A thread's chunk `number`, prepared by `clear`.
     pub(crate) fn take(&self, number: usize, clear: impl Fn(&C)) -> &'static C {
         let chunk = self.take_free(number, processor()).unwrap_or_else(|| C::fresh(length(number)));
         clear(chunk);
         chunk
     }
 
-    /// The free chunk that this processor gave back last, or else one of another.
+    /// The free chunk that this processor gave back last, or else one from another processor.
     fn take_free(&self, number: usize, here: usize) -> Option<&'static C> {
         let mut free = locked(&self.0[number.min(GROWING)]);
         let own = free.get_mut(here).and_then(Vec::pop);
         own.or_else(|| free.iter_mut().find_map(Vec::pop))
     }
 
-    /// Takes back the chunks of a thread, in their order. The caller ensures that no thread writes to them any more.
+    /// Takes back a thread's chunks, in order. The caller ensures that no thread writes to them any more.
     pub(crate) fn give(&self, chunks: &mut Vec<&'static C>) {
         self.give_from(processor(), chunks);
     }

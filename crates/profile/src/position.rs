@@ -1,4 +1,4 @@
-//! Where a thread writes next: the state of its hot path, and what it keeps for each recording.
+//! Where a thread writes next: the state of its hot path, and its data for each recording.
 
 use std::cell::Cell;
 
@@ -12,24 +12,24 @@ use crate::trace::NONE;
 /// What [`begin`](crate::local::begin) does on this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// Nothing is recorded here.
+    /// Records nothing here.
     Off,
-    /// The next slot of a chunk.
+    /// Writes the next slot of a chunk.
     Full,
-    /// A node of the tree.
+    /// Adds to a node of the tree.
     Aggregate,
-    /// Ring, sampling or measurements: rules that the two fast paths do not know.
+    /// Ring, sampling or measurements, which the two fast paths do not handle.
     Other,
 }
 
-/// State of the recording that the thread writes to at present. It needs no destructor, so that an access is a plain
-/// memory access.
+/// State of the recording that the thread currently writes to. It needs no destructor, so an access is a plain memory
+/// access.
 #[derive(Debug, Clone)]
 pub(crate) struct Hot {
-    /// [`GENERATION`](crate::recording::GENERATION) at the time of the last look, 0 for none, and the path found then.
+    /// [`GENERATION`](crate::recording::GENERATION) at the last look-up, 0 for none, and the path found then.
     seen: Cell<u32>,
     path: Cell<Path>,
-    /// `seen` if the path is [`Path::Full`], otherwise 0: one comparison admits a span to its slot.
+    /// `seen` if the path is [`Path::Full`], otherwise 0, so one comparison admits a span to its slot.
     ready: Cell<u32>,
     /// Number of the span in the first slot of the chunk, minus the index of that slot.
     base: Cell<u32>,
@@ -39,15 +39,15 @@ pub(crate) struct Hot {
     current: Cell<u64>,
     /// The recording in the high half; 0 for none.
     epoch: Cell<u64>,
-    /// True if a span around it may have ended.
+    /// True if an enclosing span may have ended.
     pub(crate) tangled: Cell<bool>,
     /// Innermost node, and the root of the tree.
     pub(crate) node: Cell<u32>,
     pub(crate) root: Cell<u32>,
     pub(crate) ns_per_tick: Cell<f64>,
-    /// Inside an outermost span that sampling skips.
+    /// True inside an outermost span that sampling skips.
     pub(crate) skipping: Cell<bool>,
-    /// Of the thread, not of a recording: open spans that a host keeps guards of.
+    /// Per thread, not per recording: open spans whose guards a host keeps.
     pub(crate) held: Cell<u32>,
 }
 
@@ -76,7 +76,7 @@ impl Hot {
         }
     }
 
-    /// Takes over the state of a recording; the next span looks again where it belongs.
+    /// Takes over the state of a recording; the next span looks up its destination again.
     pub(crate) fn set(&self, other: &Self) {
         self.forget();
         self.base.set(other.base.get());
@@ -96,7 +96,7 @@ impl Hot {
         if self.is_ready(generation) { self.next_slot() } else { None }
     }
 
-    /// The next slot of the chunk, and what [`Hot::open`] takes; `None` if all are used.
+    /// The next slot of the chunk and the arguments of [`Hot::open`]; `None` if all slots are used.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<(FreeSlot, u64)> {
         let free = self.chunk.get()?.next()?;
@@ -109,7 +109,7 @@ impl Hot {
         self.ready.get() == generation
     }
 
-    /// The slot of the innermost open span, if it lies in the chunk that is written.
+    /// The slot of the innermost open span, if it is in the current chunk.
     #[inline]
     pub(crate) fn innermost(&self) -> Option<&'static Slot> {
         let chunk = self.chunk.get()?;
@@ -117,17 +117,17 @@ impl Hot {
         chunk.slot(number as usize)
     }
 
-    /// Number of spans in the chunks so far; the last one is used up.
+    /// Number of spans in the chunks so far, if the last one is full.
     pub(crate) fn used(&self) -> u32 {
         self.chunk.get().map_or(0, |chunk| self.base.get().wrapping_add(chunk.length() as u32))
     }
 
-    /// False if the budget granted less than a whole chunk, so that it is the last one.
+    /// False if the budget granted less than a whole chunk, so it is the last one.
     pub(crate) fn is_chunk_whole(&self) -> bool {
         self.chunk.get().is_none_or(|chunk| chunk.first() == 0)
     }
 
-    /// Makes a span the innermost one, and returns the one before.
+    /// Makes a span the innermost one, and returns the previous one.
     #[inline]
     pub(crate) fn open(&self, span: u64) -> u64 {
         self.current.replace(span)
@@ -164,26 +164,26 @@ impl Hot {
         self.current.set(u64::from(epoch) << 32 | u64::from(self.current()));
     }
 
-    /// Writes to `chunk` from now on; `before` spans lie in the chunks before it.
+    /// Writes to `chunk` from now on; the chunks before it hold `before` spans.
     pub(crate) fn use_chunk(&self, chunk: &'static Chunk, before: u32) {
         self.base.set(before.wrapping_sub(chunk.first()));
         self.chunk.set(Some(chunk));
     }
 
-    /// Writes to slots no more; spans in slots end by [`Owned::end`](crate::owned::Owned::end).
+    /// Stops writing to slots; [`Owned::end`](crate::owned::Owned::end) ends spans in slots from now on.
     pub(crate) fn overflow(&self) {
         self.chunk.set(None);
         self.current.set(u64::from(self.current()));
     }
 
-    /// Uses what was found as of `generation`.
+    /// Stores the result of a look-up as of `generation`.
     pub(crate) fn look(&self, generation: u32, path: Path) {
         self.seen.set(generation);
         self.path.set(path);
         self.ready.set(if path == Path::Full { generation } else { 0 });
     }
 
-    /// Makes the next span look again where it belongs.
+    /// Makes the next span look up its destination again.
     pub(crate) fn forget(&self) {
         self.look(0, Path::Off);
     }
@@ -217,7 +217,7 @@ impl Hot {
     }
 }
 
-/// What a thread keeps for one recording.
+/// A thread's data for one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
     /// Values of the hot path while another recording is active on this thread.
@@ -226,28 +226,29 @@ pub(crate) struct Position {
     pub(crate) rows: Vec<&'static [Row]>,
     pub(crate) next_row: u32,
     pub(crate) row_room: u32,
-    /// Rows used when the last chunk of slots was taken.
+    /// Number of rows in use when the last chunk of slots was taken.
     pub(crate) rows_before: u32,
-    /// Nodes of the last block: the next unused one, and the one after the last.
+    /// Node numbers of the last block: the next unused one, and the one after the last.
     pub(crate) next_node: u32,
     pub(crate) end_node: u32,
     pub(crate) ring: Option<Ring>,
-    /// Outermost spans seen, for sampling.
+    /// Number of outermost spans seen, for sampling.
     pub(crate) turn: u32,
-    /// An odd number that makes this lane choose other spans than the others.
+    /// An odd number that makes each lane sample different spans.
     pub(crate) seed: u32,
-    /// True once the budget was used up: further spans are aggregated.
+    /// True once the budget is used up: further spans are aggregated.
     pub(crate) is_overflowed: bool,
 }
 
 impl Position {
-    /// True if sampling records the next outermost span: one in each group of `one_in`, the first of the first group. Its
-    /// place in a group is hashed, because a fixed one would always meet the same part of a program with a period.
+    /// True if sampling records the next outermost span: one in each group of `one_in`, the first of the first group.
+    /// Its place in the group comes from a hash, because a fixed place would always hit the same part of a periodic
+    /// program.
     pub(crate) fn is_sampled(&mut self, one_in: u32) -> bool {
         let turn = self.turn;
         self.turn = turn.wrapping_add(1);
         let (group, place) = (turn / one_in, turn % one_in);
-        // The finalizer of MurmurHash3, which leaves 0 as it is.
+        // The finalizer of MurmurHash3, which maps 0 to 0.
         let mut hash = group.wrapping_mul(self.seed);
         hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
         hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
@@ -255,7 +256,7 @@ impl Position {
         u64::from(place) == (u64::from(hash) * u64::from(one_in)) >> 32
     }
 
-    /// The row with a number, in most cases one of the last chunk.
+    /// The row with a number, usually in the last chunk.
     pub(crate) fn row(&self, number: u32) -> Option<&'static Row> {
         let last: &'static [Row] = self.rows.last()?;
         let before = self.row_room - last.len() as u32;
@@ -266,7 +267,7 @@ impl Position {
         self.rows.get(chunk)?.get(at)
     }
 
-    /// The position as the thread ends: spans that are still open get no more children.
+    /// The position when the thread ends: spans that are still open get no more children.
     pub(crate) fn closed(mut self) -> Self {
         self.saved.set_current(NONE);
         self.saved.node.set(self.saved.root.get());
@@ -278,7 +279,7 @@ impl Position {
     }
 }
 
-/// True if `wanted` is `from` or one of its parents; `none` ends the way up.
+/// True if `wanted` is `from` or one of its ancestors; `none` ends the chain.
 pub(crate) fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
     let mut at = Some(from);
     while let Some(number) = at.filter(|number| *number != none) {

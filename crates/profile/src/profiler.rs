@@ -1,4 +1,4 @@
-//! Profilers: who records, for whom, and the trace at the end.
+//! Profilers: what records the spans of which threads, and the trace at the end.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,10 +15,11 @@ use crate::sync::locked;
 use crate::trace::Trace;
 use crate::{cost, own_cost};
 
-/// Records spans of the code that enters it, or, for the global one, of every thread that entered no other.
+/// Records spans of the code that enters it; the global one records those of every thread that has entered no other
+/// profiler.
 ///
-/// Clones are handles to the same profiler. Several profilers record at the same time; a span goes to exactly one, the
-/// innermost that its thread entered:
+/// Clones are handles to the same profiler. Several profilers can record at the same time; a span goes to exactly one,
+/// the innermost that its thread has entered:
 ///
 /// ```
 /// use ellwand_profile::{Mode, Options, Profiler, span};
@@ -41,10 +42,10 @@ pub struct Profiler(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// True if it serves every thread that entered no profiler.
+    /// True if it serves every thread that has entered no profiler.
     is_of_process: bool,
     recording: Mutex<Option<Arc<Recording>>>,
-    /// The number of that recording, 0 for none: [`Profiler::enter`] compares it without the lock.
+    /// The number of that recording, 0 for none; [`Profiler::enter`] compares it without the lock.
     epoch: AtomicU32,
 }
 
@@ -56,8 +57,8 @@ impl Drop for Shared {
     }
 }
 
-/// The global profiler. It records nothing until [`Profiler::start`]; then it has the spans of every thread that did
-/// not enter another profiler.
+/// The global profiler. It records nothing until [`Profiler::start`]; then it records the spans of every thread that
+/// has not entered another profiler.
 ///
 /// ```
 /// use ellwand_profile::{Options, get_profiler, span};
@@ -73,7 +74,7 @@ pub fn get_profiler() -> &'static Profiler {
 }
 
 impl Profiler {
-    /// A profiler that records from now on, unless its mode is [`Mode::Off`].
+    /// A profiler that starts recording at once, unless its mode is [`Mode::Off`].
     pub fn new(options: Options) -> Self {
         let profiler = Self::idle(false);
         if options.mode != Mode::Off {
@@ -118,7 +119,7 @@ impl Profiler {
         self.0.epoch.store(0, Relaxed);
         let Some(recording) = recording else { return Trace::in_nanoseconds() };
         let mut trace = recording.finish();
-        // After the end, since it takes some milliseconds that are not the program's.
+        // After the end of the recording, because it takes some milliseconds that do not belong to the program.
         let (options, sites) = (&recording.options, site::sites());
         own_cost::measure_once(&cost::measures_of(options.measures, &sites));
         if let Some((cost, span_costs)) = cost::of(options, &sites, &trace.lanes) {
@@ -132,7 +133,7 @@ impl Profiler {
         self.recording().map_or_else(Trace::in_nanoseconds, |recording| recording.snapshot())
     }
 
-    /// Pauses or resumes recording. Spans that are open end as usual.
+    /// Pauses or resumes recording. Open spans end as usual.
     pub fn set_enabled(&self, enabled: bool) {
         if let Some(recording) = self.recording() {
             recording.set_enabled(enabled);
@@ -144,7 +145,7 @@ impl Profiler {
         self.recording().is_some_and(|recording| recording.is_enabled())
     }
 
-    /// Records one in this many outermost spans of each thread from now on; 0 and 1 record all.
+    /// From now on, records one in this many outermost spans of each thread; 0 and 1 record all.
     pub fn set_sampling(&self, one_in: u32) {
         if let Some(recording) = self.recording() {
             recording.set_sampling(one_in);
@@ -158,8 +159,8 @@ impl Profiler {
         }
     }
 
-    /// Sends the spans of this thread to this profiler while the scope lives. If the profiler does not record, the
-    /// spans inside are not recorded at all.
+    /// Sends the spans of this thread to this profiler while the scope lives. If the profiler is not recording, nothing
+    /// records the spans inside.
     pub fn enter(&self) -> Scope {
         let mut epoch = self.0.epoch.load(Relaxed);
         let mut entered = !local::is_at(epoch);
@@ -171,10 +172,10 @@ impl Profiler {
         Scope { epoch, entered, of_this_thread: std::marker::PhantomData }
     }
 
-    /// Starts a span with a name that need not be constant; it and the spans inside go to this profiler.
+    /// Starts a span with a name that need not be constant; the span and those inside go to this profiler.
     ///
-    /// A name becomes one operation for the rest of the program, so it should not contain an ever new number: from the
-    /// 16385th different name on, spans share the operation `(more names)`. Names over 256 bytes are cut.
+    /// A name becomes one operation for the rest of the program, so it should not contain an ever-changing number: from
+    /// the 16385th different name on, spans share the operation `(more names)`. Names over 256 bytes are cut.
     #[track_caller]
     pub fn profile(&self, name: impl AsRef<str>) -> Profiled {
         let scope = self.enter();
@@ -189,7 +190,7 @@ impl Profiler {
     }
 }
 
-/// The time during which the spans of a thread go to a profiler: [`Profiler::enter`].
+/// While this lives, the spans of its thread go to a profiler: [`Profiler::enter`].
 #[derive(Debug)]
 #[must_use = "spans go to the profiler until the scope is dropped"]
 pub struct Scope {
@@ -210,7 +211,7 @@ impl Drop for Scope {
 #[derive(Debug)]
 #[must_use = "a span ends when its guard is dropped"]
 pub struct Profiled {
-    // Fields are dropped in this order: the span ends while its profiler is entered.
+    // Fields are dropped in this order: the span ends while its profiler is still entered.
     span: Guard,
     _scope: Scope,
 }

@@ -28,7 +28,7 @@ struct Registry {
     last_epoch: u32,
     last_generation: u32,
     running: Vec<Arc<Recording>>,
-    /// The recording of the threads that entered no profiler.
+    /// The recording of the threads that have entered no profiler.
     process: Option<Arc<Recording>>,
 }
 
@@ -36,7 +36,7 @@ static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { last_epoch: 0, last_generation: 0, running: Vec::new(), process: None });
 
 impl Registry {
-    /// Makes every thread look again before its next span.
+    /// Makes every thread look up its destination before its next span.
     fn changed(&mut self) {
         let is_on = self.running.iter().any(|recording| recording.is_enabled());
         self.last_generation = self.last_generation.checked_add(1).unwrap_or(1);
@@ -44,19 +44,19 @@ impl Registry {
     }
 }
 
-/// The recording of the threads that entered no profiler.
+/// The recording of the threads that have entered no profiler.
 pub(crate) fn of_process() -> Option<Arc<Recording>> {
     locked(&REGISTRY).process.clone()
 }
 
 /// From this many lanes on, new threads continue the lanes of threads that ended.
 const MANY_LANES: usize = 256;
-/// Threads recorded at the same time.
+/// Most threads that can record at the same time.
 const MOST_LANES: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// Never 0, and of no other recording.
+    /// Unique to this recording; never 0.
     pub(crate) epoch: u32,
     pub(crate) options: Options,
     pub(crate) sampling: AtomicU32,
@@ -67,20 +67,20 @@ pub(crate) struct Recording {
     resident: Option<u64>,
     started_unix_ns: u64,
     pid: u32,
-    /// Length of a tick as known at the start: aggregation squares and sorts durations by it.
+    /// Length of a tick as known at the start; aggregation squares and bins durations with it.
     ns_per_tick: f64,
     enabled: AtomicBool,
     lanes: Mutex<Vec<Arc<Lane>>>,
-    /// Lanes of devices, and spans of devices that were refused.
+    /// Lanes of devices, and the number of device spans that were refused.
     streams: Mutex<Vec<TraceLane>>,
     facts: Mutex<Vec<(String, crate::detail::Value)>>,
     lost: AtomicU64,
-    /// True once the buffers may be reused. Held locked while they are read.
+    /// True once the buffers may be reused. Locked while they are read.
     read: Handed<bool>,
 }
 
 impl Recording {
-    /// Starts a recording; `None` if it is to serve the whole process and another one does so.
+    /// Starts a recording; `None` if it should serve the whole process and another one already does.
     pub(crate) fn start(mut options: Options, is_of_process: bool) -> Option<Arc<Self>> {
         if let Mode::Ring { spans } = &mut options.mode {
             *spans = (*spans).max(1);
@@ -236,7 +236,7 @@ impl Recording {
         }
     }
 
-    /// Reuses the buffers of threads that have ended; threads that live give theirs back before their next span.
+    /// Reuses the buffers of threads that have ended; live threads give theirs back before their next span.
     fn release_parked(&self) {
         for lane in locked(&self.lanes).iter() {
             if lane.adopt().is_some() {
@@ -274,7 +274,7 @@ impl Recording {
             start: self.start,
             end,
             clock,
-            // After the lanes, so that every site of a span is known.
+            // After the lanes, so every site of a span is known.
             sites: sites.iter().map(|site| SiteInfo::of(site)).collect(),
             lost: self.lost.load(Relaxed),
             sampled_out,
@@ -286,7 +286,7 @@ impl Recording {
     }
 }
 
-/// Adds the spans of a stream to those known; streams have no nested spans.
+/// Appends further spans of a stream; streams have no nested spans.
 fn append(known: &mut TraceLane, mut more: TraceLane) {
     let offset = known.details.len() as u32;
     for span in more.spans {
@@ -297,7 +297,7 @@ fn append(known: &mut TraceLane, mut more: TraceLane) {
     known.dropped += more.dropped;
 }
 
-/// Budget of details where the mode has none: counters and arguments of spans in ring mode live in the ring.
+/// Budget of details in modes without a budget: counters and arguments of spans in ring mode are in the ring.
 const DETAILS: u64 = 1 << 20;
 
 const _: () = assert!(node::BLOCK > 2);

@@ -11,13 +11,13 @@ use crate::slot::Slot;
 use crate::sync::{AtomicU64, fence, locked};
 use crate::trace::{NONE, Span};
 
-/// A slot that other spans will use again. Its parent is a span number, since the parent's slot may be reused first.
+/// A slot that other spans will reuse. Its parent is a span number, because the parent's slot may be reused first.
 #[derive(Debug, Default)]
 pub(crate) struct RingSlot {
     pub(crate) slot: Slot,
-    /// Number of the span among those of its thread; 0 while the slot is unused or written.
+    /// Number of the span in its thread; 0 while the slot is unused or being written.
     number: AtomicU64,
-    /// Locked by the owner only for spans that have details, and by readers.
+    /// The owner locks this only for spans with details; readers always do.
     detail: Mutex<Option<Box<Detail>>>,
 }
 
@@ -41,7 +41,7 @@ impl RingSlot {
         change(locked(&self.detail).get_or_insert_default());
     }
 
-    /// Number, span and details, all of one span; `None` if the slot is unused or changes at this moment.
+    /// Number, span and details, all of one span; `None` if the slot is unused or is changing at this moment.
     fn read(&self) -> Option<(u32, Span, Option<Detail>)> {
         let number = self.number.load(Acquire);
         let span = self.slot.read()?;
@@ -53,7 +53,7 @@ impl RingSlot {
 
 static POOL: Pool<[RingSlot]> = Pool::new();
 
-/// The chunks of a lane in ring mode, as its reader sees them.
+/// The chunks of a lane in ring mode, as a reader sees them.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks(Mutex<Vec<&'static [RingSlot]>>);
 
@@ -71,7 +71,7 @@ impl Chunks {
         let mut index_of = Indices::default();
         let (mut spans, mut details) = (Vec::with_capacity(found.len()), Vec::new());
         for (number, mut span, detail) in found {
-            // The parent of an old span may be gone, or unread because it was written at this moment.
+            // The parent of an old span may be gone, or unread because it was being written at this moment.
             span.parent = index_of.get(&(span.parent, 0)).copied().unwrap_or(NONE);
             index_of.insert((number, 0), spans.len() as u32);
             if let Some(detail) = detail {
@@ -83,26 +83,26 @@ impl Chunks {
         (spans, details)
     }
 
-    /// Gives the chunks back; the owner has ended.
+    /// Gives the chunks back, after the owner has ended.
     pub(crate) fn release(&self) {
         POOL.give(&mut locked(&self.0));
     }
 }
 
-/// What the owner of a lane knows of its ring.
+/// The owner's state of its ring.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     room: usize,
     free: Vec<&'static RingSlot>,
     ended: VecDeque<&'static RingSlot>,
-    /// Open spans, number and parent, in the order in which they began.
+    /// Open spans in the order of their start: number and parent.
     open: Vec<(u32, u32)>,
     last: u32,
     /// Innermost open span, or [`NONE`].
     pub(crate) current: u32,
 }
 
-/// Open spans of one thread in ring mode; more are a leak of guards.
+/// Most open spans of one thread in ring mode; more are a leak of guards.
 const MOST_OPEN: usize = 1 << 20;
 
 impl Ring {
@@ -127,7 +127,7 @@ impl Ring {
             self.free.extend(chunk);
         }
         let slot = self.free.pop()?;
-        // 0 marks unused slots and the largest number stands for no span.
+        // 0 marks unused slots, and the largest number means no span.
         self.last = if self.last >= NONE - 1 { 1 } else { self.last + 1 };
         let (number, parent) = (self.last, self.current);
         self.open.push((number, parent));
@@ -154,7 +154,7 @@ impl Ring {
         }
     }
 
-    /// True if `number` is the innermost open span or around it.
+    /// True if `number` is the innermost open span or encloses it.
     fn is_open_around(&self, number: u32) -> bool {
         let mut at = self.current;
         while at != NONE {
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A slot is reused while a reader looks at it: the reader gets one of the two spans or nothing.
+    /// A slot is reused while a reader looks at it: the reader gets one of the two spans, or nothing.
     #[test]
     fn loom_a_reused_slot_is_never_mixed() {
         let mut model = loom::model::Builder::new();

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that are written completely or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -21,11 +21,11 @@ impl Trace {
     }
 }
 
-/// As [`replace_file`], but a link keeps pointing to the file that is replaced, and anything but a regular file, such as a
-/// pipe, is written directly.
+/// As [`replace_file`], but a link continues to point to the file, and anything except a regular file, such as a pipe,
+/// is written directly.
 ///
 /// # Errors
-/// Those of `write` and of the file system, with the path in front. No temporary file is left.
+/// Errors of `write` and of the file system, prefixed by the path. Leaves no temporary file.
 pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let path = path.as_ref();
     let result = match fs::metadata(path) {
@@ -41,21 +41,21 @@ pub fn write_file(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> 
     result.map_err(|error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())))
 }
 
-/// Writes a file under a temporary name next to `path`, then renames it: what was at `path`, a file or a link, is replaced.
+/// Writes a file under a temporary name next to `path`, then renames it, which replaces a file or a link at `path`.
 ///
 /// # Errors
-/// Those of `write` and of the file system, as they are. No temporary file is left.
+/// Errors of `write` and of the file system, unchanged. Leaves no temporary file.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let (temporary, file) = loop {
         let temporary = temporary(path)?;
         match File::create_new(&temporary) {
-            // Left by a process with the same id that was killed.
+            // Left by a killed process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => break (temporary, created?),
         }
     };
     let written = filled(file, write)
-        // The name must not point to data that a power failure could still lose.
+        // The name must not refer to data that a power failure could still lose.
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {

@@ -1,4 +1,4 @@
-//! A session: a recording of the whole process with a value that ends it.
+//! A session: a recording of the whole process that ends with a value.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::trace::Trace;
 /// Why a recording cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionError {
-    /// The profiler is recording; or, for sessions and the global profiler, another one of the two is.
+    /// The profiler is already recording; or, for sessions and the global profiler, the other of the two is.
     Running,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for SessionError {
 
 impl std::error::Error for SessionError {}
 
-/// Records the spans of all threads that entered no [`Profiler`], while it lives. Each span then costs some ten
+/// While it lives, records the spans of all threads that have entered no [`Profiler`]. Each span then costs tens of
 /// nanoseconds, so times measured in a session are not headline numbers.
 #[derive(Debug)]
 #[must_use = "spans are recorded until the session is finished or dropped"]

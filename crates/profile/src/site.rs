@@ -15,7 +15,7 @@ pub struct Site {
     pub name: &'static str,
     /// What its spans spend their time on.
     pub kind: Kind,
-    /// What its spans measure in any case.
+    /// What its spans always measure.
     pub measures: Measures,
     /// Source file, as `file!()` gives it.
     pub file: &'static str,

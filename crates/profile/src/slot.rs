@@ -8,8 +8,8 @@ use crate::sync::AtomicU64;
 use crate::trace::NONE;
 use crate::trace::Span;
 
-/// The start is written last at the beginning of a span; while it is 0 the slot is unused. The end is written last of
-/// all; while it is 0 the span is open.
+/// When a span begins, the start is written last; while it is 0 the slot is unused. The end is written when the span
+/// ends; while it is 0 the span is open.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     start: AtomicU64,
@@ -129,7 +129,7 @@ impl Row {
         self.cause.store(pair(link, lost), Relaxed);
     }
 
-    /// Notes that a fact about the span was lost; false if one was before.
+    /// Notes that a fact about the span was lost; false if one was already lost.
     pub(crate) fn lose_fact(&self) -> bool {
         let (link, lost) = unpair(self.cause.load(Relaxed));
         self.cause.store(pair(link, 1), Relaxed);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     /// A slot of an earlier recording is reused while another thread reads: the reader sees nothing, the open span or
-    /// the ended one, each whole.
+    /// the ended one, always whole.
     #[test]
     fn loom_a_reader_sees_whole_spans() {
         loom::model(|| {
@@ -161,7 +161,7 @@ mod tests {
         });
     }
 
-    /// The row of a span is complete when its number is visible.
+    /// The row of a span is complete once its number is visible.
     #[test]
     fn loom_a_row_is_published_with_its_number() {
         loom::model(|| {

@@ -1,14 +1,14 @@
 //! The macro that starts a span.
 
-/// Starts a span that lasts until the end of the block if the guard is bound to a name: `let _span = span!("softmax");`
+/// Starts a span that lasts until the end of the block if its guard is bound to a name: `let _span = span!("softmax");`
 /// (`let _ =` would end it at once).
 ///
-/// The name must be a constant. These may follow, in any order, and are evaluated only while the span is recorded:
+/// The name must be a constant. These may follow in any order, and are evaluated only while the span is recorded:
 ///
-/// - `bytes`, `flops` and `items`: work done, of any [`Amount`](crate::Amount): the number types.
+/// - `bytes`, `flops` and `items`: work done, as any number type ([`Amount`](crate::Amount)).
 /// - any other name: an argument, of a number type, `bool` or text.
 /// - `kind`: what the time is spent on, a constant [`Kind`](crate::Kind); CPU work otherwise.
-/// - `measure`: what this span measures in any case, constant [`Measures`](crate::Measures).
+/// - `measure`: what this span always measures, constant [`Measures`](crate::Measures).
 ///
 /// ```
 /// use ellwand_profile::{Kind, Measures, Mode, Options, Profiler, span};

@@ -20,11 +20,11 @@ pub struct Summary {
     pub cpu_ns: Option<f64>,
     /// The number of spans kept of each thread, if earlier ones may be missing: [`Trace::last_spans`].
     pub last_spans: Option<u64>,
-    /// Spans that no row counts: there was no room for them, or their threads were ending.
+    /// Spans that no row counts, because there was no room for them or their threads were ending.
     pub lost: u64,
-    /// Spans that lost what they declared or measured.
+    /// Spans that lost declared work or measurements.
     pub lost_details: u64,
-    /// Outermost spans that sampling left out, with everything inside.
+    /// Outermost spans that sampling skipped, with everything inside.
     pub sampled_out: u64,
     /// By path: each row after its parent, siblings by descending total time. By site: by descending self time.
     pub rows: Vec<Row>,
@@ -45,7 +45,7 @@ pub struct Row {
     pub lanes: usize,
     /// Spans that ended.
     pub count: u64,
-    /// Those of `count` that were aggregated instead of kept; with any, percentiles are estimates to a factor of 1.5.
+    /// The aggregated ones of `count`; if there are any, percentiles are estimates within a factor of 1.5.
     pub aggregated: u64,
     /// Spans that did not end; the times below exclude them.
     pub open: u64,
@@ -70,12 +70,12 @@ pub struct Row {
     pub max_ns: f64,
     /// CPU time of the spans that recorded it, in nanoseconds; counts like `total_ns`.
     pub cpu_ns: Option<f64>,
-    /// Elapsed minus CPU time of those spans: the thread waited or had lost its processor.
+    /// Elapsed minus CPU time of those spans: the thread waited or was preempted.
     pub waiting_ns: Option<f64>,
     /// Allocations of the spans that recorded them; the peak is the largest of a single span.
     pub memory: Option<MemoryUse>,
-    /// Those of `count` that recorded no allocations although others did: as of threads beyond 511 at a time, which share
-    /// their counters ([`alloc`](crate::alloc)).
+    /// The ones of `count` that recorded no allocations although others did, such as spans of threads beyond 511 at a
+    /// time, which share their counters ([`alloc`](crate::alloc)).
     pub without_memory: u64,
     /// Nanoseconds of kernels that the spans started or are.
     pub device_ns: f64,
@@ -87,7 +87,7 @@ pub struct Row {
     pub self_overhead_ns: Option<f64>,
     /// Sum of the declared counters.
     pub counters: Counters,
-    /// True if details were lost, so that `counters` may lack the work of some spans: rates are unknown.
+    /// True if details were lost: `counters` may lack the work of some spans, so rates are unknown.
     pub lacks_work: bool,
 }
 
@@ -101,7 +101,7 @@ impl Row {
         (self.name(), &self.file, self.line)
     }
 
-    /// Number of spans around it.
+    /// Number of enclosing spans.
     pub fn depth(&self) -> usize {
         self.path.len().saturating_sub(1)
     }
@@ -141,7 +141,7 @@ impl Row {
         self.rate(self.counters.items as f64).map(|rate| rate * 1e9)
     }
 
-    /// Work by total time; `None` without work, or if a part of it is not known.
+    /// Work per second of total time; `None` without work, or if part of it is unknown.
     fn rate(&self, work: f64) -> Option<f64> {
         (work > 0.0 && self.total_ns > 0.0 && !self.lacks_work).then(|| work / self.total_ns)
     }
@@ -150,8 +150,8 @@ impl Row {
 impl Trace {
     /// Totals by path: spans of one site under the same outer spans, over all threads. A span put
     /// [`under`](crate::Guard::under) a span of another thread is listed below that span. Two sites with the same name
-    /// and outer spans remain two rows. Paths end at 128 names; deeper spans are listed there. The spans in
-    /// which the recorder makes room for spans have no row; the [breakdown](Trace::breakdown) has their time.
+    /// and outer spans remain two rows. Paths end at 128 names, where deeper spans are listed. The recorder's own
+    /// spans, which make room for spans, have no row; the [breakdown](Trace::breakdown) includes their time.
     pub fn summary(&self) -> Summary {
         let select = |lane: usize, index: usize| {
             let site = self.lanes.get(lane).and_then(|lane| lane.spans.get(index)).map_or(0, |span| span.site);
@@ -175,15 +175,15 @@ impl Trace {
         }
     }
 
-    /// True if a site is that of the spans in which the recorder makes room for spans.
+    /// True if this is the site of the recorder's own spans, which make room for spans.
     pub fn is_own(&self, site: u32) -> bool {
         self.site_of(site).is_some_and(|site| site.kind == Kind::Instrumentation && site.name == ROOM_NAME)
     }
 
-    /// Totals by call site, wherever its spans are nested; without the profiler's own.
+    /// Totals by call site, at any depth; without the profiler's own spans.
     pub fn summary_by_site(&self) -> Summary {
         let outer = Outer::of(self);
-        // By number; all unknown numbers beyond the last one share a place.
+        // By number; all unknown numbers share one place after the last.
         let count = self.sites.len() + 2;
         let mut sites: Vec<Option<Gathered>> = Vec::with_capacity(count);
         (0..count).for_each(|_| sites.push(None));
@@ -223,7 +223,7 @@ impl Trace {
                 }
                 counted.push(around || cpu.is_some());
             }
-            // A node without calls is that of a kept span, whose CPU time includes that of the aggregated spans inside.
+            // A node without calls belongs to a kept span, whose CPU time includes that of the aggregated spans inside.
             let mut kept = Indices::default();
             for (span, _) in lane.spans.iter().zip(&counted).filter(|(_, counted)| **counted) {
                 kept.insert((span.site, 0), 0);
@@ -244,7 +244,8 @@ impl Trace {
 
 /// Facts about the aggregated nodes of a lane, by index.
 pub(crate) struct Nodes {
-    /// Nanoseconds that the nodes directly inside cost outside of their own times, and those at any depth; NaN if unknown.
+    /// Nanoseconds that direct children cost outside their own times, and that descendants at any depth cost; NaN if
+    /// unknown.
     pub(crate) children_ns: Vec<f64>,
     pub(crate) nested_ns: Vec<f64>,
     /// True if a span of this path, kept or aggregated, had not ended.
@@ -267,7 +268,7 @@ impl Nodes {
             }
         }
         if count > 0 {
-            // The path of an open span consists of open spans.
+            // All spans on the path of an open span are open.
             let mut node_of: Vec<Option<u32>> = vec![None; lane.spans.len()];
             for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.is_open()) {
                 let around = node_of.get(span.parent as usize).copied().flatten();

@@ -1,4 +1,4 @@
-//! One pass over all lanes in order of time, which decides what each moment is spent on.
+//! One pass over all lanes in order of time, which decides how each moment is spent.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use crate::clock::Calibration;
 use crate::kind::{Kind, LaneKind};
 use crate::trace::{Trace, TraceLane};
 
-/// What a lane does at a moment: its innermost span.
+/// The state of a lane at a moment: its innermost span.
 #[derive(Debug, Clone, Copy)]
 struct Active {
     part: Option<Part>,
@@ -22,13 +22,13 @@ struct Active {
 struct Walk<'a> {
     lane: &'a TraceLane,
     parts: Vec<Option<Part>>,
-    /// Share of computing by span; empty if no span recorded its CPU time.
+    /// Share of computing per span; empty if no span recorded its CPU time.
     computing: Vec<f32>,
     next: usize,
     stack: Vec<(u64, Active)>,
     now: u64,
     limits: (u64, u64),
-    /// The next change, and the part of the time before it.
+    /// The next change; `current` is the part of the time before it.
     pending: Option<(u64, Option<Active>, bool)>,
     current: Option<Part>,
 }
@@ -46,8 +46,8 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// The next change: its time, what the lane does from then on, and whether a span begins. Times do not decrease,
-    /// also if the clock went back.
+    /// The next change: its time, the state of the lane from then on, and whether a span begins. Times never decrease,
+    /// even if the clock went back.
     fn change(&mut self) -> Option<(u64, Option<Active>, bool)> {
         let clipped = |ticks: u64| ticks.clamp(self.limits.0, self.limits.1);
         let start = self.lane.spans.get(self.next).map(|span| clipped(span.start));
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         };
         if begins {
             let span = self.lane.spans.get(self.next)?;
-            // A leaked guard works no longer than what is around it.
+            // A leaked guard counts no longer than its enclosing span.
             let end = if span.is_open() { top.unwrap_or(self.limits.1) } else { clipped(span.end) };
             let part = self.parts.get((span.site as usize).wrapping_sub(1)).copied().unwrap_or(Some(Part::Cpu));
             let computing = self.computing.get(self.next).copied().unwrap_or(f32::NAN);
@@ -75,7 +75,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What is known of the CPU time of a span, or of an aggregated node.
+/// CPU time of a span or an aggregated node, as far as it is known.
 struct Usage {
     parent: u32,
     ns: f64,
@@ -100,7 +100,7 @@ fn computing(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
 
 /// The same for the aggregated nodes of a lane.
 fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
-    // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
+    // A node without calls subtracts what its children used from kept spans; it has a share only if those have shares.
     let kept = has_cpu_time(lane);
     shares(&mut lane.totals.iter().map(|total| Usage {
         parent: total.parent,
@@ -119,16 +119,16 @@ fn waits(kind: Kind) -> bool {
     matches!(kind, Kind::Wait | Kind::Sync)
 }
 
-/// A span that would compute does what was not measured if its share of computing is unknown.
+/// A span whose share of computing is unknown counts as not measured instead of computing.
 fn measured(part: Part, computing: f32) -> Part {
     if part == Part::Cpu && computing.is_nan() { Part::Unmeasured } else { part }
 }
 
-/// The share of the self time in which the thread computes. What has no CPU time takes the share of what is around it, NaN
-/// if that has none either; what waits computes nothing.
+/// The share of self time in which the thread computes. A span without CPU time takes the share of its enclosing span,
+/// or NaN if that has none; a waiting span computes nothing.
 fn shares(all: &mut dyn Iterator<Item = Usage>) -> Vec<f32> {
     let all: Vec<Usage> = all.collect();
-    // Time and CPU time that are known not to be the parent's.
+    // Time and CPU time that are known not to belong to the parent.
     let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
     for one in &all {
         let used = one.cpu_ns.or(one.waits.then_some(0.0));
@@ -148,18 +148,18 @@ fn shares(all: &mut dyn Iterator<Item = Usage>) -> Vec<f32> {
     shares
 }
 
-/// What the moments of a trace are spent on.
+/// How the moments of a trace are spent.
 pub(crate) struct Sweep {
     /// Ticks by part; they add up to the elapsed ticks.
     pub(crate) parts: [u64; 10],
-    /// Ticks by site in which its spans were what the time was spent on; the index is the number of the site. If several
-    /// lanes share a moment, each gets an equal part.
+    /// For each site number, the ticks attributed to its spans. If several lanes share a moment, each gets an equal
+    /// part.
     pub(crate) exposed: Vec<u64>,
     /// See [`Breakdown`](crate::Breakdown).
     pub(crate) cpu_is_least: bool,
-    /// Lanes that are in each part now, and what they do.
+    /// For each part, the lanes currently in it, and their states.
     active: [Vec<(usize, Active)>; 10],
-    /// Estimated ticks that spans themselves cost.
+    /// Estimated ticks that the spans themselves cost.
     own_cost: f64,
 }
 
@@ -217,7 +217,7 @@ impl Sweep {
         self.spend(end - now);
     }
 
-    /// Gives `ticks` to what happens now.
+    /// Attributes `ticks` to the current state.
     fn spend(&mut self, ticks: u64) {
         let first = Part::BY_PRIORITY.into_iter().find(|part| !self.active[*part as usize].is_empty());
         let Some(part) = first else {
@@ -240,7 +240,7 @@ impl Sweep {
         self.give(part, of, ticks - computing);
     }
 
-    /// Adds ticks to a part, and to the operations of the lanes that are in `of` now.
+    /// Adds ticks to a part, and to the operations of the lanes that are currently in `of`.
     fn give(&mut self, part: Part, of: Part, ticks: u64) {
         self.parts[part as usize] += ticks;
         let lanes = &self.active[of as usize];
@@ -260,20 +260,21 @@ impl Sweep {
         }
         let mut lanes = Vec::with_capacity(trace.lanes.len());
         trace.lanes.iter().for_each(|lane| lanes.push(pieces(lane, trace)));
-        // What kept spans give up comes first, since it makes room.
+        // Time that kept spans give up comes first, because it makes room.
         let order = |negative: bool| Part::BY_PRIORITY.into_iter().map(move |part| (part, negative));
         for (part, negative) in order(true).chain(order(false)) {
             let sum = |lane: &[Piece], of: fn(f64) -> f64| -> f64 {
                 lane.iter().filter(|piece| piece.part == part).map(|piece| of(piece.ns)).sum()
             };
-            // Of lanes whose pieces cancel out, the one in which most moves from kept spans to those inside.
+            // If the pieces of lanes cancel out, take the lane in which most time moves from kept spans to those
+            // inside.
             let size = |lane: &[Piece]| (sum(lane, |ns| ns).abs(), sum(lane, f64::abs));
             let larger = |a: (f64, f64), b: (f64, f64)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
             let most = lanes.iter().map(|lane| (sum(lane, |ns| ns), lane)).max_by(|a, b| larger(size(a.1), size(b.1)));
             let Some((ns, lane)) = most.filter(|(ns, _)| (*ns < 0.0) == negative) else { continue };
             let others = lanes.iter().filter(|lane| sum(lane, |ns| ns) > 0.0).count();
             self.cpu_is_least |= part == Part::Cpu && others > 1;
-            // Negative: that much of the self time of kept spans belongs to aggregated ones inside them.
+            // Negative: that much of the self time of kept spans belongs to aggregated spans inside them.
             let wanted = ticks_of(&trace.clock, ns.abs());
             let (from, to) = if ns > 0.0 { (Part::Unexplained, part) } else { (part, Part::Unexplained) };
             let given = wanted.min(self.parts[from as usize]);
@@ -314,14 +315,14 @@ impl Sweep {
     }
 }
 
-/// Self time of an aggregated node that belongs to one part.
+/// The part of an aggregated node's self time that belongs to one part.
 struct Piece {
     part: Part,
     site: u32,
     ns: f64,
 }
 
-/// The self times of a lane's aggregated nodes; what computes for a share of its time waits for the rest.
+/// The self times of a lane's aggregated nodes; a node that computes for a share of its time waits for the rest.
 fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
     let stream = matches!(lane.kind, LaneKind::Stream { .. });
     let mut pieces = Vec::new();

@@ -1,5 +1,5 @@
-//! Atomics of the types that one thread writes and another reads, and locks over which a lane passes from one thread to
-//! another; loom's under `cfg(loom)`, so that its tests see every order of these accesses.
+//! Atomics for values that one thread writes and another reads, and locks through which a lane passes between threads;
+//! loom's versions under `cfg(loom)`, so its tests explore every order of these accesses.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::fork::Inside;
 
-/// A locked table. Fields are dropped in this order: the lock is free when a fork may begin.
+/// A locked table. Fields are dropped in this order: the lock is free before a fork may begin.
 #[derive(Debug)]
 pub(crate) struct Locked<'a, T: ?Sized> {
     value: MutexGuard<'a, T>,
@@ -32,7 +32,7 @@ impl<T: ?Sized> DerefMut for Locked<'_, T> {
     }
 }
 
-/// Locks a table. Each change to one is a single push or assignment, so a panic leaves it consistent.
+/// Locks a table. Each change to a table is a single push or assignment, so a panic leaves it consistent.
 pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> Locked<'_, T> {
     let inside = Inside::enter();
     Locked { value: mutex.lock().unwrap_or_else(PoisonError::into_inner), _inside: inside }

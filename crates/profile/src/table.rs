@@ -1,5 +1,5 @@
-//! Tables for a terminal: a summary, a breakdown, bottlenecks. The width of a format (`{:80}`) is that of the terminal;
-//! without one, or at 0, tables have all columns.
+//! Tables for a terminal: a summary, a breakdown, bottlenecks. The width of a format (`{:80}`) is the width of the
+//! terminal; without one, or at 0, tables have all columns.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::summary::{Row, Summary};
 
 /// Rows that `{}` prints; `{:#}` prints all.
 const FIRST_ROWS: usize = 40;
-/// Columns of the name.
+/// Width of the name column.
 const NAME_WIDTH: usize = 32;
-/// Columns of names that are written whole: some names of kernels and of generic functions have thousands.
+/// Longest name printed in full: some names of kernels and generic functions have thousands of characters.
 const LONGEST: usize = 256;
 
-/// A text for one line of a terminal: control characters and changes of the direction of writing are escaped.
+/// A text for one line of a terminal, with control characters and bidirectional controls escaped.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,9 +27,9 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// A printable text of at most `width` characters, shortened in the middle: names often differ at their ends.
+/// A printable text of at most `width` characters, shortened in the middle because names often differ at their ends.
 pub fn shortened(text: &str, width: usize) -> String {
-    // Longer texts need not be escaped as a whole.
+    // Do not escape the whole of a longer text.
     let count = text.chars().count();
     if count <= 2 * width {
         return without_middle(&printable(text), width);
@@ -38,24 +38,24 @@ pub fn shortened(text: &str, width: usize) -> String {
     without_middle(&format!("{}{}", printable(start), printable(end)), width)
 }
 
-/// The first characters, this many, and the rest.
+/// The first `count` characters, and the rest.
 fn divided(text: &str, count: usize) -> (&str, &str) {
     text.split_at(text.char_indices().nth(count).map_or(text.len(), |(at, _)| at))
 }
 
-/// The name of an operation as [`shortened`], or `(no name)` if it is blank.
+/// The name of an operation, [`shortened`]; `(no name)` if it is blank.
 pub fn named(name: &str, width: usize) -> String {
     shortened(if name.trim().is_empty() { "(no name)" } else { name }, width)
 }
 
-/// A name as [`named`], followed by the file name and line of its place in the source, if that is given.
+/// A name as from [`named`], followed by file name and line of its source place, if given.
 fn placed(name: &str, place: Option<&str>, width: usize) -> String {
     let Some(place) = place else { return named(name, width) };
     let place = printable(place.rsplit(['/', '\\']).next().unwrap_or(place));
     format!("{} ({place})", named(name, width.saturating_sub(place.chars().count() + 3).max(SHORTEST)))
 }
 
-/// A value in three digits with the largest of the units that is at most the value.
+/// A value in three digits, in the largest unit that does not exceed it.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return "-".to_string();
@@ -95,7 +95,7 @@ fn count(value: u64) -> String {
     scaled(value as f64, THOUSANDS)
 }
 
-/// A number per second in three digits, such as `1.23 M`.
+/// A rate per second in three digits, such as `1.23 M`.
 fn rate(value: f64) -> String {
     scaled(value, THOUSANDS).trim_end().to_string()
 }
@@ -109,15 +109,16 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Columns that a narrow terminal hides, the first one first.
+/// Columns that a narrow terminal hides, in this order.
 const LEAST_TIMES: [&str; 8] = ["std", "min", "p90", "max", "p99", "p50", "mean", "wall"];
 const LEAST_RESOURCES: [&str; 10] =
     ["own cost", "items", "peak", "transfer", "items/s", "GB/s", "GFLOP/s", "device", "allocated", "waiting"];
 
-/// A column: its heading, whether a row has a value for it, and the text of the value.
+/// A column: its heading, whether a row has a value for it, and the text of that value.
 type Column = (&'static str, fn(&Row) -> bool, fn(&Row, &Summary) -> String);
 
-/// Share of an operation's time from which the profiler's own cost has a column; below, its line in the breakdown is enough.
+/// Smallest share of an operation's time at which the profiler's own cost gets a column; below, its line in the
+/// breakdown is enough.
 const NOTICEABLE: f64 = 0.02;
 
 const ALWAYS: fn(&Row) -> bool = |_| true;
@@ -150,7 +151,7 @@ const RESOURCES: [Column; 11] = [
     ("own cost", has_noticeable_cost, |row, _| time(known(row.overhead_ns))),
 ];
 
-/// NaN, which is printed as a dash, without a value.
+/// The value, or NaN, which is printed as a dash.
 fn known(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }
@@ -171,9 +172,9 @@ fn has_noticeable_cost(row: &Row) -> bool {
     row.overhead_ns.is_some_and(|ns| ns >= NOTICEABLE * row.total_ns)
 }
 
-/// Columns between two cells.
+/// Spaces between two cells.
 const GAP: usize = 2;
-/// Characters that stay of a name, however narrow the terminal is.
+/// Characters of a name that are always printed, however narrow the terminal is.
 const SHORTEST: usize = 8;
 
 fn widths(lines: &[Vec<String>]) -> Vec<usize> {
@@ -191,12 +192,12 @@ fn total(lines: &[Vec<String>]) -> usize {
     widths(lines).iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// The width of the terminal, if that is given.
+/// The width of the terminal, if given.
 fn room(f: &fmt::Formatter<'_>) -> usize {
     f.width().filter(|width| *width > 0).unwrap_or(usize::MAX)
 }
 
-/// A text of at most `width` characters that lacks its middle.
+/// A text of at most `width` characters, with its middle cut out.
 fn without_middle(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
@@ -206,8 +207,8 @@ fn without_middle(text: &str, width: usize) -> String {
     format!("{}…{}", divided(text, width.saturating_sub(end + 1)).0, divided(text, count - end).1)
 }
 
-/// Prints rows of cells below their headings; the first column to the left, the others to the right. If the terminal is
-/// narrower, hides the columns of `least` in this order until the table fits, and then cuts names in the middle.
+/// Prints rows of cells below their headings; the first column is left-aligned, the others right-aligned. On a narrow
+/// terminal, hides the columns of `least` in this order until the table fits, and then cuts names in the middle.
 ///
 /// # Errors
 /// Errors of `f`.
@@ -245,8 +246,8 @@ fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
     Ok(())
 }
 
-/// A heading and a line per row, indented by its depth. Names have [`NAME_WIDTH`], with what precedes and follows them, and
-/// what room the other columns leave.
+/// A heading and one line per row, indented by depth. Names, including what precedes and follows them, have
+/// [`NAME_WIDTH`] characters plus the room that the other columns leave.
 fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> Vec<Vec<String>> {
     let (ambiguous, rows) = (ambiguous(&summary.rows), &summary.rows[..shown]);
     let mut lines = vec![vec!["operation".to_string()]];
@@ -258,7 +259,7 @@ fn lines(summary: &Summary, shown: usize, columns: &[&Column], room: usize) -> V
     }
     let longest = room.saturating_sub(total(&lines[..]) + GAP).clamp(NAME_WIDTH, LONGEST);
     for (row, line) in rows.iter().zip(lines.iter_mut().skip(1)) {
-        // Deep rows keep room for the start of their name.
+        // Deep rows leave room for the start of their name.
         let indent = "  ".repeat(row.depth().min(10));
         let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
         let place = ambiguous.binary_search(&row.name()).is_ok() && !row.file.is_empty();
@@ -324,7 +325,7 @@ impl fmt::Display for Breakdown {
         }
         lines.push(vec!["elapsed".to_string(), time(self.wall_ns()), String::new()]);
         if total(&lines) > room(f) {
-            // The first word of a line names the part.
+            // The first word of a line is the name of the part.
             lines.iter_mut().filter_map(|line| line.first_mut()).for_each(|name| {
                 name.truncate(name.find(' ').unwrap_or(name.len()));
             });
@@ -335,7 +336,7 @@ impl fmt::Display for Breakdown {
 
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The other columns have 28 characters.
+        // The other columns take 28 characters.
         let width = room(f).saturating_sub(28).clamp(SHORTEST, NAME_WIDTH);
         let (name, by) = (placed(&self.operation, self.place.as_deref(), NAME_WIDTH), self.by.word());
         let name = without_middle(&name, width);

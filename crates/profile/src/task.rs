@@ -1,8 +1,8 @@
 //! Spans of futures: the span follows the task.
 //!
-//! Every poll is a span on the thread that polls, so that what other tasks do in the meantime is not charged, and spans
+//! Every poll is a span on the thread that polls, so the work of other tasks in between is not charged to it, and spans
 //! inside nest as usual. The last poll of a future carries the arguments `polls` and `elapsed_ns` (from the first poll
-//! to the last, waiting included). A future that is dropped before its end has another span, of its drop, with these
+//! to the last, including waits). A future that is dropped before its end has another span for the drop, with these
 //! arguments and `cancelled`, or `panicked` if its last poll panicked.
 
 use std::future::{Future, poll_fn};
@@ -18,7 +18,7 @@ use crate::site::Site;
 struct Task {
     site: &'static Site,
     profiler: Option<Profiler>,
-    /// The span where the future was created or first polled; polls on threads with no open span are put under it.
+    /// The span where the future was created or first polled; it is the parent of polls on threads with no open span.
     parent: Link,
     /// Ticks of the first recorded poll, 0 before.
     first: u64,
@@ -87,7 +87,7 @@ async fn run<F: Future>(mut task: Task, future: F) -> F::Output {
     .await
 }
 
-/// Runs a future inside a span with a name known at run time. Its parent is the span that is open now, also if the
+/// Runs a future inside a span with a name known at run time. Its parent is the span that is open now, even if the
 /// future is spawned and runs on other threads.
 ///
 /// ```
@@ -106,7 +106,7 @@ pub fn instrument<F: Future>(name: impl AsRef<str>, future: F) -> impl Future<Ou
 }
 
 impl Profiler {
-    /// Runs a future inside a span of this profiler; what it does in its polls goes to this profiler on any thread.
+    /// Runs a future inside a span of this profiler; spans inside its polls go to this profiler on any thread.
     #[track_caller]
     pub fn instrument<F: Future>(&self, name: impl AsRef<str>, future: F) -> impl Future<Output = F::Output> {
         let site = names::site(name.as_ref(), Location::caller());

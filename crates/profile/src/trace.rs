@@ -76,11 +76,12 @@ pub struct TraceLane {
     pub details: Vec<Detail>,
     /// The calling-context tree of spans that were aggregated instead of kept.
     pub totals: Vec<Total>,
-    /// Spans that had no room to be kept.
+    /// Spans for which there was no room.
     pub dropped: u64,
-    /// Those of `dropped` that `totals` hold; the others are lost.
+    /// The ones of `dropped` that `totals` holds; the others are lost.
     pub aggregated: u64,
-    /// Spans that lost arguments because the buffer was full; in profiles of earlier versions also work and measurements.
+    /// Spans that lost arguments because the buffer was full; in profiles of earlier versions, also work and
+    /// measurements.
     pub dropped_details: u64,
 }
 
@@ -90,7 +91,7 @@ impl TraceLane {
         self.details.get(span.ext.checked_sub(1)? as usize)
     }
 
-    /// Adds details, if there are any; returns [`Span::ext`] of their span.
+    /// Adds details, if there are any; returns the [`Span::ext`] of their span.
     pub fn add_detail(&mut self, detail: Option<Detail>) -> u32 {
         detail.map_or(0, |detail| {
             self.details.push(detail);
@@ -98,7 +99,7 @@ impl TraceLane {
         })
     }
 
-    /// Name of a lane that `later` threads continued after its first had ended.
+    /// Name of a lane that `later` threads continued after its first thread had ended.
     pub(crate) fn name_of(first: &str, later: u32) -> String {
         match later {
             0 => first.to_string(),
@@ -107,25 +108,25 @@ impl TraceLane {
         }
     }
 
-    /// Spans that only totals hold: aggregated ones, open or not.
+    /// Number of spans that only `totals` holds: aggregated ones, open or not.
     pub fn held(&self) -> u64 {
         self.totals.iter().fold(0, |sum, total| sum.saturating_add(total.count).saturating_add(total.open))
     }
 
-    /// Spans that the budget had no room for and that were aggregated.
+    /// Number of spans that were aggregated because the budget had no room for them.
     pub fn overflowed(&self) -> u64 {
         // A damaged file may claim any number.
         self.aggregated.min(self.dropped)
     }
 
-    /// True if several threads recorded it, one after the other: its name says so, also in a file.
+    /// True if several threads recorded it, one after the other; its name shows that, also in a file.
     #[inline]
     pub fn is_of_many_threads(&self) -> bool {
         let later = self.name.rsplit_once(" and ").and_then(|(_, later)| later.split_once(" later thread"));
         later.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
     }
 
-    /// For each span: false inside another span of the same operation, as of a function that calls itself.
+    /// For each span: false if it is inside another span of the same operation, as in a recursive function.
     pub fn outermost(&self) -> Vec<bool> {
         inner::outermost(&self.spans.iter().map(|span| (span.parent, span.site)).collect::<Vec<_>>())
     }
@@ -161,9 +162,9 @@ pub struct Trace {
     pub sampled_out: u64,
     /// Quantities over time.
     pub tracks: Vec<Track>,
-    /// The cost of a span, measured before or after the recording: the mean of all spans, where they differ.
+    /// The cost of a span, measured before or after the recording; the mean over all spans if costs differ.
     pub cost: Option<Cost>,
-    /// The cost of a span by call site, as `sites`; beyond its end that of all spans.
+    /// The cost of a span by call site, in the order of `sites`; sites beyond its end have the mean cost.
     pub span_costs: Vec<SpanCost>,
 }
 
@@ -183,7 +184,7 @@ impl Trace {
         self.sites.get(number.checked_sub(1)? as usize)
     }
 
-    /// What a span of a call site costs; NaN if that is unknown.
+    /// The cost of a span of a call site; NaN if unknown.
     pub fn span_cost(&self, site: u32) -> SpanCost {
         let own = site.checked_sub(1).and_then(|at| self.span_costs.get(at as usize)).copied();
         let unknown = SpanCost { span_ns: f64::NAN, empty_ns: f64::NAN };
@@ -227,7 +228,7 @@ impl Trace {
         self.lanes.iter().fold(self.lost, |sum, lane| sum.saturating_add(lane.dropped))
     }
 
-    /// The number of spans that the recording kept of each thread, if it kept the last ones only
+    /// The number of spans kept of each thread, if the recording kept only the last ones
     /// ([`Mode::Ring`](crate::Mode::Ring)) and a thread has that many: earlier ones may be missing.
     pub fn last_spans(&self) -> Option<u64> {
         let fact = self.environment.iter().find(|(name, _)| name == LAST_SPANS);

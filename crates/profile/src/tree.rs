@@ -7,7 +7,7 @@ use crate::outer::Outer;
 use crate::summary::{self, Row};
 use crate::trace::{NONE, Trace};
 
-/// Longest path. Deep recursion would otherwise need memory in the square of its depth for the names alone.
+/// Longest path. For deep recursion, the names alone would otherwise need memory quadratic in the depth.
 const DEEPEST: usize = 128;
 
 /// Selects a span (lane, index): its frame, and whether it is on the frames' thread (kept in separate rows). `None`
@@ -47,7 +47,8 @@ impl Nodes {
 }
 
 impl Trace {
-    /// Rows by path. With `frames`, times are also collected per frame; aggregated spans have no time and are left out.
+    /// Rows by path. With `frames`, also collects times per frame; aggregated spans have no position in time and are
+    /// then omitted.
     pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<Leaf> {
         let outer = Outer::of(self);
         let inner = Inner::of(self, &outer);
@@ -67,7 +68,8 @@ impl Trace {
                 }
                 let (Some((frame, _)), Some(node)) = (select(number, index), node_of[number][index]) else { continue };
                 let Some(Node { gathered, depth, .. }) = nodes.all.get_mut(node as usize) else { continue };
-                // At the end of a path a recursive call and its caller share a row, and that row counts the outer one.
+                // At the end of a path a recursive call and its caller share a row, and the row counts only the outer
+                // one.
                 let around = outer.around(number, index).and_then(|(lane, index)| node_of[lane][index]);
                 let outermost = *depth < DEEPEST || around != Some(node);
                 gathered.add(self, &inner[number], (number, index), outermost);
@@ -102,10 +104,11 @@ impl Trace {
         }
     }
 
-    /// Depth first, siblings by descending total time; with an explicit stack, so that deep nesting cannot overflow ours.
+    /// Depth first, siblings by descending total time. Uses an explicit stack, so deep nesting cannot overflow the call
+    /// stack.
     fn rows(&self, mut nodes: Nodes) -> Vec<Leaf> {
         let count = nodes.all.len();
-        // The outermost ones come last.
+        // The children of the root are in the last entry.
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); count + 1];
         for (node, Node { parent, .. }) in nodes.all.iter().enumerate() {
             children[(*parent as usize).min(count)].push(node);
@@ -118,7 +121,7 @@ impl Trace {
         let mut rows = Vec::with_capacity(count);
         while let Some((number, depth)) = stack.pop() {
             children[number].iter().rev().for_each(|child| stack.push((*child, depth + 1)));
-            // All but what is around the outermost ones.
+            // Skips the entry of the root.
             let Some(node) = nodes.all.get_mut(number) else { continue };
             let mut gathered = std::mem::take(&mut node.gathered);
             let name = self.site_of(node.site).map_or("?", |site| &site.name);

@@ -1,14 +1,14 @@
-//! Lanes on which spans nest: a span ends with the one around it at the latest, and what tasks recorded in turns on one thread
-//! is divided into as many lanes as overlapped.
+//! Makes the spans of a lane nest: a span ends no later than its enclosing span, and the interleaved recordings of
+//! tasks on one thread are split into as many lanes as overlap.
 
 use crate::trace::{NONE, TraceLane};
 
 impl TraceLane {
-    /// Ends each span with the span around it at the latest, and moves what began later out of it: a guard may outlive the
-    /// guard around it, but times add up only if spans nest. CPU time and allocations that include what followed are dropped.
-    /// A span that is open stays so.
+    /// Ends each span no later than its enclosing span, and moves spans that began after that end out of it. A guard
+    /// may outlive the enclosing guard, but times add up only if spans nest. Drops CPU time and allocations that
+    /// include what followed. Open spans stay open.
     pub fn nest(&mut self) {
-        // When each span has ended at the latest.
+        // Latest end of each span.
         let mut ends: Vec<u64> = Vec::with_capacity(self.spans.len());
         let mut parents: Vec<u32> = Vec::with_capacity(self.spans.len());
         for span in &mut self.spans {
@@ -24,7 +24,7 @@ impl TraceLane {
                 span.parent = NONE;
             }
             if !span.is_open() && span.end > around {
-                // A file rounds the start and the duration.
+                // Files round the start and the duration.
                 let is_rounding = span.end - around <= ROUNDING;
                 span.end = around;
                 let detail = span.ext.checked_sub(1).and_then(|at| self.details.get_mut(at as usize));
@@ -38,11 +38,11 @@ impl TraceLane {
     }
 }
 
-/// Ticks by which a span may end too late although it does not.
+/// Ticks by which rounding may make a span seem to end too late.
 const ROUNDING: u64 = 2;
 
-/// The lane, followed by those for outermost spans that begin while an earlier one is open. Each takes the first lane
-/// that is free, with everything inside it.
+/// The lane, followed by lanes for outermost spans that begin while an earlier one is open. Each outermost span goes to
+/// the first free lane, with everything inside it.
 pub(crate) fn untangled(mut lane: TraceLane) -> Vec<TraceLane> {
     lane.nest();
     let places = places(&lane);
@@ -73,9 +73,9 @@ pub(crate) fn untangled(mut lane: TraceLane) -> Vec<TraceLane> {
     lanes
 }
 
-/// For each span the number of its lane. An open span never frees its lane.
+/// The lane number of each span. An open span never frees its lane.
 fn places(lane: &TraceLane) -> Vec<usize> {
-    // When the last outermost span of each lane ends.
+    // End of the last outermost span of each lane.
     let mut busy: Vec<u64> = Vec::new();
     let mut places: Vec<usize> = Vec::with_capacity(lane.spans.len());
     for span in &lane.spans {

@@ -1,6 +1,7 @@
-//! Enumerations whose variants have a word each.
+//! Enumerations whose variants each have a name.
 
-/// An enumeration with `ALL`, its variants in the order of declaration, and a function to the word of each.
+/// Defines an enumeration with `ALL`, its variants in the order of declaration, and a function that returns the name of
+/// each.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! words {

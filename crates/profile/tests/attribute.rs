@@ -95,7 +95,7 @@ mod inner {
     }
 }
 
-/// Pending a given number of times.
+/// A future that is pending a given number of times.
 struct Later(u32);
 
 impl Future for Later {

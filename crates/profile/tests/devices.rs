@@ -1,4 +1,4 @@
-//! A device that does not exist: its clock has an offset, a drift and a noisy reading.
+//! An imaginary device: its clock has an offset, a drift and noisy readings.
 
 use ellwand_profile::clock::{calibration, ticks};
 use ellwand_profile::{
@@ -86,7 +86,7 @@ fn device_spans_land_where_the_host_launched_them() {
     assert_eq!(streams[0].kind, LaneKind::Stream { device: "fake:0".into() });
     assert_eq!((streams[0].name.as_str(), streams[1].name.as_str()), ("stream 7", "stream 7 (2)"));
     assert_eq!(streams[0].dropped + streams[1].dropped, 2);
-    // Digits of a device time are nanoseconds, so two of them are lost in addition to the error of the map.
+    // Device times are whole nanoseconds, so two of them are lost in addition to the error of the map.
     let bound = error_ns / trace.clock.ns_per_tick + 2.0 / trace.clock.ns_per_tick + 2.0;
     for (span, (start, end)) in streams[0].spans.iter().zip(&launched) {
         assert!(span.start.abs_diff(*start) as f64 <= bound && span.end.abs_diff(*end) as f64 <= bound, "{bound}");

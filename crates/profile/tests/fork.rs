@@ -15,10 +15,11 @@ use nix::unistd::{ForkResult, Pid, fork};
 static ALLOCATOR: Counting = Counting;
 
 const FORKS: usize = 200;
-/// Bounds a hang; no test waits for it otherwise.
+/// Bounds a hang; no test waits this long otherwise.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a child does: a span of the global profiler, one of a separate profiler, and both traces. 0 if they are right.
+/// The child records a span with the global profiler and one with a separate profiler, and checks both traces; 0 if
+/// they are right.
 fn in_child() -> i32 {
     drop(span!("in the child"));
     let profiler = Profiler::new(Options::new(Mode::Aggregate));
@@ -64,8 +65,8 @@ fn a_child_inherits_no_lock_of_a_thread_that_it_lacks() {
             });
         }
         let child = |_| {
-            // SAFETY: the child calls what the profiler promises to work in it, and the allocator, whose locks the C
-            // library keeps in order across a fork; then it ends without running anything else.
+            // SAFETY: the child calls only what the profiler promises to work in it, and the allocator, whose locks the
+            // C library keeps consistent across a fork; then it ends without running anything else.
             match unsafe { fork() }.unwrap() {
                 // SAFETY: ends the process; what it was doing in other threads does not exist here.
                 ForkResult::Child => unsafe { nix::libc::_exit(in_child()) },
@@ -81,7 +82,7 @@ fn a_child_inherits_no_lock_of_a_thread_that_it_lacks() {
     assert!(trace.lanes.iter().all(|lane| lane.spans.is_empty()), "spans of children are not in the parent");
 }
 
-/// The clock of a thread's CPU time begins at 0 in a child.
+/// In a child, the CPU time of the thread starts at 0.
 #[test]
 #[allow(unsafe_code)]
 fn a_span_around_a_fork_has_no_cpu_time_in_the_child() {

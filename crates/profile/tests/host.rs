@@ -113,7 +113,7 @@ fn tasks_that_take_turns_keep_their_parents() {
 
 #[test]
 fn tasks_keep_their_parents_when_the_budget_is_used_up() {
-    // Room for main, a and b. The link of a has none, so that everything after it is aggregated.
+    // Room for main, a and b. There is no room for the link of a, so everything after it is aggregated.
     let small = profiler(3);
     take_turns(&small);
     let trace = small.finish();
@@ -144,7 +144,7 @@ fn spans_without_guards_end_by_their_site_in_any_order() {
     host::hold(1);
     assert!(!host::open(number, b) && host::close(number, b) == Closing::Unknown, "a guard is kept");
     host::hold(0);
-    // More than a chunk.
+    // More spans than fit into a chunk.
     for _ in 0..3000 {
         assert!(host::open(number, a) && host::close(number, a) == Closing::Closed);
     }

@@ -59,7 +59,7 @@ fn spans_are_tasks() {
     let log = folder.read_dir().unwrap().map(|file| file.unwrap().path()).find(|path| is_log(path)).unwrap();
     let log = std::fs::read_to_string(log).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    // Calls of the collector without its own words: "task_begin handle=outer".
+    // Calls that the collector logged, without its other output: "task_begin handle=outer".
     let calls: Vec<String> = log
         .lines()
         .filter_map(|line| line.strip_prefix("[INFO] __itt_"))

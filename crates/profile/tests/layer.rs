@@ -148,7 +148,7 @@ fn the_cost_of_a_span_is_that_of_the_way_it_came() {
     }
 }
 
-/// More spans than the layer has places for: some are kept in the registry, and all keep their fields and parents.
+/// With more spans than the layer has places for, some are kept in the registry, and all keep their fields and parents.
 #[test]
 fn many_spans_that_live_at_the_same_time_keep_their_fields_and_parents() {
     let count: i64 = if cfg!(miri) { 200 } else { 6_000 };

@@ -144,7 +144,7 @@ fn without_cpu_time_a_span_is_no_computing() {
     main.details = vec![Detail { cpu_ns: Some(100), ..Detail::default() }];
     main.spans[2].ext = 1;
     let trace = Trace { end: 700, sites, lanes: vec![main], ..Trace::in_nanoseconds() };
-    // Of a span inside one with CPU time the share is known.
+    // The share is known for a span inside one with CPU time.
     assert_eq!(
         parts(&trace.breakdown()),
         [(Part::Cpu, 100), (Part::Unmeasured, 300), (Part::Wait, 200), (Part::Unexplained, 100)]
@@ -169,7 +169,7 @@ fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
     // 11 spans measure 1 ns of their own cost each; 20 children cost 1 ns more in the self time and 2 ns in the total.
     assert_eq!((step.overhead_ns, step.self_overhead_ns), (Some(51.0), Some(31.0)));
     assert_eq!((step.corrected_total_ns(), step.corrected_self_ns()), (Some(449.0), Some(369.0)));
-    // A cost of which a part is unknown is unknown, and not all of the time.
+    // A cost with an unknown part is unknown, and not the whole time.
     let mut unknown = aggregated();
     unknown.cost = cost(2.0, f64::NAN);
     let row = &unknown.summary().rows[0];
@@ -257,11 +257,11 @@ fn exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside() {
         [(Part::Unmeasured, 10), (Part::Transfer, 90), (Part::Unexplained, 900)],
         "exposed times add up to the parts"
     );
-    // All aggregated spans are copies, so that the part stays as it is.
+    // All aggregated spans are copies, so the part stays as it is.
     let mut copies = trace;
     copies.sites[2].kind = Kind::HostToDevice;
     assert_eq!(exposed(&copies), named([("all", 60.0), ("part", 30.0), ("pack", 10.0)]));
-    // No time of the kept span is exposed: its thread computes on another lane. Nothing can move.
+    // No time of the kept span is exposed, because its thread computes on another lane, so nothing can move.
     copies.lanes.push(lane("other", vec![span(3, NONE, 100, 200)]));
     copies.sites[2].kind = Kind::Cpu;
     copies.lanes[0].totals.pop();
@@ -313,7 +313,7 @@ fn a_summary_of_many_operations_is_cut_unless_all_are_asked_for() {
 fn tables_fit_the_terminal_and_name_what_they_hide() {
     let mut trace = step();
     trace.sites[0].name = "the start of a name that has an end".into();
-    // The command line breaks the note.
+    // The command line wraps the note.
     let table =
         |text: &str| text.lines().filter(|line| !line.starts_with("hidden")).map(|line| line.chars().count()).max();
     let widest = |text: &str| table(text).unwrap();
@@ -379,7 +379,7 @@ fn activities_are_lanes_of_the_file() {
     assert_eq!(value["lanes"][0], serde_json::json!({"name": "stream 13", "kind": "stream", "device": "device"}));
     assert_eq!(value["entries"]["start_ns"], serde_json::json!([-50, 350, 300]));
     assert_eq!(value["entries"]["link"], serde_json::json!([0, 77, 77]));
-    // Without those that have no spans.
+    // Without operations that have no spans.
     assert_eq!(value["operations"].as_array().unwrap().len(), 3);
     assert_eq!(value["operations"][0]["kind"], "host-to-device");
     assert_eq!(value["operations"][2], serde_json::json!({"name": "softmax", "kind": "kernel", "file": "", "line": 0}));
@@ -469,7 +469,7 @@ proptest! {
 
     #[test]
     fn self_times_of_a_thread_add_up_to_its_outermost_spans(steps in proptest::collection::vec((0_u32..3, 1_u64..9), 0..80)) {
-        // As guards record: every span lies inside its parent.
+        // As guards record: every span is inside its parent.
         let (mut spans, mut open, mut now) = (Vec::new(), Vec::new(), 1000);
         for (what, ticks) in steps {
             now += ticks;

@@ -1,4 +1,4 @@
-//! What the profiler allocates, and what it says of the allocations of spans, in a program that counts them.
+//! What the profiler allocates, and what it reports about allocations in spans, in a program that counts them.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -59,7 +59,7 @@ fn an_aggregating_thread_takes_no_buffer_for_single_spans() {
             scope.spawn(|| {
                 let _entered = profiler.enter();
                 drop(span!("plain"));
-                // All at once, so that no thread goes on with the buffers of another.
+                // All at once, so no thread reuses the buffers of another.
                 all.wait();
             });
         }
@@ -199,7 +199,7 @@ fn the_profilers_own_allocations_belong_to_no_span() {
             outer.items(1_u64);
             ellwand_profile::scope("named at run time", || ());
         }
-        // Deeper than the table of open spans is at first.
+        // Deeper than the initial table of open spans.
         let deep: Vec<_> = (0..100).map(|_| span!("deep")).collect();
         deep.into_iter().rev().for_each(drop);
         drop(entered);

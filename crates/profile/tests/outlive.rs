@@ -30,7 +30,7 @@ fn recorded(mode: Mode, measures: Measures) -> Trace {
     profiler.finish()
 }
 
-/// One rule for tables, files and pictures: they show the same spans, and these nest.
+/// Tables, files and pictures follow one rule: they show the same spans, and these nest.
 #[test]
 fn a_span_ends_with_the_one_around_it_also_if_its_guard_lives_on() {
     for mode in [Mode::Full { bytes: 1 << 20 }, Mode::Full { bytes: 32 }, Mode::Aggregate, Mode::Ring { spans: 9 }] {

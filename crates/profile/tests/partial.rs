@@ -1,4 +1,4 @@
-//! What a trace says of costs, and of spans of which only a part is known.
+//! What a trace reports about costs, and about spans that are only partly known.
 
 mod common;
 
@@ -83,7 +83,7 @@ fn aggregated_spans_inside_a_measured_one_count_in_no_more_cpu_time() {
         sums: cpu.map_or_else(Detail::default, with_cpu),
         ..Total::default()
     };
-    // `run` ended or is open; `step` was aggregated inside; so was `part` inside `step`.
+    // `run` ended or is open; `step` was aggregated inside it, and `part` inside `step`.
     for (end, ext, all) in [(100, 1, 90.0), (0, 0, 60.0)] {
         let spans = vec![Span { ext, ..span(1, NONE, 0, end) }];
         let totals = vec![total(NONE, 1, 0, None), total(0, 2, 4, Some(60)), total(1, 3, 8, Some(50))];
@@ -126,7 +126,7 @@ fn rates_are_unknown_if_calls_lost_their_work_and_tables_say_what_is_missing() {
     assert!(table.ends_with(missing), "{table}");
 }
 
-/// As of threads that share their counters.
+/// As for threads that share their counters.
 #[test]
 fn tables_say_how_many_spans_lack_allocations() {
     let memory = MemoryUse { allocations: 1, allocated_bytes: 8, freed_bytes: 0, peak_bytes: 8 };
@@ -159,7 +159,7 @@ fn long_names_are_whole_without_a_terminal_and_lack_their_middle_in_one() {
     assert!(!narrow.contains(&name) && narrow.contains("at::nativ") && narrow.contains("xx>"), "{narrow}");
 }
 
-/// The lost calls are more than those that the tree holds.
+/// More calls were lost than the tree holds.
 #[test]
 fn calls_beyond_the_tree_are_lost_and_no_others() {
     let profiler = Profiler::new(Options::new(Mode::Aggregate));

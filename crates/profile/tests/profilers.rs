@@ -136,7 +136,7 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
     }
     let trace = profiler.snapshot();
     let lane = &trace.lanes[0];
-    // The middle of the oldest leaf ended later than the leaf, so it is there although another leaf is gone.
+    // The oldest leaf's `middle` ended after the leaf, so it is kept although another leaf is gone.
     assert_eq!(
         paths(&trace, lane),
         ["outer", "outer/middle", "outer/middle", "outer/middle/leaf", "outer/middle", "outer/middle/leaf"]
@@ -150,7 +150,7 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
     assert_eq!(trace.last_spans(), Some(5));
     assert!(trace.environment.contains(&("last spans of a thread".to_string(), Value::Int(5))));
     assert!(trace.summary().to_string().ends_with("; only the last spans of each thread (5)"), "{}", trace.summary());
-    // A ring of no spans would be an empty profile.
+    // A ring without spans would give an empty profile.
     let none = Profiler::new(Options::new(Mode::Ring { spans: 0 }));
     let entered_too = none.enter();
     (0..3).for_each(|_| drop(span!("leaf")));
@@ -171,7 +171,7 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
 
 #[test]
 fn what_the_budget_cannot_hold_is_aggregated_and_counted() {
-    // Room for 1024 spans; one is the recorder's own, and covers the last chunk.
+    // Room for 1024 spans; one belongs to the recorder and covers the last chunk.
     let profiler = Profiler::new(Options::new(Mode::Full { bytes: 1024 * 32 }));
     let entered = profiler.enter();
     let kept = span!("kept");
@@ -193,7 +193,7 @@ fn what_the_budget_cannot_hold_is_aggregated_and_counted() {
     assert_eq!(of("last"), Some(1));
     // One kept, 4000 below it, one last.
     assert_eq!(trace.dropped(), 4002 - 1023);
-    // The kept span's own time, if the aggregated part inside is taken from it.
+    // The kept span's own time minus the aggregated part inside.
     let kept = &lane.totals[counts.iter().position(|(path, _)| path == "kept").unwrap()];
     let outer: f64 = lane
         .totals

@@ -8,7 +8,7 @@ static SITES: [Site; 3] = [Site::new("a", "x", 1), Site::new("b", "x", 2), Site:
 #[derive(Debug, Clone)]
 enum Step {
     Begin(usize),
-    /// Ends one of the open guards, by its place from the innermost.
+    /// Ends one of the open guards, by its distance from the innermost.
     End(usize),
     Leak(usize),
 }
@@ -43,10 +43,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..120)
 }
 
-/// The tree that a plain list of open spans gives: path and count of spans begun, and the number left open.
+/// The tree expected from a plain list of open spans: path and count of spans begun, and the number left open.
 fn expected(steps: &[Step]) -> (Nodes, u64) {
     let mut nodes = Nodes::new();
-    // All spans: path and parent; the open ones; the current one.
+    // All spans with path and parent; the open ones; the current one.
     let mut spans: Vec<(String, Option<usize>)> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     let (mut current, mut leaked) = (None, 0);
@@ -127,13 +127,14 @@ proptest! {
         for mode in [Mode::Full { bytes: 1 << 20 }, Mode::Ring { spans: 1000 }] {
             prop_assert_eq!(&found(&run(&steps, mode)), &expected, "{:?}", mode);
         }
-        // An aggregate cannot tell a guard that outlived its parent from a later one of the same path; nothing is lost.
+        // An aggregate cannot distinguish a guard that outlived its parent from a later one of the same path; nothing
+        // is lost.
         for mode in [Mode::Aggregate, Mode::Full { bytes: 32 * spans }] {
             let (nodes, open) = found(&run(&steps, mode));
             prop_assert_eq!(by_name(nodes), by_name(expected.0.clone()), "{:?}", mode);
             prop_assert_eq!(open, expected.1);
         }
-        // With guards that end from the innermost out, the tree is the same.
+        // If guards end from the innermost outwards, the tree is the same.
         let nested: Vec<Step> = steps.iter().map(Step::nested).collect();
         let expected = self::expected(&nested);
         for mode in [Mode::Aggregate, Mode::Full { bytes: 32 * spans }] {

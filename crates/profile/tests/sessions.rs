@@ -133,14 +133,14 @@ fn lost_spans_are_counted_and_work_is_never_lost() {
     assert_eq!((trace.spans(), trace.dropped(), trace.open()), (100, 40, 0));
     assert_eq!(paths(&trace, 0)[98..], ["outer", "outer/inner"]);
 
-    // What has no room is in the totals whole.
+    // Spans for which there is no room are completely in the totals.
     for capacity in [0, 1, 16, 100, 1024, 5000] {
         let session = Session::with_capacity(capacity).unwrap();
         (0..500).for_each(|_| drop(span!("counted", bytes = 8)));
         let trace = session.finish();
         let row = &trace.summary().rows[0];
         assert_eq!((row.count, row.counters.bytes, trace.dropped_details()), (500, 4000, 0), "room for {capacity}");
-        // With less than 64 bytes a span, and room for 16 at a time.
+        // With less than 64 bytes per span, and room for 16 at a time.
         assert!(
             trace.spans() >= (capacity / 4).saturating_sub(16).min(500),
             "{} kept with room for {capacity}",
@@ -179,7 +179,7 @@ fn a_span_that_lost_several_arguments_counts_once_and_no_work_is_lost() {
 #[test]
 fn threads_with_few_spans_leave_the_budget_to_others() {
     let _turn = turn();
-    // Of each thread 3 spans with an argument: 16 spans, 16 rows and 3 arguments.
+    // Three spans with an argument per thread: 16 spans, 16 rows and 3 arguments.
     let threads = if cfg!(miri) { 4 } else { 50 };
     let session = Session::with_capacity(threads * (16 + 16 + 3 * 2)).unwrap();
     let all = std::sync::Barrier::new(threads as usize);
@@ -265,7 +265,7 @@ fn every_thread_has_its_own_lane() {
     assert_eq!((row(&["outer"]).count, row(&["outer", "inner"]).count), (total, total));
     assert_eq!(row(&["outer"]).lanes, threads);
     assert_eq!(row(&["outer"]).counters.items, (threads * rounds * (rounds - 1) / 2) as u64);
-    // Lanes grew several times; that time is not charged to user code, and is no operation of it.
+    // Lanes grew several times; user code is not charged for that time, and it is not one of its operations.
     assert!(trace.lanes.iter().any(|lane| lane.spans.iter().any(|span| trace.name(span) == ROOM_NAME)));
     assert!(trace.breakdown().ticks(Part::Instrumentation) > 0);
     for summary in [&summary, &trace.summary_by_site()] {
@@ -274,7 +274,7 @@ fn every_thread_has_its_own_lane() {
     assert!(trace.bottlenecks(100).iter().all(|one| one.operation != ROOM_NAME));
 }
 
-/// Ends the threads of a test, also if it fails.
+/// Ends the threads of a test, even if it fails.
 struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
 
 impl Drop for Stop<'_> {
