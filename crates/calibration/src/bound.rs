@@ -1,4 +1,4 @@
-//! `tiny` and `contended-lock`: workloads with a known limit, for testing the diagnosis. They measure no ceiling.
+//! `tiny` and `contended-lock`: workloads with a known limit, which test the diagnosis. They measure no ceiling.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -65,7 +65,7 @@ impl Prepared for TinyReady {
 /// `contended-lock`: all threads repeatedly take the same lock and do a little work under it.
 struct Lock(Description);
 
-/// Steps of a dependent chain under the lock, enough that the other threads wait for it.
+/// Steps of a dependent chain under the lock: enough that the other threads wait for it.
 const HELD: usize = 200;
 
 impl Workload for Lock {
@@ -108,15 +108,15 @@ fn lock(guarded: &Mutex<Guarded>) -> MutexGuard<'_, Guarded> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Any thread takes the lock next. Waiters spin for longer than it is held, so on a quiet machine nobody may ever
-/// sleep, and while the other thread has no processor nobody waits. There is no known answer to test the diagnosis
-/// against.
+/// Any thread takes the lock next. Waiters spin for longer than the lock is held, so on a quiet machine no thread may
+/// ever sleep; and while the other thread has no processor, no thread waits. So there is no known answer to test the
+/// diagnosis against.
 fn any_thread(guarded: &Mutex<Guarded>, takes: usize) {
     pool::for_each_chunk(pool::threads(), |_| (0..takes).for_each(|_| lock(guarded).work()));
 }
 
 /// The lock passes from thread to thread in a fixed order, as fair locks do, and waiters sleep at once: each take waits
-/// for all other threads, whatever else the machine does.
+/// for all other threads, whatever the load of the machine.
 fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
     let threads = pool::threads();
     let (turn, over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -135,7 +135,7 @@ fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
             let start = Instant::now();
             while turn.load(Ordering::Acquire) != me && !over.load(Ordering::Acquire) {
                 std::thread::park_timeout(PATIENCE);
-                // If one thread has to do all pieces, the turns never go round: the answer is wrong then, and no time
+                // If one thread has to do all pieces, the turns never come round: the answer is then wrong, and no time
                 // is reported.
                 over.fetch_or(start.elapsed() > PATIENCE && turn.load(Ordering::Acquire) != me, Ordering::AcqRel);
             }

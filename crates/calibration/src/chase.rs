@@ -1,8 +1,8 @@
-//! `pointer-chase`: each load depends on the address from the previous load, so nothing can be prefetched.
+//! `pointer-chase`: each load depends on the address from the previous load, so prefetching cannot help.
 //!
-//! One cycle through all cache lines of the footprint, in random order (Sattolo 1986). An iteration follows it from where
-//! the iteration before ended, so that few loads an iteration still visit every line before any line again. The allocator
-//! chooses the page size: for footprints beyond the reach of the TLB, its misses are part of the time.
+//! One cycle through all cache lines of the footprint, in random order (Sattolo 1986). An iteration continues where the
+//! previous one ended, so even with few loads per iteration, every line is visited before any is visited again. The
+//! allocator chooses the page size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
     Axis, Case, Description, DeviceError, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor,
@@ -23,7 +23,7 @@ impl Chase {
     fn lines(case: &Case) -> usize {
         case.count("bytes", 4096) / (8 * LINE)
     }
-    /// Loads of an iteration; `None` for one to each line, from the first to the last of the cycle.
+    /// Loads per iteration; `None` for one load per line, from the first to the last of the cycle.
     fn loads(case: &Case) -> Option<usize> {
         Some(case.count("loads", 0)).filter(|loads| *loads > 0)
     }
@@ -56,7 +56,7 @@ impl Workload for Chase {
         let lines = Self::lines(case);
         let last = match Self::loads(case) {
             Some(loads) => (0..loads % lines).fold(0, |word, _| next[word as usize]),
-            // The last line is the one that leads back to the first.
+            // The last line is the one that points back to the first.
             None => (0..lines).map(|line| line * LINE).find(|word| next[*word] == 0).unwrap_or(0) as u64,
         };
         Ok(Tensors::new().with("last", Tensor::vector(&[last][..])))
@@ -76,7 +76,7 @@ struct Ready {
     next: Tensor,
     lines: usize,
     loads: Option<usize>,
-    /// The word loaded last: where the next iteration begins.
+    /// The word loaded last, where the next iteration begins.
     last: u64,
 }
 
@@ -84,7 +84,7 @@ impl Prepared for Ready {
     fn run(&mut self) {
         let Ok(next) = self.next.u64() else { return };
         let (from, loads) = self.loads.map_or((0, self.lines - 1), |loads| (self.last as usize, loads));
-        // A poisoned position names no line: the iteration begins at the first.
+        // A poisoned position is no line; the iteration then begins at the first.
         let from = if from < next.len() { from } else { 0 };
         self.last = (0..loads).fold(from, |at, _| next[at] as usize) as u64;
     }

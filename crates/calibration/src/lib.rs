@@ -1,5 +1,5 @@
 //! Calibration: tasks that each reach one limit of the machine. They are ordinary workloads, so the ceilings come from
-//! the same instrument as the measurements compared with them.
+//! the same instrument as the measurements that are compared with them.
 
 mod bound;
 mod chase;
@@ -29,7 +29,7 @@ pub fn register(registry: &mut Registry) {
 
 const STREAM: &[(&str, Role)] = &[("bytes", Role::Bytes), ("passes", Role::Passes)];
 
-/// Chain groups that fill a GPU: divisible by common multiprocessor counts (108, 132), so that none is idle at the end.
+/// Chain groups that fill a GPU: divisible by common multiprocessor counts (108, 132), so none is idle at the end.
 const GROUPS: (&str, Role) = ("groups", Role::OnDevice(4752));
 
 const fn row(kind: CeilingKind, workload: &'static str, axes: &'static [(&'static str, Role)]) -> CeilingCase {

@@ -25,7 +25,8 @@ impl Workload for Null {
     }
 }
 
-/// Writes one byte, which shows the check that it ran; [`Prepared::run_times`] keeps the optimiser from merging the writes.
+/// Writes one byte, which shows the check that it ran; [`Prepared::run_times`] keeps the optimiser from merging the
+/// writes.
 #[derive(Default)]
 struct Empty {
     called: u8,

@@ -1,13 +1,13 @@
 //! The inner loops of `copy`, `read` and `fill`, written with vector instructions so that the compiler cannot replace
-//! them by a library call with a different store policy.
+//! them with a library call with a different store policy.
 #![allow(unsafe_code)]
 
 use ellwand_simd::isa::{Isa, Set};
 
-/// How data is stored.
+/// The kind of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stores {
-    /// As the standard library does.
+    /// The stores of the standard library.
     System,
     /// Vector stores through the caches.
     Ordinary,

@@ -1,5 +1,5 @@
-//! `wake`: a job with one piece per thread, which wait for each other: the time until all threads of a pool are
-//! running.
+//! `wake`: a job with one piece per thread, in which each thread waits for the others: the time until all threads of a
+//! pool are running.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use ellwand_core::{
 
 use ellwand_simd::pool;
 
-/// How long a thread waits for the others before it gives up; the answer is wrong then, and no time is reported.
+/// How long a thread waits for the others before it gives up; the answer is then wrong, and no time is reported.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Pause after which all threads are asleep: longer than they spin for work.

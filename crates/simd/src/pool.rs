@@ -1,9 +1,8 @@
-//! The threads of the `parallel` implementations: one for each processor available to this process, each pinned to its
-//! own.
+//! The threads of the `parallel` implementations: one for each processor available to this process, each pinned to it.
 //!
-//! Left to itself, Linux mostly wakes both threads of a two-processor machine on the same processor and keeps them
-//! there for longer than a kernel of ten milliseconds takes: two slots in three ran without parallelism. Work is
-//! distributed in several pieces per thread, so that a preempted processor delays only its own piece.
+//! Left alone, Linux mostly wakes both threads of a two-processor machine on the same processor and keeps them there
+//! for longer than a kernel of ten milliseconds takes: two slots in three ran without parallelism. Each thread's share
+//! of the work is split into several pieces, so a preempted processor delays only its current piece.
 //!
 //! There are two pools: a team that spins before it sleeps ([`for_each_chunk`], [`for_each_slice`], [`for_each_part`])
 //! for work of microseconds, and a rayon pool (`run`, feature `rayon`) for parallel iterators over work of
@@ -51,13 +50,15 @@ fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Number of threads in the pool. Cached, because the system call reads files and takes 27 us, many times a short job.
+/// Number of threads in the pool. Cached, because the system call reads files and takes 27 us, many times as long as a
+/// short job.
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// What ran in words, such as `2 threads`, for work on `items` that keeps `busy` threads busy; one thread with the reason.
+/// What ran, in words such as `2 threads`, for work on `items` that keeps `busy` threads busy; for one thread, also the
+/// reason.
 pub fn about(busy: usize, items: &str) -> String {
     about_of(busy, threads(), items)
 }
@@ -70,7 +71,7 @@ fn about_of(busy: usize, threads: usize, items: &str) -> String {
     }
 }
 
-/// Pins the calling thread to the `index`-th available processor. Ignores a system that refuses.
+/// Pins the calling thread to the `index`-th available processor. Does nothing if the system refuses.
 #[cfg(feature = "rayon")]
 fn pin(index: usize) {
     if let Some(cpu) = processors().get(index) {
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_done_once_on_threads_of_the_pool() {
-        // Read here, because a pinned pool thread has one processor only.
+        // Read here, because a pinned pool thread has only one processor.
         let threads = super::threads();
         let sum: u64 = super::run(|| {
             assert_eq!(rayon::current_num_threads(), threads);

@@ -1,5 +1,5 @@
 //! Workloads whose arrays may be bf16 in memory: the precision of a case, conversion of arrays to f32 and back, and the
-//! check of bf16 outputs. Tensors of u16 hold the bits.
+//! check of bf16 outputs. Tensors of u16 hold the bits of bf16 values.
 
 use ellwand_core::verdict::{compare, compare_each};
 use ellwand_core::{Axis, Case, Compared, Dtype, InputError, Port, Ports, Tensor, Tensors, Tolerance, Verdict};

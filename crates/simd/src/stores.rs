@@ -2,7 +2,7 @@
 //!
 //! An ordinary store first reads the line (write-allocate) and leaves it in the caches; a non-temporal store does
 //! neither. Beyond the last-level cache, that saves a third of a copy's traffic; below, the next reader pays for it.
-//! The crossing is a property of the machine: the measured value if there is one, else three quarters of the last-level
+//! The threshold depends on the machine: the measured value if there is one, else three quarters of the last-level
 //! cache.
 
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! Processor time of every writer and of our reader on a million spans (Linux):
-//! `cargo run --release -p ellwand-trace --example formats -- [FORMAT]`.
+//! CPU time of every writer and of our reader on a million spans (Linux): `cargo run --release -p ellwand-trace
+//! --example formats -- [FORMAT]`.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use ellwand_profile::{Kind, NONE, SiteInfo, Span, Trace, TraceLane};
@@ -31,7 +31,7 @@ fn trace(spans: usize) -> Trace {
     Trace { end, sites: (1..9).map(site).collect(), lanes, ..Trace::in_nanoseconds() }
 }
 
-/// Processor time of this thread in milliseconds, which other programs on the machine do not lengthen.
+/// CPU time of this thread in milliseconds, which other programs on the machine do not lengthen.
 fn cpu_ms() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e6
@@ -39,7 +39,7 @@ fn cpu_ms() -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut trace = trace(1_000_000);
-    // Ticks of a time-stamp counter are no whole nanoseconds.
+    // Ticks of a time-stamp counter are not whole nanoseconds.
     trace.clock.ns_per_tick = 0.3846;
     let only = std::env::args().nth(1);
     println!("{} spans; processor time, best of 5, into memory", trace.spans());

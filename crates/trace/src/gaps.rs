@@ -1,37 +1,37 @@
-//! What a profile lacks, in sentences, and how many calls it knows.
+//! What a profile lacks, in sentences, and how many calls it counts.
 
 use ellwand_profile::{LaneKind, NONE, Trace};
 
 use crate::read::counted;
 
-/// Spans that a profile has no entry of, by what became of them.
+/// Spans that have no entry in a profile, by the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
-    /// Spans that had no room as entries and are in the totals of their operation.
+    /// Spans for which there was no room as entries; the totals of their operation include them.
     pub aggregated: u64,
-    /// Spans that nothing holds.
+    /// Spans that are lost.
     pub lost: u64,
-    /// Operations of devices with impossible times, which nothing holds either.
+    /// Device operations with impossible times, which are lost too.
     pub refused: u64,
-    /// Kept spans without what they declared or measured.
+    /// Kept spans that lost declared work or measurements.
     pub details: u64,
-    /// Outermost spans that sampling left out, with everything inside.
+    /// Outermost spans that sampling skipped, with everything inside.
     pub sampled_out: u64,
-    /// Spans that the recording keeps of each thread, if earlier ones may be missing; otherwise 0.
+    /// Number of spans kept of each thread, if earlier ones may be missing; otherwise 0.
     pub last: u64,
-    /// Outermost spans that are kept; 0 where aggregation or a ring makes their number unknown.
+    /// Outermost spans that are kept; 0 if aggregation or a ring makes their number unknown.
     outermost: u64,
 }
 
 impl Gaps {
-    /// Those of a profile.
+    /// The gaps of a profile.
     pub fn of(trace: &Trace) -> Self {
         let aggregated = trace.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(lane.overflowed()));
         let streams = trace.lanes.iter().filter(|lane| lane.kind != LaneKind::Thread);
         let refused = streams.fold(0_u64, |sum, lane| sum.saturating_add(lane.dropped - lane.overflowed()));
         let last = trace.last_spans();
         let whole = last.is_none() && trace.lanes.iter().all(|lane| lane.totals.is_empty());
-        // What devices did is never left out.
+        // Sampling never skips device operations.
         let threads = trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
         let outermost = threads
             .flat_map(|lane| &lane.spans)
@@ -48,7 +48,7 @@ impl Gaps {
         }
     }
 
-    /// Outermost spans that are kept and that sampling left out, if there are such and both numbers are known.
+    /// Outermost spans kept and skipped by sampling, if sampling skipped any and both numbers are known.
     pub(crate) fn sampling(&self) -> Option<(u64, u64)> {
         (self.outermost > 0 && self.sampled_out > 0 && self.lost == 0).then_some((self.outermost, self.sampled_out))
     }
@@ -101,8 +101,8 @@ impl Gaps {
     }
 }
 
-/// Calls of a profile that ended, those that are open, and how many of both are entries: `200000 calls, 1 open (11264 kept
-/// as spans)`. Without the recorder's own.
+/// The number of a profile's calls that ended, that are open, and that are entries: `200000 calls, 1 open (11264 kept
+/// as spans)`. Without the recorder's own calls.
 pub fn calls(trace: &Trace) -> String {
     let spans = || trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !trace.is_own(span.site));
     let totals = || trace.lanes.iter().flat_map(|lane| &lane.totals);
@@ -131,7 +131,7 @@ mod tests {
         spans.push(span(2, kept + 2));
         let total = Total { parent: NONE, site: 1, count: held, ..Total::default() };
         let totals = if held > 0 { vec![total] } else { Vec::new() };
-        // A thread that kept some aggregates what has no room, not by its mode.
+        // A lane that kept some spans aggregated the others for lack of room, not because of its mode.
         let aggregated = if kept > 0 { held } else { 0 };
         Trace {
             end: 1000,

@@ -1,4 +1,4 @@
-//! Profiles from and to the formats of other programs, what they mean, and how two of them differ.
+//! Reads and writes profiles in the formats of other programs, interprets them, and compares two of them.
 
 mod chrome;
 mod diff;
@@ -17,7 +17,7 @@ pub use read::{
 pub use routing::{Crossover, Processor, Route, Routing, RoutingError, Timing, Timings, timings};
 pub use write::{FORMATS, Format, format};
 
-/// The programs of the page on profiling are compiled as tests of documentation.
+/// Compiles the programs on the page about profiling as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/profiler.md")]
 struct Guide;

@@ -1,13 +1,14 @@
-//! Where to run an operation by its size: a small table from timings on CPU and GPU, which a program can load and ask.
+//! Chooses where to run an operation by its size: a small table from timings on CPU and GPU, which a program can load
+//! and query.
 
 use std::collections::{BTreeMap, HashMap};
 
 use ellwand_profile::{LaneKind, Trace};
 use serde::{Deserialize, Serialize};
 
-/// Resamplings for the interval of the crossover.
+/// Bootstrap resamples for the interval of the crossover.
 const RESAMPLES: usize = 999;
-/// Timings per size and side; later ones add nothing to a median.
+/// Most timings per size and side; more hardly change a median.
 const MOST_SAMPLES: usize = 1000;
 /// Version of the JSON.
 const VERSION: u32 = 1;
@@ -26,13 +27,13 @@ pub struct Timing {
 pub struct Timings {
     /// Name of the operation.
     pub operation: String,
-    /// Calls that used no device.
+    /// Timings of calls that used no device.
     pub cpu: Vec<Timing>,
-    /// Calls that did.
+    /// Timings of calls that used a device.
     pub gpu: Vec<Timing>,
 }
 
-/// Where to run.
+/// The side to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Processor {
@@ -55,7 +56,7 @@ pub struct Route {
     pub side: Processor,
 }
 
-/// The size from which on the GPU is faster.
+/// The size above which the GPU is faster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Crossover {
     /// The size, interpolated between measured ones.
@@ -66,13 +67,13 @@ pub struct Crossover {
     pub high: Option<f64>,
 }
 
-/// Which side to use for an operation, by size.
+/// The side to use for an operation, by size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Routing {
     version: u32,
     /// Name of the operation.
     pub operation: String,
-    /// The size from which on the GPU is faster; `None` if one side is faster at every measured size.
+    /// The size above which the GPU is faster; `None` if one side is faster at every measured size.
     pub crossover: Option<Crossover>,
     /// Sizes timed on both sides, ascending.
     pub routes: Vec<Route>,
@@ -98,7 +99,7 @@ pub enum RoutingError {
 }
 
 impl Routing {
-    /// The table of an operation from its timings. Times that are not positive are ignored.
+    /// The table of an operation from its timings. Ignores times that are not positive.
     ///
     /// # Errors
     /// Fewer than two sizes have timings on both sides.
@@ -138,7 +139,7 @@ impl Routing {
         }
     }
 
-    /// Estimated time on the CPU: interpolated between measured sizes, `None` outside of them.
+    /// Estimated time on the CPU, interpolated between measured sizes; `None` outside them.
     pub fn cpu_ns(&self, size: u64) -> Option<f64> {
         let after = self.routes.iter().position(|route| route.size >= size)?;
         let (high, low) = (self.routes.get(after)?, self.routes.get(after.saturating_sub(1))?);
@@ -158,7 +159,7 @@ impl Routing {
     /// Reads the JSON of [`Routing::to_json`].
     ///
     /// # Errors
-    /// Text that is no table, or one of a later version.
+    /// The text is not a table, or is one of a later version.
     pub fn from_json(text: &str) -> Result<Self, RoutingError> {
         #[derive(Deserialize)]
         struct Head {
@@ -184,8 +185,8 @@ fn by_size(timings: &[Timing]) -> BTreeMap<u64, Vec<f64>> {
     sizes
 }
 
-/// The size at which ln(CPU / GPU) becomes positive for good, linear in the logarithm of the size: 0 if the GPU is faster at
-/// every size, infinity if the CPU is at the largest.
+/// The size from which ln(CPU / GPU) stays positive, linear in the logarithm of the size: 0 if the GPU is faster at
+/// every size, infinity if the CPU is faster at the largest.
 fn crossing(points: &[(f64, f64)]) -> f64 {
     let Some(below) = points.iter().rposition(|point| point.1 <= 0.0) else { return 0.0 };
     let (Some(low), Some(high)) = (points.get(below), points.get(below + 1)) else { return f64::INFINITY };
@@ -197,8 +198,7 @@ fn is_between(size: f64) -> bool {
     size > 0.0 && size.is_finite()
 }
 
-/// The crossover with its percentile bootstrap interval: the timings of each size and side are drawn again with
-/// replacement.
+/// The crossover with its percentile bootstrap interval: timings of each size and side are resampled with replacement.
 fn interval(size: f64, both: &[(u64, &[f64], &[f64])]) -> Crossover {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut drawn = Vec::new();
@@ -223,7 +223,7 @@ fn interval(size: f64, both: &[(u64, &[f64], &[f64])]) -> Crossover {
         .collect();
     sizes.sort_by(f64::total_cmp);
     let at = |rank: usize| sizes.get(rank).copied().filter(|size| is_between(*size));
-    // The 25th and the 975th of 999.
+    // The 25th and the 975th of 999 values.
     Crossover { size, low: at(24), high: at(974) }
 }
 

@@ -1,8 +1,8 @@
-//! Damages the files of a corpus at random and reads them: an error or a profile, never a panic, a hang or a profile
-//! that cannot be summarized and written again. Stable Rust, a fixed seed, no coverage feedback.
+//! Damages the files of a corpus at random and reads them. The result must be an error or a profile, never a panic, a
+//! hang or a profile that cannot be summarized and written again. Stable Rust, a fixed seed, no coverage feedback.
 //!
 //! The short run is an ordinary test. `cargo test --release -p ellwand-trace --test fuzz -- --ignored` spends
-//! `ELLWAND_FUZZ_SECONDS` (600) on each reader, from `ELLWAND_FUZZ_SEED` (2) on.
+//! `ELLWAND_FUZZ_SECONDS` (600) on each reader, starting from `ELLWAND_FUZZ_SEED` (2).
 #![allow(clippy::print_stderr, reason = "the count of a long run")]
 
 mod common;
@@ -84,7 +84,8 @@ fn corpus() -> [(&'static str, Vec<Vec<u8>>); 3] {
     common::step().write_json(&mut json).expect("writes to memory");
     let mut chrome = Vec::new();
     common::step().write_chrome("x", &mut chrome).expect("writes to memory");
-    // One event in eight of a recorded file, which holds every kind of event: all of them would take eight times as long.
+    // One event in eight of a recorded file, which contains every kind of event: all events would take eight times as
+    // long.
     let packed = GzDecoder::new(&include_bytes!("files/pytorch-cpu.json.gz")[..]);
     let mut recorded: Value = serde_json::from_reader(packed).expect("the file is whole");
     let mut turn = 0..;
@@ -99,14 +100,14 @@ fn corpus() -> [(&'static str, Vec<Vec<u8>>); 3] {
     ]
 }
 
-/// Values that are wrong in most places, and right in some.
+/// Values that are wrong in most places and right in some.
 fn values() -> [Value; 14] {
     let numbers = [0.0, -1.0, 1.0, 0.5, 1e300, 1e-300, 4_294_967_295.0, 1e19];
     let [a, b, c, d, e, f, g, h] = numbers.map(Value::from);
     [a, b, c, d, e, f, g, h, Value::Null, true.into(), "".into(), "kernel".into(), json!([]), json!({})]
 }
 
-/// Changes values of a file that stays JSON: most damage to bytes never reaches what comes after the parser.
+/// Changes values of a file so that it stays JSON: most damage to bytes never gets past the parser.
 fn changed(random: &mut Random, file: &[u8]) -> Vec<u8> {
     let mut root: Value = serde_json::from_slice(file).expect("files of the corpus are JSON");
     for _ in 0..=random.below(4) {
@@ -186,7 +187,7 @@ fn torn(random: &mut Random, mut bytes: Vec<u8>, corpus: &[Vec<u8>]) -> Vec<u8> 
     bytes
 }
 
-/// Replaces the number at or after a place by an extreme one.
+/// Replaces the number at or after a place with an extreme one.
 fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let digit = |byte: &u8| byte.is_ascii_digit();
     let Some(start) = bytes[at..].iter().position(digit).map(|offset| at + offset) else { return };
@@ -195,7 +196,7 @@ fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     drop(bytes.splice(start..end, piece.bytes()));
 }
 
-/// What a program does with a profile that it read.
+/// Does what a program does with a profile that it has read.
 fn use_all(imported: &Imported) {
     let trace = &imported.trace;
     let breakdown = trace.breakdown();
@@ -212,8 +213,8 @@ fn use_all(imported: &Imported) {
     assert_eq!(back.trace.spans(), trace.spans());
 }
 
-/// Damages the files of each reader until `go_on` refuses the number of a case. The random numbers of a case depend on the
-/// seed and its number alone.
+/// Damages the files of each reader until `go_on` rejects the number of a case. The random numbers of a case depend
+/// only on the seed and its number.
 fn fuzz(seed: u64, go_on: impl Fn(&str, u64) -> bool) {
     for (name, files) in &corpus() {
         for bytes in files {

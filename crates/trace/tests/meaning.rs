@@ -21,7 +21,7 @@ fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
     Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
 }
 
-/// A trace that a rule reports, for each rule; ticks are nanoseconds.
+/// For each rule, a trace that it reports; ticks are nanoseconds.
 fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
     let kinds = || {
         vec![
@@ -122,7 +122,7 @@ fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
     ]
 }
 
-/// `encode` by size on both sides: the CPU takes 1 ns an item, the GPU 1000 ns and 0.1 ns an item.
+/// `encode` by size on both sides: the CPU takes 1 ns per item, the GPU 1000 ns plus 0.1 ns per item.
 fn by_size() -> Trace {
     let (mut host, mut device, mut details, mut now) = (Vec::new(), Vec::new(), Vec::new(), 1);
     for round in 0..5 {
@@ -169,7 +169,7 @@ fn every_rule_reports_its_case_with_numbers_and_a_next_step() {
     assert_eq!(known, RULES.iter().map(|rule| rule.id).collect::<Vec<_>>());
 }
 
-/// They have no position: whether something hides them is not known.
+/// Aggregated copies have no position in time, so whether something hides them is unknown.
 #[test]
 fn aggregated_copies_are_a_less_certain_cause() {
     let total = Total { parent: NONE, site: 1, count: 4, total_ns: 500.0, self_ns: 500.0, ..Total::default() };
@@ -196,7 +196,8 @@ fn a_quiet_profile_has_no_findings() {
     assert_eq!(rules(&findings(&Trace::in_nanoseconds(), None)), [""; 0]);
 }
 
-/// 99 calls with an argument; what the rule `noisy` reports of them. A call of 10 ns takes `slow(at)` longer.
+/// 99 calls with an argument; returns what the rule `noisy` reports about them. A call of 10 ns takes `slow(at)`
+/// longer.
 fn calls(name: &str, size: impl Fn(u64) -> i64, slow: impl Fn(u64) -> u64) -> Vec<ProfileFinding> {
     let detail = |at| Detail { args: vec![(name.to_string(), Value::Int(size(at)))], ..Detail::default() };
     let (mut spans, mut details) = (Vec::new(), Vec::new());
@@ -241,7 +242,7 @@ fn recursive(spans: &mut Vec<Span>, parent: u32, start: u64, depth: u32) -> u64 
 fn calls_inside_calls_of_the_same_function_are_not_compared() {
     let (mut first, mut second, mut end) = (Vec::new(), Vec::new(), 0);
     for spans in [&mut first, &mut second] {
-        // Of the two threads one calls it deeper, but works as long.
+        // One of the two threads calls it deeper, but works equally long.
         let depths = if spans.is_empty() && end == 0 { vec![8] } else { vec![7, 7] };
         end = depths.into_iter().fold(1, |at, depth| recursive(spans, NONE, at, depth));
     }
@@ -266,7 +267,7 @@ fn short_lived_threads_are_not_called_uneven() {
         assert_eq!(titles(lanes), [""; 0], "{later} is not one thread");
     }
     assert_eq!(titles(vec![("cats and later threads", many), ("b", vec![(1, 301)])]), uneven);
-    // Each works for as long as it lives; together they began only once.
+    // Each works for as long as it lives: fair if they began at different times, uneven if together.
     let came = vec![("a", vec![(1, 901)]), ("b", vec![(301, 401)]), ("c", vec![(801, 901)])];
     assert_eq!(titles(came), [""; 0]);
     assert_eq!(titles(vec![("a", vec![(1, 901)]), ("b", vec![(11, 401)]), ("c", vec![(2, 101)])]), uneven);
@@ -289,7 +290,7 @@ fn no_bound_exceeds_the_time_in_which_the_operation_runs() {
     );
 }
 
-/// Spans of `bytes` each on two threads at the same time, and what the roofline says of them.
+/// Spans of `bytes` each on two threads at the same time; returns what the roofline rule reports about them.
 fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
     let counters = Counters { bytes, items: 0, flops: 0.0 };
     let thread = |name: &str| TraceLane {
@@ -302,7 +303,7 @@ fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
 
 #[test]
 fn threads_share_the_bandwidth_of_the_level_that_their_data_may_lie_in() {
-    // Main memory moves 10 bytes a nanosecond, the cache of 1000 bytes 100.
+    // Main memory moves 10 bytes per nanosecond, the cache of 1000 bytes 100.
     let machine = [(1_000, 1e11), (4_000, 1e10)];
     let found = streamed(4_500, &machine);
     assert_eq!(rules(&found), ["bandwidth-bound"], "4.5 of 10 bytes a nanosecond on each of two threads");
@@ -354,7 +355,7 @@ fn a_side_that_always_wins_needs_no_crossover() {
         let routing = Routing::of("x", cpu, gpu).unwrap();
         assert_eq!((routing.crossover.is_none(), routing.side(1), routing.side(9)), (true, side, side));
     }
-    // Within the noise, the crossover may be anywhere: the interval has no ends.
+    // Within the noise the crossover may be anywhere, so the interval has no ends.
     let noisy = |seed: u64| {
         (0..40)
             .map(|at| Timing { size: 10 * (1 + at % 4), ns: 100.0 + ((at * 7 + seed * 13) % 11) as f64 })
@@ -404,7 +405,7 @@ fn a_difference_fits_the_terminal() {
     let (mut a, mut b) = (repeated(20, 500, 900, false), repeated(20, 500, 1_900, true));
     for trace in [&mut a, &mut b] {
         trace.sites[2].name = format!("start {} end", "x".repeat(90));
-        // Another number of calls.
+        // A different number of calls.
         trace.sites[3].name = "load".into();
     }
     let diff = diff(&a, &b, &DiffOptions { root: Some("step".into()), ..DiffOptions::default() }).unwrap();
@@ -413,7 +414,7 @@ fn a_difference_fits_the_terminal() {
     for width in [100, 80, 60, 48] {
         let text = format!("{diff:width$}");
         let tables = text.split_once("\n\n").unwrap().1;
-        // The command line breaks the note.
+        // The command line wraps the note.
         let fits = |line: &str| line.chars().count() <= width || line.starts_with("hidden");
         assert!(tables.lines().all(fits), "{width}: {text}");
         assert!(tables.contains("hidden at this width: interval") && tables.contains("verdict"), "{text}");

@@ -1,4 +1,4 @@
-//! Findings and differences of profiles that know only a part: waits, first calls, threads, aggregated spans.
+//! Findings and differences of incomplete profiles: waits, first calls, threads, aggregated spans.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
 
 #[test]
 fn what_waits_itself_is_named_and_not_what_is_around_it() {
-    // `run` > `request` > `read` measured that they waited; `lock` waits by its kind.
+    // `run` > `request` > `read` measured their waits; `lock` waits because of its kind.
     let cpu = |cpu_ns| Detail { cpu_ns: Some(cpu_ns), ..Detail::default() };
     let measured = |ext, span| Span { ext, ..span };
     let spans = vec![
@@ -34,7 +34,7 @@ fn what_waits_itself_is_named_and_not_what_is_around_it() {
 
 #[test]
 fn of_nested_first_calls_one_is_reported() {
-    // Each first call is slow by itself and takes half of the one around it.
+    // Each first call is itself slow and takes half of its caller's time.
     let mut spans = Vec::new();
     for at in 0..10 {
         let start = 1 + 20_000 * at;

@@ -279,7 +279,7 @@ fn work_that_is_not_finite_is_absent() {
     };
     let text = String::from_utf8(written(&trace)).unwrap();
     assert!(text.contains(r#""details":[{"items":2}]"#), "{text}");
-    // A file of an earlier version.
+    // The same file from an earlier version.
     let text = text.replace(r#"{"items":2}"#, r#"{"items":2,"flops":null}"#);
     assert_eq!(from_text(&text).trace.lanes[0].details[0].counters, Counters { items: 2, ..Counters::default() });
 }
@@ -298,7 +298,7 @@ fn deep_nesting_and_long_names_are_read() {
     assert!(trace.summary().to_string().len() < 1000);
 }
 
-/// A text of 1 GB is not built; its reader is asked for a long one.
+/// A long text instead of one beyond the limit, which would take too long to build.
 #[test]
 fn an_endless_compressed_text_has_a_limit() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -337,10 +337,10 @@ proptest! {
     fn any_profile_survives_its_own_file(mut trace in any_trace()) {
         trace.lanes.iter_mut().for_each(TraceLane::nest);
         let back = read_from(&written(&trace)[..]).unwrap().trace;
-        // A span that the clock made negative is an empty one.
+        // A span to which the clock gave a negative duration is empty.
         let mut lanes = trace.lanes.clone();
         lanes.iter_mut().flat_map(|lane| &mut lane.spans).for_each(|span| span.end = span.end.max(span.start));
-        // A file has the operations that have spans.
+        // A file contains only operations with spans.
         let sites = |lane: &TraceLane| lane.spans.iter().map(|span| span.site).chain(lane.totals.iter().map(|total| total.site)).collect::<Vec<_>>();
         let used: BTreeSet<u32> = lanes.iter().flat_map(sites).collect();
         let number = |site: u32| used.iter().zip(1..).find(|(known, _)| **known == site).map_or(0, |(_, number)| number);

@@ -46,7 +46,7 @@ fn a_root_may_be_short_compared_with_idle_time() {
     assert_eq!((diff.root.as_deref(), diff.notes.len()), (Some("heartbeat"), 2), "{diff}");
 }
 
-/// `module` holds 8 steps, each of which overlaps a helper, so that the helpers get another lane.
+/// `module` holds 8 steps, each of which overlaps a helper, so the helpers get another lane.
 fn with_helpers(scale: u64) -> Trace {
     let event = |name: &str, ts, dur| format!(r#"{{"ph":"X","name":"{name}","ts":{ts},"dur":{dur},"pid":1,"tid":1}}"#);
     let mut events = vec![event("module", 0, 10_000 * scale)];
@@ -63,7 +63,7 @@ fn spans_that_overlap_others_of_their_thread_are_never_the_root() {
     let diff = compared(&with_helpers(1), &with_helpers(3), None);
     // `step` is the outermost repeated operation; `helper` is repeated too, on a lane of overlaps.
     assert_eq!((diff.root.as_deref(), diff.change_ns), (Some("step"), 2e6), "{diff}");
-    // The lane is alone in a profile without the spans that it overlaps.
+    // The lane is the only one in a profile without the spans that it overlaps.
     let mut alone = with_helpers(1);
     alone.lanes.retain(|lane| lane.name != "thread 1");
     assert_eq!(compared(&alone, &alone, None).root, None);

@@ -1,6 +1,6 @@
 //! speedscope's own app reads our export: its list of profiles and its table of functions, in headless Chromium.
 //!
-//! `npm install speedscope` brings the app; `ELLWAND_SPEEDSCOPE` names the folder `node_modules/speedscope`.
+//! `npm install speedscope` installs the app; `ELLWAND_SPEEDSCOPE` names the folder `node_modules/speedscope`.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::print_stdout, reason = "what a skipped test needs")]
 
@@ -9,7 +9,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The app's page; `None`, with a printed reason, if the machine has none.
+/// The app's page; `None`, after printing the reason, if the machine has none.
 fn app() -> Option<PathBuf> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|required| required.contains("speedscope"));
     let found = std::env::var_os("ELLWAND_SPEEDSCOPE").map(|folder| Path::new(&folder).join("dist/release/index.html"));

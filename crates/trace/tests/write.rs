@@ -91,7 +91,7 @@ fn folded_stacks_are_one_line_per_path() {
     insta::assert_snapshot!(String::from_utf8(written("folded", &trace)).unwrap());
 }
 
-/// Python with a module that a package brings. A missing one is an error if `ELLWAND_REQUIRE` names the package.
+/// Python with a module from a package. A missing one is an error if `ELLWAND_REQUIRE` names the package.
 fn python_with(module: &str, package: &str) -> Option<String> {
     let python = std::env::var("ELLWAND_PYTHON").unwrap_or_else(|_| "python3".to_string());
     let ready = Command::new(&python).args(["-c", &format!("import {module}")]).output();
@@ -104,7 +104,7 @@ fn python_with(module: &str, package: &str) -> Option<String> {
     None
 }
 
-/// Needs Python with the package `perfetto`, which brings the schema of the format.
+/// Needs Python with the package `perfetto`, which includes the schema of the format.
 #[test]
 fn perfetto_is_read_by_its_official_schema() {
     let Some(python) = python_with("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto") else { return };
@@ -117,7 +117,7 @@ fn perfetto_is_read_by_its_official_schema() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
 }
 
-/// What a receiver by the official types of OpenTelemetry has read, after both requests were posted to it or to a
+/// What a receiver with the official OpenTelemetry types has read, after both requests were posted to it or to a
 /// collector in front of it.
 fn received(python: &str, through: &[&str]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/receive_otlp.py");
@@ -151,7 +151,7 @@ fn otlp_is_received_by_its_official_types() {
     insta::assert_snapshot!(text);
 }
 
-/// A collector takes the requests apart and makes others of what it understood.
+/// A collector parses the requests and sends new ones with what it understood.
 #[test]
 fn otlp_passes_through_a_real_collector() {
     let Some(python) = python_with("rotel, opentelemetry.proto.collector.trace.v1.trace_service_pb2", "rotel") else {
@@ -181,7 +181,7 @@ fn otlp_has_the_probability_of_sampling() {
         ..Trace::in_nanoseconds()
     };
     assert_eq!(states(&trace, "th:"), [""; 0]);
-    // 10 of 40 were kept: the threshold is 3/4 of 2^56. What the device did on its own was not sampled.
+    // 10 of 40 were kept: the threshold is 3/4 of 2^56. The device's own operations were not sampled.
     trace.sampled_out = 30;
     assert_eq!(states(&trace, "th:"), ["c"; 20]);
     let drawn = states(&trace, "rv:");
@@ -190,7 +190,7 @@ fn otlp_has_the_probability_of_sampling() {
     assert!(drawn.chunks(2).all(|both| both[0] == both[1]), "one value for all spans of a trace");
     let different: std::collections::BTreeSet<_> = drawn.iter().collect();
     assert_eq!(different.len(), 10);
-    // What a ring or aggregation hides makes the probability unknown.
+    // Spans hidden by a ring or by aggregation make the probability unknown.
     trace.environment = vec![("last spans of a thread".into(), Value::Int(20))];
     assert_eq!(states(&trace, "th:"), [""; 0]);
 }
@@ -212,7 +212,7 @@ fn prometheus_is_read_by_its_client() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
 }
 
-/// The text that the client read, for where it is missing.
+/// Compares with text that the client has read, for machines without the client.
 #[test]
 fn the_sum_of_durations_is_over_the_calls_of_the_count() {
     let calls = vec![span(1, NONE, 1, 1_001), span(1, 0, 101, 701), span(1, 1, 201, 401)];
@@ -330,7 +330,7 @@ proptest! {
         let own: i64 = profile.sample.iter().map(|sample| sample.value[1]).sum();
         let slack = profile.sample.len() as f64;
         prop_assert!(own as f64 >= roots - slack, "{} {}", own, roots);
-        // On a clock that goes back, what is inside a span may be longer than the span.
+        // On a clock that goes back, a nested span may be longer than its parent.
         let goes_back = trace.lanes.iter().flat_map(|lane| &lane.spans).any(|span| span.end < span.start);
         prop_assert!(goes_back || own as f64 <= roots + slack, "{} {}", own, roots);
     }

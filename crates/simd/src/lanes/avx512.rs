@@ -173,8 +173,7 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn scale_down(self, a: __m512, n: __m512) -> __m512 {
-        // The lanes below are not computed: processors of Intel take a hundred cycles and more for a result that is
-        // no normal number.
+        // Lanes below that are not computed: Intel processors take a hundred cycles or more for a subnormal result.
         let normal = proven!(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(n, _mm512_set1_ps(-126.0)));
         proven!(_mm512_maskz_scalef_ps(normal, a, n))
     }

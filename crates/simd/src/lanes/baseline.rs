@@ -2,7 +2,7 @@
 
 use super::{Simd, half};
 
-/// A token without conditions.
+/// A token that every CPU may hold.
 #[derive(Clone, Copy)]
 pub(super) struct Baseline;
 

@@ -9,7 +9,8 @@
 
 #![allow(unsafe_code)]
 
-/// Calls intrinsics whose only condition is what the token proves (and, for pointers, what the caller checked).
+/// Calls intrinsics whose only condition is the one that the token proves (and, for pointers, the one that the caller
+/// checked).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! proven {
@@ -19,7 +20,7 @@ macro_rules! proven {
     };
 }
 
-/// Methods of one expression each.
+/// Methods that consist of one expression each.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods {
@@ -31,7 +32,7 @@ macro_rules! methods {
     };
 }
 
-/// As `methods`, for bodies that are [`proven`].
+/// As `methods`, for bodies inside [`proven`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! intrinsics {

@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 /// enough not to matter to a program that continues in one thread.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// How long the caller spins for members that are finishing their last piece, before it sleeps.
+/// How long the caller spins before it sleeps while members finish their last piece.
 const LAST_PIECES: Duration = Duration::from_micros(50);
 
 /// Checks between two clock readings while spinning.
 const LOOKS: u32 = 32;
 
 thread_local! {
-    /// The largest number of pieces of any job of this thread since [`most_threads`] began, limited by the threads
-    /// allowed; as many as there can be in a rayon pool, whose pieces nobody knows.
+    /// The largest number of pieces in any job of this thread since [`most_threads`] began, limited by the allowed
+    /// threads; for a rayon pool, whose pieces are unknown, its number of threads.
     static WIDEST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -118,8 +118,8 @@ struct Team {
 }
 
 impl Team {
-    /// Starts one thread per processor. The one on the caller's processor stays asleep, so that a caller that the
-    /// scheduler moves around never shares its processor with a member.
+    /// Starts one thread per processor. The one on the caller's processor stays asleep, so a caller that the scheduler
+    /// moves never shares its processor with a member.
     fn assemble() -> Self {
         let (processors, threads) = (super::processors(), super::threads());
         let homes: Vec<Option<usize>> = match processors.len() {
@@ -128,7 +128,7 @@ impl Team {
             1 => Vec::new(),
             _ => processors.into_iter().map(Some).collect(),
         };
-        // The members live as long as their threads, and these as long as the process.
+        // The members live as long as their threads, which live as long as the process.
         let members: &'static [Member] =
             homes.into_iter().map(|home| Member { home, ..Member::default() }).collect::<Vec<_>>().leak();
         for (index, member) in members.iter().enumerate() {
@@ -165,7 +165,7 @@ impl Team {
                 job.members.fetch_sub(1, Ordering::AcqRel);
             }
         }
-        // From here on every remaining member is inside `take_part` of this job and will leave it.
+        // From here on, every remaining member is inside `take_part` of this job and will leave it.
         let none_left = || job.members.load(Ordering::Acquire) == 0;
         if !spin(LAST_PIECES, none_left) {
             while !none_left() {

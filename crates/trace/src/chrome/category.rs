@@ -1,4 +1,4 @@
-//! What an event spends its time on, by its category and name.
+//! The kind of an event, from its category and name.
 
 use ellwand_profile::Kind;
 
@@ -6,14 +6,14 @@ use ellwand_profile::Kind;
 pub(crate) enum Class {
     /// A span of this kind.
     Span(Kind),
-    /// A range or a mark that repeats what the calls of the host show.
+    /// A range or a mark that repeats what the host's calls show.
     Repeated,
-    /// The extent of the recording; a span of it would cover everything.
+    /// The extent of the recording; a span for it would cover everything.
     Extent,
 }
 
 pub(crate) fn class(category: &str, name: &str) -> Class {
-    // Categories of our own export are the words of kinds.
+    // Our own export uses the names of kinds as categories.
     if let Some(kind) = Kind::of_word(category) {
         return Class::Span(kind);
     }

@@ -1,10 +1,10 @@
-//! One trace event as it is in the file.
+//! One trace event as it appears in the file.
 
 use serde::Deserialize;
 
 use super::scalar::{Args, Scalar, Time};
 
-/// The members that are used, each of any type. An event that is no object is an error with its place.
+/// The members in use, each of any type. An event that is not an object is an error with its place.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, expecting = "a trace event: an object with ph, name, ts, dur, pid and tid")]
 pub(crate) struct Event {

@@ -11,9 +11,9 @@ use super::scalar::{Args, Scalar};
 use super::tracks::Tracks;
 use crate::read::{Each, MOST_DETAILS, MOST_SPANS, shortened};
 
-/// Facts kept about the recording.
+/// Most facts kept about the recording.
 const MOST_FACTS: usize = 200;
-/// Arguments that only number things within the file.
+/// Arguments that only number objects within the file.
 const BOOKKEEPING: [&str; 12] = [
     "External id",
     "Record function id",
@@ -40,7 +40,7 @@ pub(crate) struct Track {
     pub(crate) details: Vec<Detail>,
     pub(crate) dropped: u64,
     pub(crate) dropped_details: u64,
-    /// Begun spans without an end, per task; threads have one task.
+    /// Spans that have begun but not ended, per task; a thread is one task.
     open: HashMap<String, Vec<usize>>,
     pub(crate) arrows: Vec<Arrow>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Events {
     pub(crate) unmatched_ends: u64,
     /// Negative durations and times that [`shifted`] limits.
     pub(crate) impossible: u64,
-    /// Ranges of streams that repeat those of the host.
+    /// Number of stream ranges that repeat those of the host.
     pub(crate) repeated: u64,
     /// First and last time, in nanoseconds of the file.
     pub(crate) extent: Option<(i64, i64)>,
@@ -108,7 +108,7 @@ impl Events {
         args.0.into_iter().for_each(|(name, value)| self.fact(&name, value));
     }
 
-    /// `deviceProperties` of the PyTorch profiler.
+    /// Reads `deviceProperties` of the PyTorch profiler.
     pub(crate) fn devices(&mut self, devices: serde_json::Value) {
         for (number, device) in devices.as_array().into_iter().flatten().take(64).enumerate() {
             if let Some(name) = device.get("name").and_then(|name| name.as_str()) {
@@ -117,7 +117,7 @@ impl Events {
         }
     }
 
-    /// Reads an array of events; `null` occurs where programs close a list that ends in a comma.
+    /// Reads an array of events; some programs end the list with a comma and `null`.
     pub(crate) fn list(&mut self) -> Each<Option<Event>, impl FnMut(Option<Event>) -> Result<(), String>> {
         Each::new("an array of trace events", |event: Option<Event>| {
             event.into_iter().for_each(|event| self.add(event));
@@ -163,7 +163,7 @@ impl Events {
                 self.counters.counter(start, &event.name.key(), &event.args);
                 self.extend(start, start);
             }
-            // Arrows from forward to backward operations are no launches; a span has room for one link.
+            // Arrows from forward to backward operations are not launches, and a span has room for only one link.
             's' | 't' | 'f' if event.category() != "fwdbwd" => self.arrow(&event, phase, start),
             's' | 't' | 'f' => {}
             other => *self.skipped.entry(other).or_insert(0) += 1,
@@ -249,7 +249,7 @@ impl Events {
     fn arrow(&mut self, event: &Event, phase: char, at: i64) {
         let link = self.links.number('a', &event.connection());
         let track = self.track(event, false);
-        // The end of an arrow belongs to the next span unless the event says that it lies inside one.
+        // The end of an arrow belongs to the next span unless the event marks it as inside a span.
         let next = phase == 'f' && event.bp.text() != Some("e");
         if let Some(track) = self.tracks.get_mut(track).filter(|track| track.arrows.len() < MOST_DETAILS) {
             track.arrows.push(Arrow { link, at: shifted(at), next });
@@ -276,12 +276,12 @@ impl Events {
             other => other.key(),
         };
         if let Some(step) = name.strip_prefix("ProfilerStep#").map(str::to_string) {
-            // One operation with its number, so that steps can be compared.
+            // All steps become one operation, with the number as an argument, so they can be compared.
             event.args.0.push(("step".to_string(), step.parse().map_or(Value::Text(step), Value::Int)));
             name = "ProfilerStep".to_string();
         }
         if let Some(at) = name.find(" object at 0x") {
-            // An address differs from run to run; without it, calls of one function are one operation.
+            // Remove the address, which differs between runs, so that all calls of one function are one operation.
             let rest = name.get(at + 13..).unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_hexdigit());
             name = format!("{}{rest}", name.get(..at).unwrap_or_default());
         }
@@ -338,7 +338,7 @@ fn kind_is_of_device(kind: Kind) -> bool {
     matches!(kind, Kind::Kernel | Kind::HostToDevice | Kind::DeviceToHost | Kind::DeviceToDevice)
 }
 
-/// What an event carries beside its times, if anything.
+/// The details of an event besides its times, if it has any.
 fn detail(mut event: Event) -> Option<Detail> {
     event.args.0.retain(|(name, _)| !BOOKKEEPING.contains(&name.as_str()));
     let args = &mut event.args;

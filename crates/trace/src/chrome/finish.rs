@@ -13,13 +13,13 @@ use crate::read::counted;
 const DATES: std::ops::Range<i64> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
 
 impl Events {
-    /// The trace, and what was left out or changed.
+    /// The trace, and notes on what was skipped or changed.
     pub(crate) fn finish(mut self) -> (Trace, Vec<String>) {
         let mut trace = Trace::in_nanoseconds();
         let ours = self.facts.iter().any(|(name, value)| name == "program" && *value == Value::Text("ellwand".into()));
         let own = |name: &str| number(&self.facts, name).filter(|_| ours);
         let aggregated = own("aggregated").unwrap_or(0);
-        // Our own export counts times from the start of the recording.
+        // Our own export measures times from the start of the recording.
         if let Some(wall) = own("wall_ns").and_then(|wall| i64::try_from(wall).ok()) {
             self.extend(0, wall);
         }
@@ -83,7 +83,7 @@ impl Events {
         (trace, self.notes)
     }
 
-    /// Notes what was left out or changed, if anything.
+    /// Notes what was skipped or changed, if anything.
     fn note_repairs(&mut self, [cut, overlapping, lost_arrows, beyond, aggregated]: [u64; 5], lost_details: u64) {
         let counts = [
             (cut, "span was", "spans were", "shortened by up to 1 µs, so that spans nest"),
@@ -137,7 +137,8 @@ impl Events {
         self.facts.retain(|(name, _)| name != "displayTimeUnit");
         let process = self.names.processes.values().find(|name| !name.is_empty());
         trace.name = match self.facts.iter().find(|(name, _)| name == "traceName") {
-            // PyTorch writes a file in a folder for temporary files first: the name of the file read is better than its path.
+            // PyTorch first writes a file in a temporary directory: the name of the file that is read is better than
+            // that path.
             Some((_, Value::Text(name))) if name.contains(['/', '\\']) => String::new(),
             Some((_, Value::Text(name))) => name.clone(),
             _ => process.filter(|_| self.names.processes.len() == 1 || ours).cloned().unwrap_or_default(),
@@ -146,7 +147,7 @@ impl Events {
     }
 }
 
-/// A fact that is a count.
+/// The value of a fact that is a count.
 fn number(facts: &[(String, Value)], name: &str) -> Option<u64> {
     facts.iter().find(|(known, _)| known == name).and_then(|(_, value)| match value {
         Value::Text(text) => text.parse::<u64>().ok(),
@@ -155,7 +156,7 @@ fn number(facts: &[(String, Value)], name: &str) -> Option<u64> {
     })
 }
 
-/// The name of a lane, with its process where several have threads.
+/// The name of a lane, with its process if several processes have threads.
 fn name(track: &Track, names: &Names, several: bool) -> String {
     let known = names.threads.get(&(track.process.clone(), track.thread.clone())).filter(|name| !name.is_empty());
     let thread = known.cloned().unwrap_or_else(|| {

@@ -10,11 +10,11 @@ use crate::read::MOST_SPANS;
 pub(crate) struct Arrow {
     pub(crate) link: u32,
     pub(crate) at: u64,
-    /// True if it belongs to the next span and not to the one around it.
+    /// True if it belongs to the next span and not to the enclosing one.
     pub(crate) next: bool,
 }
 
-/// Numbers of links, from 1.
+/// Link numbers, from 1.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     known: HashMap<(char, String), u32>,
@@ -31,8 +31,8 @@ impl Links {
     }
 }
 
-/// Gives the spans of a lane the numbers of the arrows at them; returns the number of arrows without a span. A span that
-/// has a link, such as a call with a correlation number, keeps it.
+/// Gives the spans of a lane the numbers of the arrows at them; returns the number of arrows without a span. A span
+/// that already has a link, such as a call with a correlation number, keeps it.
 pub(crate) fn place(arrows: &[Arrow], lane: &mut [Span]) -> u64 {
     let mut lost = 0;
     for arrow in arrows.iter().filter(|arrow| arrow.link != 0) {

@@ -1,4 +1,4 @@
-//! Chrome trace events, and the dialect of the PyTorch profiler, as a trace.
+//! Converts Chrome trace events, and the PyTorch profiler's dialect of them, to a trace.
 
 mod category;
 mod event;

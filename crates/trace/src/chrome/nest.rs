@@ -1,10 +1,10 @@
-//! Turns the events of a thread, which may overlap in any way, into lanes on which spans nest.
+//! Turns the events of a thread, which may overlap arbitrarily, into lanes on which spans nest.
 
 use ellwand_profile::{Detail, LaneKind, NONE, Span, TraceLane};
 
 /// Overlaps up to this many ticks may come from rounding; the earlier or inner span is cut.
 const ROUNDING: u64 = 1000;
-/// Most that is cut of a span, as a divisor of its length, unless all times are rounded to [`ROUNDING`].
+/// At most this fraction (as a divisor) of a span's length is cut, unless all times are rounded to [`ROUNDING`].
 const CUT: u64 = 10;
 /// Lanes per thread. Events of more than this many overlapping tasks are counted as lost.
 const MOST_LANES: usize = 64;
@@ -25,13 +25,13 @@ pub(crate) fn is_thread(lane: &TraceLane) -> bool {
 pub(crate) struct Nested {
     /// Spans with their details: the thread's own lane, then those of events that overlap.
     pub(crate) lanes: Vec<(Vec<Span>, Vec<Detail>)>,
-    /// Events without a lane.
+    /// Number of events without a lane.
     pub(crate) dropped: u64,
-    /// Spans that were cut by up to [`ROUNDING`].
+    /// Number of spans that were cut by up to [`ROUNDING`].
     pub(crate) cut: u64,
 }
 
-/// Nests spans by their times; open ones have no end. Details are numbered anew on each lane.
+/// Nests spans by their times; open ones have no end. Renumbers the details on each lane.
 pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
     let until = |span: &Span| if span.is_open() { u64::MAX } else { span.end };
     let first = spans.first().map_or(0, |span| span.start);
@@ -40,7 +40,7 @@ pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
     let most = |length: u64| if rounded { ROUNDING } else { ROUNDING.min(length / CUT) };
     let mut nested = Nested::default();
     while !spans.is_empty() && nested.lanes.len() < MOST_LANES {
-        // A stable sort: of spans with the same times the first in the file is the outer one.
+        // A stable sort: of spans with equal times, the first in the file is the outer one.
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(until(span))));
         let mut lane: Vec<Span> = Vec::with_capacity(spans.len());
         let mut stack: Vec<usize> = Vec::new();
@@ -61,8 +61,8 @@ pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
                     }
                     stack.pop();
                 } else if end - top_end > ROUNDING && end != u64::MAX && length <= (end - span.start) / 10 {
-                    // A short span over the start of a much longer one gives way, such as the call that begins a range.
-                    // All spans after it on the lane are inside it.
+                    // A short span that overlaps the start of a much longer one, such as the call that begins a range,
+                    // moves to another lane, with all spans after it on this lane, which are inside it.
                     rest.extend(lane.drain(top..));
                     stack.pop();
                 } else {

@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::read::shortened;
 
-/// Arguments kept per event, and characters per argument.
+/// Most arguments kept per event, and characters per argument.
 const MOST_ARGS: usize = 32;
 const MOST_TEXT: usize = 200;
 
-/// A value that is used if it is a number or a text: none if it is missing, null, an array or an object.
+/// A value that is used if it is a number or a text; `None` if it is missing, null, an array or an object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Scalar(pub(crate) Option<Value>);
 
 impl Scalar {
-    /// As a number; texts that hold one count.
+    /// As a number; a text that holds a number counts too.
     pub(crate) fn number(&self) -> Option<f64> {
         match self.0.as_ref()? {
             Value::Text(text) => text.trim().parse().ok(),
@@ -44,7 +44,7 @@ impl Scalar {
         }
     }
 
-    /// As a key of a table: 7 and "7" are the same thread.
+    /// As a key of a table: 7 and "7" identify the same thread.
     pub(crate) fn key(&self) -> String {
         match &self.0 {
             None => String::new(),
@@ -109,7 +109,7 @@ impl<'de> Visitor<'de> for Any<'_> {
     }
 }
 
-/// A time in nanoseconds, from microseconds. Those since 1970 have more digits than an `f64`.
+/// A time in nanoseconds, read from microseconds. Times since 1970 have more digits than an `f64`.
 #[derive(Debug, Default)]
 pub(crate) struct Time(pub(crate) Option<i64>);
 
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Microseconds in decimal digits as the nearest nanoseconds; `None` with an exponent and out of range.
+/// Decimal microseconds as the nearest nanoseconds; `None` with an exponent or out of range.
 fn exact(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -148,7 +148,7 @@ impl Args {
         number(&self.0.remove(at).1)
     }
 
-    /// Removes a count: a number of at least 0.
+    /// Removes a count (a number of at least 0) and returns it.
     pub(crate) fn take_count(&mut self, name: &str) -> Option<u64> {
         self.take_number(name).filter(|value| *value >= 0.0).map(|value| value as u64)
     }
@@ -165,7 +165,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut args = Vec::new();
-        // Some programs write a text, an array or null; none of them names its values.
+        // Some programs write a text, an array or null instead, which has no named values.
         deserializer.deserialize_any(Any(Some(&mut args)))?;
         Ok(Self(args))
     }

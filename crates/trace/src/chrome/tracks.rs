@@ -1,4 +1,4 @@
-//! Quantities over time: counter events, and the memory marks of the PyTorch profiler.
+//! Quantities over time: counter events, and the PyTorch profiler's memory marks.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::events::shifted;
 use super::scalar::{Args, number};
 use crate::read::{MOST_POINTS, shortened};
 
-/// Tracks per file.
+/// Most tracks per file.
 const MOST_TRACKS: usize = 4096;
 
 /// The tracks of a file, with times as in spans under construction.
@@ -21,7 +21,7 @@ pub(crate) struct Tracks {
 }
 
 impl Tracks {
-    /// A counter event: a series per argument. Our own export names the unit there.
+    /// A counter event: one series per argument. Our own export uses the unit as the argument's name.
     pub(crate) fn counter(&mut self, at: i64, name: &str, args: &Args) {
         let series: Vec<(&str, f64)> =
             args.0.iter().filter_map(|(key, value)| Some((key.as_str(), number(value)?))).collect();
@@ -37,7 +37,7 @@ impl Tracks {
         }
     }
 
-    /// A `[memory]` mark: what the allocator of a device holds after an allocation.
+    /// A `[memory]` mark: the bytes that a device's allocator holds after an allocation.
     pub(crate) fn memory(&mut self, at: i64, args: &mut Args) {
         let device = match (args.take_number("Device Type"), args.take_number("Device Id")) {
             (Some(0.0), _) => "cpu".to_string(),

@@ -1,4 +1,4 @@
-//! Call trees by path of names, so that those of two programs can be compared.
+//! Call trees keyed by paths of names, so those of two programs can be compared.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use crate::chrome::is_thread;
 
 /// Groups of repetitions: enough for Student's distribution, few enough that neighbours hardly influence each other.
 const GROUPS: usize = 64;
-/// Share of the time in spans of the busiest thread that a root covers, unless the caller names it.
+/// Share of the busiest thread's span time that a root must cover, unless the caller names it.
 const COVERED: f64 = 0.5;
 
 pub(super) struct Times {
@@ -30,7 +30,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Of the repetitions of `root`, or of the whole profile.
+    /// The tree of the repetitions of `root`, or of the whole profile.
     pub(super) fn of(trace: &Trace, root: Option<&str>) -> Self {
         match root {
             Some(root) => Self::of_root(trace, root),
@@ -66,7 +66,7 @@ impl Tree {
         Self { repetitions, count: repetitions_of(trace, root).0, nodes }
     }
 
-    /// Every row of the summary; the time compared is that in spans, over all lanes.
+    /// Every row of the summary; the compared time is the time in spans, over all lanes.
     fn of_all(trace: &Trace) -> Self {
         let mut nodes: BTreeMap<Vec<String>, Times> = BTreeMap::new();
         let mut all = 0.0;
@@ -85,14 +85,15 @@ pub(super) fn paths(a: &Tree, b: &Tree) -> BTreeSet<Vec<String>> {
     a.nodes.keys().chain(b.nodes.keys()).cloned().collect()
 }
 
-/// Number and nanoseconds of the repetitions of a root.
+/// Number and total nanoseconds of the repetitions of a root.
 pub(super) fn repetitions_of(trace: &Trace, root: &str) -> (u64, f64) {
     let Some((lane, found)) = trace.frame_spans(root) else { return (0, 0.0) };
     let spans = &trace.lanes[lane].spans;
     (found.len() as u64, found.iter().map(|index| trace.duration_ns(&spans[*index])).sum())
 }
 
-/// Names of the ended spans of threads: the least number of spans around one, and nanoseconds, nested ones counted again.
+/// Names of the ended spans of threads, each with its smallest depth and its total nanoseconds, in which nested spans
+/// count again.
 fn names(trace: &Trace) -> HashMap<&str, (usize, f64)> {
     let mut names: HashMap<&str, (usize, f64)> = HashMap::new();
     for lane in trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
@@ -113,7 +114,7 @@ fn names(trace: &Trace) -> HashMap<&str, (usize, f64)> {
 fn candidates(trace: &Trace) -> HashMap<&str, (usize, f64)> {
     let outermost = |span: &&Span| span.parent == NONE && !span.is_open() && !trace.is_own(span.site);
     let ns = |lane: &TraceLane| lane.spans.iter().filter(outermost).map(|span| trace.duration_ns(span)).sum::<f64>();
-    // A lane of async events is no thread.
+    // A lane of async events is not a thread.
     let in_flight = |span: &Span| trace.site(span).is_some_and(|site| site.kind == Kind::InFlight);
     let runs = |lane: &TraceLane| is_thread(lane) && !lane.spans.iter().all(in_flight);
     let busiest = trace.lanes.iter().filter(|lane| runs(lane)).map(ns).fold(0.0, f64::max);
@@ -128,7 +129,8 @@ fn candidates(trace: &Trace) -> HashMap<&str, (usize, f64)> {
     long.filter_map(|(name, (depth, _))| Some((name, (depth, covers(name)?)))).collect()
 }
 
-/// The outermost operation, of these that with the most time in the baseline, that covers enough time of both profiles.
+/// The outermost operation that covers enough time of both profiles; of several, the one with the most time in the
+/// baseline.
 pub(super) fn common_root(baseline: &Trace, candidate: &Trace) -> Option<String> {
     let others = candidates(candidate);
     let mut known: Vec<(&str, (usize, f64))> =

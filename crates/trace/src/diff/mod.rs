@@ -4,9 +4,9 @@
 //! # What an interval covers
 //!
 //! The repetitions of a root operation inside one recording are pooled into at most 64 groups, whose means are the
-//! samples. The interval of a ratio of means is that of Welch with the spread of the groups, on the scale of logarithms.
-//! It covers what varies within each recording. It cannot cover what differs from process to process, such as the
-//! placement of memory: two recordings suggest a change, `ellwand compare` with fresh processes shows one.
+//! samples. The interval of a ratio of means is Welch's, from the spread of the groups, on a logarithmic scale. It
+//! covers variation within each recording. It cannot cover variation between processes, such as the placement of
+//! memory: two recordings suggest a change; `ellwand compare` with fresh processes shows one.
 
 mod align;
 mod text;
@@ -26,12 +26,13 @@ pub use welch::Ratio;
 /// How profiles are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOptions {
-    /// The repeated operation that is compared, at any depth; `None` chooses the outermost one with the most time that both
-    /// profiles repeat and that covers half of the time in spans of the busiest thread, or else the whole profiles.
+    /// The repeated operation to compare, at any depth. `None` chooses the outermost one with the most time that both
+    /// profiles repeat and that covers half of the busiest thread's span time; without one, the whole profiles are
+    /// compared.
     pub root: Option<String>,
     /// Ratios within `1 / (1 + rope) ..= 1 + rope` count as the same.
     pub rope: f64,
-    /// Probability of a wrong verdict on the root, and on any node, if groups are independent.
+    /// Probability of a wrong verdict on the root, and of one on any node, if groups are independent.
     pub alpha: f64,
 }
 
@@ -59,17 +60,17 @@ pub struct Node {
     pub path: Vec<String>,
     /// Mean nanoseconds inside per repetition of the baseline; `None` if the node is new.
     pub baseline_ns: Option<f64>,
-    /// The same of the candidate; `None` if the node is gone.
+    /// The same for the candidate; `None` if the node is gone.
     pub candidate_ns: Option<f64>,
     /// Mean number of calls per repetition of the baseline; `None` if the node is new.
     pub baseline_calls: Option<f64>,
-    /// The same of the candidate; `None` if the node is gone.
+    /// The same for the candidate; `None` if the node is gone.
     pub candidate_calls: Option<f64>,
-    /// Candidate over baseline; `None` for new and gone nodes and without repetitions.
+    /// Candidate over baseline; `None` for new and removed nodes, and without repetitions.
     pub ratio: Option<Ratio>,
-    /// Change of the self time per repetition. Those of all nodes add up to the change of the root.
+    /// Change of the self time per repetition. The contributions of all nodes add up to the change of the root.
     pub contribution_ns: f64,
-    /// Faster and slower mean more than the region of practical equivalence.
+    /// The verdict; faster and slower mean by more than the region of practical equivalence.
     #[serde(serialize_with = "word")]
     pub verdict: Difference,
 }
@@ -79,11 +80,11 @@ pub struct Node {
 pub struct Diff {
     /// The repeated operation that was compared; `None` for the whole profiles.
     pub root: Option<String>,
-    /// The profile compared with.
+    /// The profile that the candidate is compared with.
     pub baseline: DiffSide,
-    /// The profile in question.
+    /// The profile that may have changed.
     pub candidate: DiffSide,
-    /// Candidate over baseline, for a repetition of the root.
+    /// Candidate over baseline, per repetition of the root.
     pub ratio: Option<Ratio>,
     /// Change of the mean, in nanoseconds.
     pub change_ns: f64,
@@ -92,7 +93,7 @@ pub struct Diff {
     pub verdict: Difference,
     /// Nodes by descending size of their contribution.
     pub nodes: Vec<Node>,
-    /// What limits the comparison, one sentence each.
+    /// Limitations of the comparison, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -108,9 +109,9 @@ pub enum DiffError {
     NoRoot {
         /// `baseline` or `candidate`.
         side: &'static str,
-        /// The name asked for.
+        /// The requested name.
         root: String,
-        /// Names that could be asked for.
+        /// Names of the spans that it has.
         known: String,
     },
     /// A setting is out of its range.
@@ -221,7 +222,7 @@ fn nodes(a: &Tree, b: &Tree, options: &DiffOptions) -> Vec<Node> {
             }
         })
         .collect();
-    // Many nodes are looked at, so each needs stronger evidence than a single one.
+    // Many nodes are tested, so each needs stronger evidence than a single one.
     let corrected = holm(&nodes.iter().map(|node| node.ratio.map(|ratio| ratio.p)).collect::<Vec<_>>());
     for (node, p) in nodes.iter_mut().zip(corrected) {
         if let (Some(ratio), Some(p)) = (&mut node.ratio, p) {

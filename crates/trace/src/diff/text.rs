@@ -1,4 +1,4 @@
-//! Differences as a table for a terminal; the width of a format is that of the terminal.
+//! Differences as a table for a terminal; the width of a format is the width of the terminal.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use super::{Diff, Node, Ratio};
 
 /// Nodes that `{}` prints; `{:#}` prints all.
 const FIRST: usize = 30;
-/// Columns of the path.
+/// Width of the path column.
 const WIDTH: usize = 44;
-/// Columns that a narrow terminal hides, the first one first.
+/// Columns that a narrow terminal hides, in this order.
 const LEAST: [&str; 4] = ["interval", "candidate", "baseline", "ratio"];
 
 fn signed(ns: f64) -> String {
@@ -19,7 +19,7 @@ fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{text}") } else { format!("+{text}") }
 }
 
-/// The ratio and its interval; without repetitions the ratio of both means alone.
+/// The ratio and its interval; without repetitions, only the ratio of the two means.
 fn ratio(ratio: Option<&Ratio>, baseline_ns: Option<f64>, candidate_ns: Option<f64>) -> (String, String) {
     let of_means = baseline_ns.zip(candidate_ns).map(|(a, b)| b / a).filter(|ratio| ratio.is_finite());
     match (ratio, of_means) {
@@ -30,7 +30,7 @@ fn ratio(ratio: Option<&Ratio>, baseline_ns: Option<f64>, candidate_ns: Option<f
 }
 
 impl Node {
-    /// The last names of the path, as many as there is room for.
+    /// The last names of the path, as many as fit.
     fn label(&self) -> String {
         let mut label = String::new();
         for name in self.path.iter().rev() {
@@ -43,8 +43,8 @@ impl Node {
         label
     }
 
-    /// Calls and mean time of a call on both sides, if their numbers differ by a thousandth or more: then more time may
-    /// be more work.
+    /// Calls and mean time per call on both sides, if the numbers of calls differ by a thousandth or more: more time
+    /// may then be more work.
     fn calls(&self) -> Option<[String; 2]> {
         let (a, b) = (self.baseline_calls?, self.candidate_calls?);
         if !(a > 0.0 && b > 0.0) || (b / a - 1.0).abs() < 1e-3 {

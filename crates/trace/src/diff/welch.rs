@@ -16,7 +16,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Of the means of groups of nearly equal size.
+    /// A sample of the means of groups of nearly equal size.
     pub(super) fn of(groups: &[f64], sizes: &[u32]) -> Self {
         let n = groups.len() as f64;
         let all: f64 = sizes.iter().map(|size| f64::from(*size)).sum();
@@ -36,7 +36,8 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Probability of a ratio at least this far from 1 if nothing changed; of nodes, corrected for their number (Holm).
+    /// Probability of a ratio at least this far from 1 if nothing changed; for nodes, corrected for their number
+    /// (Holm).
     pub p: f64,
 }
 
@@ -77,7 +78,7 @@ impl Ratio {
     }
 }
 
-/// Corrected for the number of tests, valid under any dependence between them (Holm 1979).
+/// p-values corrected for the number of tests, valid under any dependence between them (Holm 1979).
 pub(super) fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> = values.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?))).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));

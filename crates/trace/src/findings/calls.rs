@@ -33,8 +33,8 @@ pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     outermost(found)
 }
 
-/// A slow inner call makes all calls around it slow: of findings within one another, the innermost that explains the others is
-/// kept, or else the outermost, whose cause may be several calls inside.
+/// A slow inner call makes all its callers slow: of nested findings, keeps the innermost one that explains the others,
+/// or else the outermost, whose cause may be several inner calls.
 fn outermost(found: Vec<ProfileFinding>) -> Vec<ProfileFinding> {
     let contains = |outer: &ProfileFinding, inner: &ProfileFinding| match (outer.ranges.first(), inner.ranges.first()) {
         (Some(a), Some(b)) => a != b && a.0 <= b.0 && b.1 <= a.1,
@@ -57,13 +57,13 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The median and the 99th percentile, if they differ so much that the rule reports them.
+    /// The median and the 99th percentile, if they differ by enough for the rule to report them.
     fn spread(&self) -> Option<(f64, f64)> {
         let (median, p99) = (ellwand_stats::median(&self.times)?, ellwand_stats::quantile(&self.times, 0.99)?);
         (self.times.len() >= 20 && median > 0.0 && p99 >= 3.0 * median).then_some((median, p99))
     }
 
-    /// Time over the median.
+    /// Time above the median.
     fn slow_ns(&self, median: f64) -> f64 {
         self.times.iter().map(|ns| (ns - median).max(0.0)).sum()
     }
@@ -117,7 +117,7 @@ pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     found
 }
 
-/// What one thread did in one operation.
+/// The spans of one thread in one operation.
 struct Share<'a> {
     busy_ns: f64,
     thread: &'a str,
@@ -129,7 +129,7 @@ struct Share<'a> {
 pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
     let gaps = Gaps::of(facts.trace);
-    // The work of a thread is not known if only some of its spans are.
+    // If only some of a thread's spans are known, its work is not known.
     if gaps.sampled_out > 0 || gaps.last > 0 || gaps.lost > 0 {
         return found;
     }
@@ -173,11 +173,11 @@ pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding
     found
 }
 
-/// How many times the mean the busiest thread works at least.
+/// Smallest ratio of the busiest thread's time to the mean.
 const UNEVEN: f64 = 1.2;
 
-/// True if the threads began at different times and each did equal work for the time that it lived: nobody handed out
-/// one piece of work to them.
+/// True if the threads began at different times and each did equal work per time that it lived: then no common piece of
+/// work was divided among them.
 fn came_and_went(shares: &[Share], busiest: &Share) -> bool {
     let lived = |share: &Share| share.alive.1.saturating_sub(share.alive.0).max(1) as f64;
     let starts = || shares.iter().map(|share| share.alive.0);
@@ -196,7 +196,7 @@ fn extent<'a>(spans: impl IntoIterator<Item = &'a Span>) -> (u64, u64) {
     extent.unwrap_or_default()
 }
 
-/// True if spans of two threads run at the same time. Threads that take turns do not share work.
+/// True if spans of two threads overlap in time. Threads that take turns do not share work.
 fn overlap(shares: &[Share]) -> bool {
     let mut extents: Vec<(u64, u64)> = shares.iter().map(|share| extent(share.spans.iter().copied())).collect();
     extents.sort_unstable();

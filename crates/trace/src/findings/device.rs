@@ -1,4 +1,4 @@
-//! Rules on the work of devices and on what the host does for it.
+//! Rules about the work of devices and the work that the host does for it.
 
 use ellwand_profile::{Kind, Part};
 
@@ -36,7 +36,7 @@ pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> 
     if share < 0.2 {
         return Vec::new();
     }
-    // Aggregated copies have no position, so that what hides them is an estimate.
+    // Aggregated copies have no position in time, so how much of them is hidden is an estimate.
     let aggregated = facts.of_kind(&COPIES).any(|row| row.aggregated > 0);
     let confidence = if aggregated { Confidence::Medium } else { Confidence::High };
     let (mut moved, mut ns) = (0.0, 0.0);
@@ -72,6 +72,6 @@ pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
         evidence("device alone", device, "share"),
     ];
     let finding = rule.finding("Host and device take turns", Confidence::Medium, numbers);
-    // If they overlapped perfectly, the shorter of the two would vanish.
+    // With perfect overlap, the shorter of the two would vanish.
     vec![ProfileFinding { saving_upper_bound: Some(host.min(device)), ..facts.located(finding, &[Kind::Sync]) }]
 }

@@ -1,4 +1,4 @@
-//! What the rules look at: a trace and what is computed from it once.
+//! The facts that rules use: a trace and what is computed from it once.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use ellwand_profile::{Breakdown, Kind, Part, Row, SiteInfo, Span, Summary, Trace
 
 use super::ProfileFinding;
 
-/// Ranges named as evidence per finding.
+/// Most ranges per finding given as evidence.
 const MOST_RANGES: usize = 16;
 
-/// What the processors of the machine can do at most, as measured. Work of devices has other limits.
+/// The measured limits of the machine's processors. Work of devices has other limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ceilings {
     /// Bytes moved per second, by the bytes that the measurement touched: caches are faster than main memory.
@@ -19,8 +19,8 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// The bandwidth for calls that move this many bytes: that of the largest footprint which is not larger, or of the
-    /// smallest. Data that fits into a cache may come from there.
+    /// The bandwidth for calls that move this many bytes: that of the largest footprint that is not larger, or of the
+    /// smallest. Data that fit into a cache may come from there.
     pub(super) fn bandwidth(&self, bytes: f64) -> Option<f64> {
         let fitting = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 <= bytes);
         let smallest = || self.bandwidths.iter().min_by_key(|(footprint, _)| *footprint);
@@ -38,8 +38,8 @@ pub struct Facts<'a> {
     pub breakdown: Breakdown,
     /// Limits of the machine, if they were measured.
     pub ceilings: Option<Ceilings>,
-    /// Spans by site that ended, as (lane, index), in order of their lanes and starts. Only the outermost calls of a
-    /// function that calls itself: their times have those of the inner ones in them.
+    /// Ended spans by site, as (lane, index), in order of their lanes and starts. For a recursive function, only the
+    /// outermost calls, whose times include those of the inner ones.
     by_site: BTreeMap<u32, Vec<(usize, usize)>>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Facts<'a> {
         self.operations.wall_ns.max(f64::MIN_POSITIVE)
     }
 
-    /// Nanoseconds in which at least one of some spans runs.
+    /// Nanoseconds during which at least one of these spans runs.
     pub(super) fn busy_ns<'b>(&self, spans: impl IntoIterator<Item = &'b Span>) -> f64 {
         let mut spans: Vec<&Span> = spans.into_iter().collect();
         spans.sort_unstable_by_key(|span| span.start);
@@ -76,12 +76,13 @@ impl<'a> Facts<'a> {
         self.trace.clock.ns(ticks)
     }
 
-    /// The share of the elapsed time that `ns` less in these spans could save: at most the time in which one of them runs.
+    /// The share of the elapsed time that could be saved if these spans took `ns` less: at most the time during which
+    /// one of them runs.
     pub(super) fn saving<'b>(&self, ns: f64, spans: impl IntoIterator<Item = &'b Span>) -> f64 {
         (ns.min(self.busy_ns(spans)) / self.wall_ns()).min(1.0)
     }
 
-    /// Sites with their outermost spans, each with the numbers of its lane and in it, in order of the sites.
+    /// Sites with their outermost spans, each with its lane number and its index there, in order of the sites.
     pub(super) fn sites(&self) -> impl Iterator<Item = (&'a SiteInfo, Vec<(usize, usize, &'a Span)>)> {
         let span = |(lane, index): &(usize, usize)| (*lane, *index, &self.trace.lanes[*lane].spans[*index]);
         self.by_site.iter().filter_map(move |(site, spans)| {
@@ -107,7 +108,7 @@ impl<'a> Facts<'a> {
         finding
     }
 
-    /// The longest of some spans, in order of time.
+    /// The longest of these spans, in order of time.
     pub(super) fn ranges(&self, mut spans: Vec<&Span>) -> Vec<(f64, f64)> {
         spans.sort_by_key(|span| std::cmp::Reverse(span.ticks()));
         spans.truncate(MOST_RANGES);

@@ -1,4 +1,4 @@
-//! Rules on the recording itself and on what host threads do.
+//! Rules about the recording itself and about host threads.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let known =
         most.filter(|(_, ns)| *ns > 0.0).and_then(|(site, ns)| Some((facts.trace.sites.get(site as usize - 1)?, ns)));
     let waits = |site: u32| facts.trace.sites.get(site as usize - 1).is_some_and(|site| kinds.contains(&site.kind));
-    // Elapsed without CPU time is also that of a thread that another program preempted.
+    // Elapsed time without CPU time can also mean that another program preempted the thread.
     let confidence = if most.is_some_and(|(site, _)| waits(site)) { Confidence::High } else { Confidence::Medium };
     let mut finding = rule.finding("Host threads wait", confidence, Vec::new());
     finding = facts.located(finding, &kinds);
@@ -73,8 +73,8 @@ pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     vec![finding]
 }
 
-/// Nanoseconds that the spans of each site wait themselves: elapsed minus CPU time, without that of the spans inside them.
-/// Spans of waiting kinds that measured no CPU time wait all the time.
+/// Nanoseconds for which the spans of each site themselves wait: elapsed minus CPU time, without the waits of the spans
+/// inside. Spans of a waiting kind without measured CPU time wait all the time.
 fn own_waits(trace: &Trace) -> BTreeMap<u32, f64> {
     let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
     let waits = |site: u32, ns: f64, cpu: Option<u64>| {
@@ -110,7 +110,7 @@ pub(super) fn allocation_churn(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding
     let churns = |memory: &ellwand_profile::MemoryUse| {
         memory.allocations >= 1000 && memory.allocated_bytes / 10 >= memory.peak_bytes.max(1)
     };
-    // Self time would be better than the order of the rows, but memory is only known with nested spans.
+    // Self time would be a better order of the rows, but allocations are only known including nested spans.
     let worst = facts
         .operations
         .rows

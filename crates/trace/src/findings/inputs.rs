@@ -1,33 +1,33 @@
-//! Which calls worked on inputs of equal size: only those can be expected to take equal time.
+//! Which calls worked on inputs of equal size; only those can be expected to take equal time.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use ellwand_profile::{Detail, Trace, Value};
 
-/// Words that say that an argument is the size of an input, alone (`n`, `shape`) or as part of a name (`batch_size`,
-/// `Input Dims`).
+/// Words that mark an argument as the size of an input, alone (`n`, `shape`) or as part of a name (`batch_size`, `Input
+/// Dims`).
 const WORDS: [&str; 25] = [
     "batch", "bytes", "channels", "cols", "columns", "count", "dim", "dims", "elements", "frames", "height", "items",
     "len", "length", "lengths", "pixels", "points", "rows", "samples", "shape", "shapes", "size", "sizes", "tokens",
     "width",
 ];
-/// Names of sizes in formulas; as a part of a longer name they say nothing.
+/// Names of sizes in formulas; as part of a longer name they mean nothing.
 const LETTERS: [&str; 3] = ["k", "m", "n"];
 
-/// Size without any declaration.
+/// The size of spans without any declaration.
 const UNKNOWN: u32 = 0;
 
-/// The declared size of the input of every span: equal numbers are equal sizes.
+/// The declared input size of every span; equal numbers mean equal sizes.
 pub(super) struct Inputs {
     numbers: Vec<Vec<u32>>,
-    /// What was declared, by number.
+    /// The declared sizes as text, by number.
     names: Vec<String>,
 }
 
 impl Inputs {
-    /// The sizes that spans of a trace declare by counters and arguments. A span that declares none has the size of the
-    /// span around it: its work is a part of that.
+    /// The sizes that spans of a trace declare by counters and arguments. A span that declares none has the size of its
+    /// parent, because its work is part of the parent's.
     pub(super) fn of(trace: &Trace) -> Self {
         let mut known: HashMap<String, u32> = HashMap::from([(String::new(), UNKNOWN)]);
         let mut names = vec![String::new()];
@@ -50,12 +50,12 @@ impl Inputs {
         Self { numbers, names }
     }
 
-    /// The size of a span, by the numbers of its lane and in it.
+    /// The size of a span, given by its lane number and its index there.
     pub(super) fn size(&self, lane: usize, index: usize) -> u32 {
         self.numbers[lane][index]
     }
 
-    /// What was declared, such as `n = 1024`; empty if nothing was.
+    /// The declared size, such as `n = 1024`; empty if none was declared.
     pub(super) fn name(&self, size: u32) -> &str {
         self.names.get(size as usize).map_or("", String::as_str)
     }
@@ -88,7 +88,7 @@ fn declared(detail: &Detail) -> String {
     text
 }
 
-/// True if the name of an argument says that it is a size.
+/// True if the name of an argument marks it as a size.
 fn is_size(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_word = |word: &str| WORDS.contains(&word);

@@ -1,4 +1,4 @@
-//! What a profile suggests to try. Every finding names the numbers that triggered it and where they come from.
+//! Suggestions from a profile. Every finding gives the numbers that triggered it and where they come from.
 //!
 //! To add a rule, write a function from [`Facts`] to findings and add a row to [`RULES`].
 
@@ -20,8 +20,8 @@ pub use facts::{Ceilings, Facts};
 pub use roofline::reached_limits;
 
 ellwand_profile::words! {
-    /// How sure a rule is that its reading of the numbers is right. Findings on records have the same levels; no crate below
-    /// both can hold them.
+    /// How sure a rule is that it interprets the numbers correctly. Findings on records have the same levels, but no
+    /// crate below both could define them.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Confidence {
@@ -32,14 +32,14 @@ ellwand_profile::words! {
         /// One of several explanations.
         Low = "low",
     }
-    /// In one word.
+    /// The level in one word.
     fn word;
 }
 
 /// A number that triggered a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trigger {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value, in the unit below.
     pub value: f64,
@@ -71,19 +71,19 @@ pub struct ProfileFinding {
     pub rule: &'static str,
     /// The statement, in one sentence.
     pub title: String,
-    /// The numbers that the statement rests on.
+    /// The numbers that support the statement.
     pub evidence: Vec<Trigger>,
     /// The rule's threshold in words.
     pub threshold: &'static str,
-    /// The share of the elapsed time that could be saved at most (Amdahl), where the numbers bound it.
+    /// Upper bound on the share of the elapsed time that could be saved (Amdahl), if the numbers give one.
     pub saving_upper_bound: Option<f64>,
     /// How sure the rule is.
     pub confidence: Confidence,
-    /// What to try, and what to look at.
+    /// The next experiment, and what to look at.
     pub next_experiment: &'static str,
     /// Operations that the evidence comes from.
     pub operations: Vec<String>,
-    /// Places of the evidence: start and end in nanoseconds from the start of the recording.
+    /// Time ranges of the evidence: start and end in nanoseconds from the start of the recording.
     pub ranges: Vec<(f64, f64)>,
 }
 
@@ -102,9 +102,9 @@ impl fmt::Display for ProfileFinding {
 pub struct Rule {
     /// Key in JSON; never changes.
     pub id: &'static str,
-    /// When it reports something.
+    /// The condition for a report.
     pub threshold: &'static str,
-    /// What to try then.
+    /// The next experiment.
     pub next: &'static str,
     /// Returns the findings of the rule.
     pub apply: fn(&Facts, &Rule) -> Vec<ProfileFinding>,

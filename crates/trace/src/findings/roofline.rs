@@ -1,13 +1,13 @@
-//! Rules that compare declared work with what the machine can do.
+//! Rules that compare declared work with the limits of the machine.
 
 use ellwand_profile::{Row, Trace};
 
 use super::{Ceilings, Confidence, Facts, ProfileFinding, Rule, evidence};
 
-/// Share of a limit from which on it bounds an operation, as in the speed-of-light rule of Nsight Compute.
+/// Share of a limit from which that limit bounds an operation, as in the speed-of-light rule of Nsight Compute.
 const BOUND: f64 = 0.6;
 
-/// Nanoseconds in which at least one thread is in the operation: calls on several threads share the limits.
+/// Nanoseconds during which at least one thread is in the operation: concurrent calls share the limits.
 fn busy_ns(facts: &Facts, row: &Row) -> f64 {
     if row.aggregated > 0 {
         return row.total_ns;
@@ -15,10 +15,10 @@ fn busy_ns(facts: &Facts, row: &Row) -> f64 {
     facts.busy_ns(facts.spans_of(|site| site.name == row.name()))
 }
 
-/// Rates of an operation and the shares of the limits that they are: bytes and floating-point operations.
+/// For bytes and for floating-point operations: the rate of an operation, and its share of the limit.
 fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
     let Some(ceilings) = &facts.ceilings else { return [None; 2] };
-    // What a device does is not limited by the processors.
+    // The limits of the processors do not apply to a device.
     if row.device_ns > 0.0 || row.transfer_ns > 0.0 || row.lacks_work {
         return [None; 2];
     }
@@ -31,8 +31,8 @@ fn reached(facts: &Facts, row: &Row, ns: f64) -> [Option<(f64, f64)>; 2] {
     })
 }
 
-/// What the operations that declare bytes or operations reach of the limits of their machine: name, share of the bandwidth
-/// and of the arithmetic. The largest total time first.
+/// The shares of the machine's limits that operations with declared bytes or flops reach: name, share of the bandwidth
+/// and of the arithmetic. Largest total time first.
 pub fn reached_limits(trace: &Trace, ceilings: Ceilings) -> Vec<(String, [Option<f64>; 2])> {
     let facts = Facts::of(trace, Some(ceilings));
     let mut rows: Vec<&Row> = facts.operations.rows.iter().collect();
@@ -56,7 +56,7 @@ fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<ProfileFinding> {
         let (what, unit) = if of == 0 { ("bandwidth", "B/s") } else { ("arithmetic", "flop/s") };
         let numbers =
             vec![evidence(format!("share of the {what} limit"), share, "share"), evidence("rate", rate, unit)];
-        // Above the limit the count of work or the limit is wrong, or calls read the same few bytes again and again.
+        // Above the limit, the count of work or the limit is wrong, or calls read the same few bytes again and again.
         let (title, confidence) = if share > 1.05 {
             (
                 format!("{} exceeds the {what} limit: the declared work or the limit is wrong", row.name()),
@@ -66,7 +66,7 @@ fn bound(facts: &Facts, rule: &Rule, of: usize) -> Vec<ProfileFinding> {
             (format!("{} runs near the {what} limit", row.name()), Confidence::High)
         };
         let mut finding = rule.finding(title, confidence, numbers);
-        // At the limit only less work saves time; running it faster saves at most the distance to the limit.
+        // At the limit, only less work saves time; faster execution saves at most the distance to the limit.
         finding.saving_upper_bound = Some(((1.0 - share).max(0.0) * ns / facts.wall_ns()).min(1.0));
         finding.operations = vec![row.name().to_string()];
         finding.ranges = facts.ranges(facts.spans_of(|site| site.name == row.name()));

@@ -1,4 +1,4 @@
-//! The rule on operations that ran on the GPU at sizes where the CPU is faster.
+//! The rule about operations that ran on the GPU at sizes for which the CPU is faster.
 
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 use crate::routing::{Routing, timings};

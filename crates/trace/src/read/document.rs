@@ -1,4 +1,5 @@
-//! The outermost value of a file. Members may come in any order, so both formats are collected until the end.
+//! The outermost value of a file. Members may come in any order, so the data of both formats are collected until the
+//! end.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use super::ours::Ours;
 use super::{Imported, Problem};
 use crate::chrome::{Events, Scalar};
 
-/// What was found so far.
+/// What has been found so far.
 #[derive(Default)]
 pub(crate) struct Document {
     pub(crate) is_array: bool,
@@ -98,7 +99,7 @@ fn member<'de, A: MapAccess<'de>>(document: &mut Document, name: &str, members: 
     match name {
         "format" => document.format = Some(members.next_value()?),
         "version" => {
-            // Other formats have versions that are no numbers.
+            // Other formats have versions that are not numbers.
             if let Scalar(Some(Value::Int(version))) = members.next_value()? {
                 let version = u64::try_from(version).unwrap_or(0);
                 document.version = Some(version).filter(|_| document.format.as_deref() == Some(FORMAT));

@@ -1,4 +1,4 @@
-//! Reads lists one value at a time, since all values as JSON would need several times their memory.
+//! Reads lists one value at a time, because all values as JSON would need several times their memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
-/// Gives each value of a list to a function, which may refuse it.
+/// Passes each value of a list to a function, which may reject it.
 pub(crate) struct Each<T, F> {
     expected: &'static str,
     take: F,

@@ -1,4 +1,4 @@
-//! Why a file is not read as a profile.
+//! Why a file cannot be read as a profile.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,10 +25,10 @@ pub enum Problem {
     /// The file cannot be opened, read or unpacked.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("is empty")]
     Empty,
-    /// It is something else.
+    /// The file is something else.
     #[error("is not a profile: {found}")]
     NotAProfile {
         /// What it is or starts with.
@@ -45,7 +45,7 @@ pub enum Problem {
     /// The file ends inside a value.
     #[error("ends too early ({0}); is the copy complete?")]
     Truncated(io::Error),
-    /// A place that is not JSON or not what the format has there.
+    /// The text at a place is not JSON, or not what the format requires there.
     #[error("{0}")]
     Json(serde_json::Error),
     /// Values that contradict each other or the format.
@@ -58,11 +58,11 @@ pub enum Problem {
     },
 }
 
-/// The files that can be read, for messages.
+/// The kinds of files that can be read, for messages.
 pub const EXPECTED: &str = "Ellwand's JSON, a Chrome trace or a PyTorch profiler trace, plain or compressed with gzip";
 
 impl Problem {
-    /// Sorts the errors of the JSON reader.
+    /// Classifies an error of the JSON reader.
     pub(crate) fn of_json(error: serde_json::Error) -> Self {
         match error.classify() {
             serde_json::error::Category::Io => {

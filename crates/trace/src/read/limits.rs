@@ -6,18 +6,18 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer};
 
 use super::Each;
 
-/// Spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace are counted as lost.
+/// Most spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace count as lost.
 pub const MOST_SPANS: usize = 1 << 25;
-/// Details of a profile. Further ones are counted as lost.
+/// Most details of a profile. Further ones count as lost.
 pub const MOST_DETAILS: usize = 1 << 22;
-/// Points of all tracks of a profile.
+/// Most points in all tracks of a profile.
 pub const MOST_POINTS: usize = 1 << 24;
-/// Bytes of text, after decompression.
+/// Most bytes of text, after decompression.
 pub const MOST_TEXT: u64 = 1 << 34;
 
-/// Bytes of one string: the parser keeps a string whole.
+/// Most bytes of one string, because the parser holds a whole string.
 const MOST_STRING: u64 = 1 << 24;
-/// Levels of brackets: the parser keeps a byte for each, also in values that are skipped.
+/// Most levels of brackets: the parser stores a byte for each, even in skipped values.
 const MOST_LEVELS: u64 = 1 << 20;
 
 /// A text of at most `most` characters; longer ones end in an ellipsis.
@@ -33,12 +33,12 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A reader of JSON that fails where the parser would store too much: a small compressed file can hold an endless text,
-/// and a large one a single string or nothing but brackets.
+/// A reader of JSON that fails where the parser would store too much: a small compressed file can contain an endless
+/// text, and a large one a single string or nothing but brackets.
 pub(crate) struct Limited<R> {
     inner: R,
     left: u64,
-    /// Bytes of the string at hand so far; `None` outside of strings.
+    /// Bytes of the current string so far; `None` outside strings.
     string: Option<u64>,
     escaped: bool,
     levels: u64,

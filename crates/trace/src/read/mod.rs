@@ -1,4 +1,4 @@
-//! Reads a profile from a file whose format is found by its content.
+//! Reads a profile from a file and detects its format from the content.
 
 mod document;
 mod each;
@@ -26,14 +26,15 @@ pub(crate) use limits::{counted, shortened};
 pub struct Imported {
     /// The profile, converted.
     pub trace: Trace,
-    /// What was left out or changed, one sentence each.
+    /// Notes on what was skipped or changed, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// Reads a profile from a file.
 ///
 /// # Errors
-/// The file cannot be opened, is no profile, is damaged or of a future version; the error names the file and the place.
+/// The file cannot be opened, is not a profile, is damaged or of a future version; the error names the file and the
+/// place.
 pub fn read(path: impl AsRef<Path>) -> Result<Imported, ReadError> {
     let path = path.as_ref();
     let opened = File::open(path).map_err(Problem::Io);
@@ -74,7 +75,7 @@ fn read_json(mut stream: impl BufRead) -> Result<Imported, Problem> {
     let mut json = serde_json::Deserializer::from_reader(limits::Limited::new(stream));
     let parsed = Top(&mut document).deserialize(&mut json);
     if let Err(error) = parsed {
-        // The array of a Chrome trace may lack its end: programs that are killed leave it so.
+        // The array of a Chrome trace may lack its end, because killed programs leave it open.
         let tolerated = document.is_array && document.chrome.events() > 0 && error.is_eof();
         if let Some(found) = document.version.filter(|found| *found > ellwand_profile::VERSION.into()) {
             return Err(Problem::Version { found, known: ellwand_profile::VERSION });

@@ -1,4 +1,4 @@
-//! The JSON of `docs/profile-format.md` as a trace.
+//! Reads the JSON of `docs/profile-format.md` as a trace.
 
 use ellwand_profile::{
     Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, SpanCost, Total,
@@ -107,7 +107,7 @@ pub(crate) struct Entries {
 pub(crate) struct DetailRow {
     bytes: u64,
     items: u64,
-    /// Earlier versions wrote null for what is not finite.
+    /// Earlier versions wrote null for values that are not finite.
     flops: Option<f64>,
     cpu_ns: Option<u64>,
     allocations: Option<u64>,
@@ -173,7 +173,7 @@ pub(crate) struct TrackRow {
 /// Converts nanoseconds from the start to ticks of the trace.
 struct Ticks {
     ns_per_tick: f64,
-    /// The tick of the start: 1 or later, since a span that ends at tick 0 counts as open.
+    /// The tick of the start, at least 1, because a span that ends at tick 0 counts as open.
     start: u64,
 }
 
@@ -222,8 +222,8 @@ impl Ours {
             None => last.max(ticks.start),
         };
         self.add_totals(&mut trace)?;
-        // Earlier versions did not write what became of the dropped spans. Where a lane aggregated by its mode, all of them
-        // are lost; in most such files they are fewer than what it aggregated.
+        // Earlier versions did not record what happened to the dropped spans. If a lane aggregated by its mode, they
+        // count as lost; in most such files they are fewer than the aggregated ones.
         for lane in trace.lanes.iter_mut().filter(|lane| lane.aggregated == u64::MAX) {
             lane.aggregated = Some(lane.held()).filter(|held| lane.dropped >= *held).unwrap_or(0);
         }
@@ -244,7 +244,7 @@ impl Ours {
         Ok(Calibration { kind, ns_per_tick, relative_error: clock.relative_error })
     }
 
-    /// Empty if the file has no cost by operation.
+    /// The cost by operation; empty if the file has none.
     fn span_costs(&self, trace: &Trace) -> Vec<SpanCost> {
         let all = trace.span_cost(0);
         let cost = |one: &Operation| SpanCost {
@@ -283,12 +283,12 @@ impl Ours {
                 }
             };
             let (dropped, dropped_details) = (lane.dropped, lane.dropped_details);
-            // Without the member it is known once the totals are.
+            // Without this member, the number is computed once the totals are known.
             let aggregated = lane.aggregated.unwrap_or(u64::MAX);
             let name = lane.name;
             lanes.push(TraceLane { name, kind, dropped, aggregated, dropped_details, ..TraceLane::default() });
         }
-        // Programs that do not know which lane lost spans still report their number.
+        // Programs that do not know which lane lost spans still report the total number.
         let missing = |all: u64, known: fn(&TraceLane) -> u64, lanes: &[TraceLane]| {
             all.saturating_sub(lanes.iter().fold(0, |sum: u64, lane| sum.saturating_add(known(lane))))
         };
@@ -301,7 +301,7 @@ impl Ours {
         Ok(lanes)
     }
 
-    /// Puts the entries on their lanes; returns the tick of the last end.
+    /// Distributes the entries to their lanes; returns the tick of the last end.
     fn spans(&mut self, trace: &mut Trace, ticks: &Ticks) -> Result<u64, Problem> {
         let entries = std::mem::take(&mut self.entries);
         let mut details: Vec<Option<Detail>> = std::mem::take(&mut self.details).into_iter().map(Some).collect();
@@ -339,7 +339,7 @@ impl Ours {
             let end = if duration_ns.is_finite() { start.saturating_add(length) } else { 0 };
             last = last.max(start).max(end);
             let wanted = usize::try_from(entries.detail.0[index]).ok();
-            // A detail belongs to one span; the file may share it, the model does not.
+            // A detail belongs to one span; a file may share it, but the model cannot.
             let detail = wanted.and_then(|at| details.get_mut(at)).and_then(Option::take);
             lane.dropped_details = lane.dropped_details.saturating_add(u64::from(wanted.is_some() && detail.is_none()));
             let ext = lane.add_detail(detail);
@@ -400,7 +400,7 @@ impl Ours {
 }
 
 impl Entries {
-    /// Every column has as many values. `link` and `detail` may be missing.
+    /// Fails unless every column has the same number of values. `link` and `detail` may be missing.
     fn check(&mut self) -> Result<(), Problem> {
         let rows = self.operation.0.len();
         if self.link.0.is_empty() {

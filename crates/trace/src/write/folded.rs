@@ -1,4 +1,4 @@
-//! Folded stacks: a line per path with its self time in nanoseconds.
+//! Folded stacks: one line per path with its self time in nanoseconds.
 
 use std::io::{self, Write};
 

@@ -11,8 +11,8 @@ use crate::gaps::Gaps;
 use super::otlp::{attribute, resource, unix_ns};
 use super::protobuf::Message;
 
-/// A total that only grows: its name for OpenTelemetry (that for Prometheus has underscores and its unit), unit, meaning and
-/// value.
+/// A total that only grows: its name in OpenTelemetry (the name in Prometheus has underscores and the unit), unit,
+/// meaning and value.
 type Counter = (&'static str, &'static str, &'static str, fn(&Row) -> Option<f64>);
 
 const COUNTERS: [Counter; 5] = [
@@ -29,15 +29,15 @@ fn some(value: f64) -> Option<f64> {
     (value > 0.0).then_some(value)
 }
 
-/// An operation that ended at least once, with what identifies it.
+/// An operation that ended at least once, and its identity.
 struct Operation {
     labels: Vec<(&'static str, String)>,
     row: Row,
 }
 
 impl Operation {
-    /// Seconds of all calls that the count and the quantiles have. The total of the row lacks calls inside calls of the
-    /// same operation.
+    /// Seconds of all calls that enter the count and the quantiles. The row's total excludes calls nested in calls of
+    /// the same operation.
     fn sum(&self) -> f64 {
         self.row.mean_ns * self.row.count as f64 * 1e-9
     }
@@ -55,7 +55,7 @@ fn operations(trace: &Trace) -> Vec<Operation> {
         if row.line > 0 {
             labels.extend([("file", row.file.clone()), ("line", row.line.to_string())]);
         }
-        // Two places may have the same name, and a series must be unique.
+        // Two places may have the same name, but a series must be unique.
         let count = seen.entry(labels.clone()).or_default();
         *count += 1;
         if *count > 1 {
@@ -114,7 +114,7 @@ fn metric(scope: &mut Message, name: &str, unit: &str, about: &str, data: impl F
     });
 }
 
-/// Times and attributes of a data point, which all kinds of points have in the same fields.
+/// Times and attributes of a data point, in the fields that all kinds of points share.
 fn place(trace: &Trace, operation: &Operation, point: &mut Message) {
     point.fixed64(2, unix_ns(trace, trace.start)).fixed64(3, unix_ns(trace, trace.end));
     for (name, value) in &operation.labels {

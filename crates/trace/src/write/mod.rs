@@ -1,4 +1,4 @@
-//! Profiles for other programs.
+//! Writes profiles for other programs.
 
 mod folded;
 mod metrics;
@@ -15,14 +15,14 @@ use ellwand_profile::Trace;
 
 use crate::read::counted;
 
-/// Counts that other programs do not get: causes are links there.
+/// Counts that are not exported; other formats express causes as links.
 const UNSEEN: [&str; 2] = ["freed_bytes", "cause"];
 
 /// A format that profiles are written in.
 pub struct Format {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it is for, and what it cannot hold.
+    /// Its purpose, and what it cannot hold.
     pub about: &'static str,
     /// True if aggregated spans are written too.
     pub aggregated: bool,
@@ -31,7 +31,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// What a file of this format lacks of the profile or overstates, in one sentence.
+    /// What a file of this format omits from the profile or overstates, in one sentence.
     pub fn left_out(&self, trace: &Trace) -> Option<String> {
         let totals = trace.lanes.iter().flat_map(|lane| &lane.totals);
         let count = totals.fold(0_u64, |sum, total| sum.saturating_add(total.count));
@@ -108,7 +108,7 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// The format of a name.
+/// The format with this name.
 pub fn format(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }

@@ -1,8 +1,8 @@
 //! Spans for OpenTelemetry: an `ExportTraceServiceRequest` in protobuf, the body of a POST to `/v1/traces`.
 //!
-//! Every outermost span is a trace of OpenTelemetry, with the spans inside it and those it started on other lanes. If the
-//! recording sampled them, their trace state has the threshold of OpenTelemetry's probability sampling, by which a backend
-//! computes how many spans each one stands for.
+//! Every outermost span becomes an OpenTelemetry trace, with the spans inside it and those that it started on other
+//! lanes. If the recording sampled them, their trace state contains the threshold of OpenTelemetry's probability
+//! sampling, from which a backend computes how many spans each one represents.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const END: u32 = 8;
 const ATTRIBUTE: u32 = 9;
 /// `SPAN_KIND_INTERNAL`
 const INTERNAL: u64 = 1;
-/// Spans of one block of the request, which is written as a whole.
+/// Spans per block of the request; each block is written as a whole.
 const BLOCK: usize = 4096;
 
 /// A span by its lane and its index there.
@@ -50,7 +50,7 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A resource of the request: the program and its environment, then what `fill` adds to its scope.
+/// A resource of the request: the program and its environment, and what `fill` adds to its scope.
 pub(super) fn resource(trace: &Trace, request: &mut Message, fill: impl FnOnce(&mut Message)) {
     request.message(RESOURCE, |resource| {
         resource.message(1, |facts| {
@@ -125,14 +125,14 @@ fn one(trace: &Trace, lane: &TraceLane, span: &Span, place: Place, ids: &Ids, me
     }
 }
 
-/// Identities of spans, and who started whom.
+/// Identities of spans, and which span started which.
 struct Ids {
     seed: u64,
-    /// Index of the outermost span around each span, by lane.
+    /// For each span, by lane: the index of its outermost enclosing span.
     outermost: Vec<Vec<usize>>,
-    /// The first span with each correlation number: it started the others.
+    /// The first span with each correlation number, which started the others.
     starters: HashMap<u32, Place>,
-    /// The part of all outermost spans that sampling left out, in 2^-56; 0 if it is none or unknown.
+    /// The share of all outermost spans that sampling skipped, in units of 2^-56; 0 if it is zero or unknown.
     threshold: u64,
 }
 
@@ -145,7 +145,7 @@ impl Ids {
         for lane in &trace.lanes {
             let mut outermost = Vec::with_capacity(lane.spans.len());
             for (index, span) in lane.spans.iter().enumerate() {
-                // A parent comes first; in a damaged profile a span without such a parent is outermost.
+                // A parent precedes its children; in a damaged profile, a span without such a parent is outermost.
                 outermost.push(outermost.get(span.parent as usize).copied().unwrap_or(index));
             }
             all.push(outermost);
@@ -158,11 +158,11 @@ impl Ids {
     }
 
     fn span(&self, (lane, index): Place) -> [u8; 8] {
-        // Zeros mean that an identity is missing.
+        // Zero would mean a missing identity.
         mix(mix(self.seed ^ lane as u64) ^ index as u64).max(1).to_be_bytes()
     }
 
-    /// The span around one, or the one on another lane that started it.
+    /// The enclosing span, or the span on another lane that started it.
     fn parent(&self, trace: &Trace, (lane, index): Place) -> Option<Place> {
         let span = &trace.lanes[lane].spans[index];
         if (span.parent as usize) < index {
@@ -171,7 +171,7 @@ impl Ids {
         self.starter(trace, (lane, index))
     }
 
-    /// The span that started an outermost one. It is earlier, so that no chain of starters is a circle.
+    /// The span that started an outermost one. It must be earlier, so chains of starters cannot form a circle.
     fn starter(&self, trace: &Trace, (lane, index): Place) -> Option<Place> {
         let when = |(lane, index): Place| (trace.lanes[lane].spans[index].start, lane, index);
         let starter = self.starters.get(&trace.lanes[lane].spans[index].corr).copied()?;
@@ -191,8 +191,8 @@ impl Ids {
         root
     }
 
-    /// The threshold of sampling with a random value that is not below it, as a sampler that keeps a span has drawn it.
-    /// Specification: TraceState, Probability Sampling.
+    /// The threshold of sampling and a random value that is not below it, as if a sampler had drawn it and kept the
+    /// span. Specification: TraceState, Probability Sampling.
     fn state(&self, trace: &Trace, place: Place) -> Option<String> {
         let root = self.root(trace, place);
         if self.threshold == 0 || trace.lanes.get(root.0)?.kind != LaneKind::Thread {

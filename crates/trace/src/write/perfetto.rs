@@ -1,4 +1,4 @@
-//! Perfetto's protobuf (`perfetto/trace/trace.proto`): a track per lane, slices, links as flows, counters.
+//! Perfetto's protobuf (`perfetto/trace/trace.proto`): one track per lane, slices, links as flows, counters.
 
 use std::io::{self, Write};
 
@@ -29,12 +29,12 @@ const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
 
-/// Names are sent once; every event refers to them, so the sequence must be read from its start.
+/// Names are sent once and every event refers to them, so readers must read the sequence from its start.
 const CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
-/// Bytes after which the buffer goes out.
+/// Buffer size in bytes at which the buffer is written out.
 const CHUNK: usize = 1 << 18;
-/// Identity of the process; tracks of devices and lanes follow.
+/// Identity of the process; the tracks of devices and lanes follow.
 const PROCESS: u64 = 1;
 
 /// Writes the trace. Open spans have no end, as in the recording.
@@ -68,7 +68,7 @@ fn packet(buffer: &mut Message, fill: impl FnOnce(&mut Message)) {
     });
 }
 
-/// Number of a name: that of its site, with 1 for an unknown one.
+/// Number of a name: that of its site; 1 for an unknown one.
 fn name_of(trace: &Trace, site: u32) -> u64 {
     if site as usize <= trace.sites.len() { u64::from(site) + 1 } else { 1 }
 }
@@ -104,9 +104,10 @@ fn descriptor(packet: &mut Message, lane: &TraceLane, track: u64, number: usize)
     });
 }
 
-/// Nanoseconds since the start; times before it become 0, since the format has no negative times.
+/// Nanoseconds since the start; earlier times become 0, because the format has no negative times.
 fn nanos(trace: &Trace, ticks: u64) -> u64 {
-    // `round` is a call on processors without SSE 4.1; the sum is exact enough below 2^52 ns, which are 52 days.
+    // `round` is a function call on processors without SSE 4.1; the sum is exact enough below 2^52 ns, which is 52
+    // days.
     (trace.since_start_ns(ticks) + 0.5) as u64
 }
 

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 
 use super::protobuf::Message;
 
-/// Strings, each once; the first is empty, as the format requires.
+/// Strings without duplicates; the first is empty, as the format requires.
 struct Strings {
     all: Vec<String>,
     known: HashMap<String, u64>,
@@ -37,7 +37,7 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         });
     }
     let mut places: HashMap<(String, String, u32), u64> = HashMap::new();
-    // Numbers of the places from the outermost span to the row at hand.
+    // Location numbers from the outermost span to the current row.
     let mut stack: Vec<u64> = Vec::new();
     for row in trace.summary().rows {
         let next = places.len() as u64 + 1;
@@ -66,7 +66,7 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     packed.finish().map(drop)
 }
 
-/// A function and its only location, with the same number.
+/// A function and its only location, which have the same number.
 fn location(profile: &mut Message, strings: &mut Strings, row: &Row, number: u64) {
     let (name, file) = (strings.number(row.name()), strings.number(&row.file));
     profile.message(5, |function| {

@@ -1,5 +1,5 @@
-//! The wire format of protocol buffers, for writing. Two messages of two formats need a hundred lines; generated code
-//! for them has thousands and needs its compiler.
+//! The wire format of protocol buffers, for writing. A writer for a few messages takes a hundred lines; generated code
+//! takes thousands and needs the protobuf compiler.
 
 /// A message under construction.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Message {
         self
     }
 
-    /// A signed number of type int64: negative ones take ten bytes.
+    /// A signed number of type int64; negative ones take ten bytes.
     pub(super) fn int(&mut self, field: u32, value: i64) -> &mut Self {
         self.uint(field, value.cast_unsigned())
     }
@@ -56,7 +56,7 @@ impl Message {
         self.key(field, 2);
         let start = self.bytes.len();
         fill(self);
-        // The length, most often one byte, goes in front of what it is the length of.
+        // The length, usually one byte, precedes the content.
         let end = self.bytes.len();
         self.varint((end - start) as u64);
         let length = self.bytes.len() - end;

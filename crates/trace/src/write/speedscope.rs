@@ -77,7 +77,8 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Time of aggregated spans that is also in the kept spans around them: their negative self time has no place here.
+/// Time of aggregated spans that the enclosing kept spans include too: the format has no place for their negative self
+/// time.
 pub(super) fn counted_twice(trace: &Trace) -> f64 {
     trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| (-total.self_ns).max(0.0)).sum()
 }
@@ -114,7 +115,7 @@ fn evented(trace: &Trace, lane: &TraceLane) -> Option<Profile> {
     })
 }
 
-/// A sample per node of the aggregated tree, weighted with its self time.
+/// One sample per node of the aggregated tree, weighted with its self time.
 fn sampled(trace: &Trace, lane: &TraceLane) -> Option<Profile> {
     if lane.totals.is_empty() {
         return None;
@@ -122,7 +123,7 @@ fn sampled(trace: &Trace, lane: &TraceLane) -> Option<Profile> {
     let stack = |index: usize| {
         let mut stack = Vec::new();
         let (mut at, mut below) = (index, usize::MAX);
-        // Parents come first, so a chain that does not descend is damaged and ends.
+        // Parents come first; a chain that does not go backwards is damaged and ends here.
         while let Some(total) = lane.totals.get(at).filter(|_| at < below && stack.len() < 1000) {
             stack.push(frame(trace, total.site));
             below = at;

@@ -1,18 +1,18 @@
-//! The spans of a lane as beginnings and ends in order of time, properly nested: what viewers require.
+//! The spans of a lane as begins and ends in order of time, properly nested, as viewers require.
 
 use ellwand_profile::{Trace, TraceLane};
 
-/// A beginning or an end.
+/// A begin or an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// The span with this index begins.
     Begin(usize),
-    /// The span begun last and not ended yet ends.
+    /// The most recently begun span that has not ended yet ends.
     End,
 }
 
-/// Calls `step` with ticks and steps. A span that ends after the one around it ends with it; times that go back are
-/// raised. Open spans end at the end of the trace.
+/// Calls `step` with ticks and steps. A span that ends after its enclosing span ends with it; times that go backwards
+/// are raised. Open spans end at the end of the trace.
 pub(super) fn walk(trace: &Trace, lane: &TraceLane, mut step: impl FnMut(u64, Step)) {
     let mut now = 0;
     let mut ends: Vec<u64> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::Double;
 
-/// A token without conditions.
+/// A token that every CPU may hold.
 #[derive(Clone, Copy)]
 pub(in crate::lanes) struct Baseline;
 
