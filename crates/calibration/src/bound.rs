@@ -189,7 +189,7 @@ pub(super) fn register(registry: &mut Registry) {
     let mut add = |name: &str, about: &str, way: fn(&Mutex<Guarded>, usize)| {
         let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
             if pool::threads() < 2 {
-                let why = "this process may use one processor only: nobody contends";
+                let why = "this process may use one processor only: there is no contention";
                 return Err(PrepareError::Unsupported(why.into()));
             }
             Ok(Box::new(LockReady { takes: case.count("takes", 1), way, taken: 0 }) as Box<dyn Prepared>)

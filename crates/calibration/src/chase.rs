@@ -97,7 +97,7 @@ impl Prepared for Ready {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let bytes = Axis::int("bytes", "bytes of the lines on the way", 4096, 1 << 34, 64 << 20).unit("B");
+    let bytes = Axis::int("bytes", "bytes of the cache lines in the cycle", 4096, 1 << 34, 64 << 20).unit("B");
     let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
     let mut loads = Axis::int("loads", "loads of one iteration; 0: one of each line", 0, 1 << 24, LOADS);
     loads.neutral = Some(0_i64.into());

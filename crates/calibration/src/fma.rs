@@ -196,7 +196,7 @@ fn prepare(parallel: bool, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prep
     let isa = Isa::best();
     if isa == Isa::BASELINE {
         return Err(PrepareError::Unsupported(
-            "this processor has no fused multiply-add that this kernel is written for".into(),
+            "this processor has none of the fused multiply-adds that this kernel uses".into(),
         ));
     }
     let x = inputs.get("x")?.clone();

@@ -45,7 +45,7 @@ impl Prepared for Empty {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let about = "nothing: what one call through the instrument costs";
+    let about = "does nothing: the cost of one call through the instrument";
     registry.workload(Null(Description::new("null", about).group("calibration").baseline("empty")));
     registry.implementation(Implementation::cpu("null", "empty", "writes one byte", |_, _, _| {
         Ok(Box::new(Empty::default()))

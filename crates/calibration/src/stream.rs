@@ -51,10 +51,10 @@ struct Stream {
 
 impl Stream {
     fn new(task: Task) -> Self {
-        let bytes = Axis::int("bytes", "bytes touched in all, read and written", 4096, 1 << 34, 64 << 20)
+        let bytes = Axis::int("bytes", "total bytes touched, read and written", 4096, 1 << 34, 64 << 20)
             .sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20])
             .unit("B");
-        let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
+        let mut passes = Axis::int("passes", "passes over them per iteration", 1, 1 << 20, 1);
         passes.neutral = Some(1_i64.into());
         let description = Description::new(task.name(), task.about()).group("calibration");
         Self { task, description: description.axes(vec![bytes, passes]).baseline("system") }
@@ -181,7 +181,7 @@ fn prepare(
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let loops = Loops::new(stores).ok_or_else(|| {
         PrepareError::Unsupported(
-            "this processor has no vector stores that these loops are written for (AVX2 or AVX-512)".into(),
+            "this processor has none of the vector stores that these loops use (AVX2 or AVX-512)".into(),
         )
     })?;
     let x = inputs.get("x")?.clone();
@@ -201,12 +201,17 @@ pub(super) fn register(registry: &mut Registry) {
             let row = Implementation::cpu(task.name(), implementation, about, prepared);
             registry.implementation(if parallel { row.many_threads() } else { row });
         };
-        add("system", "what the standard library does", Stores::System, false);
+        add("system", "the loops of the standard library", Stores::System, false);
         add("simd", "vector loads and stores", Stores::Ordinary, false);
         add("parallel", "vector loads and stores, all threads", Stores::Ordinary, true);
         if task != Task::Read {
-            add("non-temporal", "vector stores past the caches", Stores::NonTemporal, false);
-            add("parallel-non-temporal", "vector stores past the caches, all threads", Stores::NonTemporal, true);
+            add("non-temporal", "vector stores that bypass the caches", Stores::NonTemporal, false);
+            add(
+                "parallel-non-temporal",
+                "vector stores that bypass the caches, all threads",
+                Stores::NonTemporal,
+                true,
+            );
         }
     }
 }

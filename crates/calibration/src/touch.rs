@@ -63,7 +63,7 @@ impl Prepared for Ready {
         Ok(Tensors::new().with("touched", Tensor::vector(&[self.touched][..])))
     }
     fn what_ran(&self) -> String {
-        format!("pages of {} KiB asked for", self.page / 1024)
+        format!("pages of {} KiB requested", self.page / 1024)
     }
 }
 
@@ -134,8 +134,8 @@ mod system {
 
 pub(super) fn register(registry: &mut Registry) {
     let size = Axis::int("region", "bytes of fresh memory", 4096, 1 << 32, 16 << 20).unit("B");
-    let pages = Axis::choice("pages", "pages to ask for", &["small", "huge"], "small").sweep(["small", "huge"]);
-    let about = "writes once in each page of memory fresh from the system: the cost of a page fault";
+    let pages = Axis::choice("pages", "kind of pages to request", &["small", "huge"], "small").sweep(["small", "huge"]);
+    let about = "writes once to each page of newly mapped memory: the cost of a page fault";
     let description = Description::new("first-touch", about).group("calibration").axes(vec![size, pages]);
     registry.workload(FirstTouch(description.baseline("fresh")));
     let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
@@ -147,7 +147,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(Implementation::cpu(
         "first-touch",
         "fresh",
-        "map, write once in each page, unmap",
+        "map, write once to each page, unmap",
         prepared,
     ));
 }

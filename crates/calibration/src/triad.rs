@@ -161,9 +161,9 @@ mod x86 {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let bytes = Axis::int("bytes", "bytes touched in all, read and written", 4096, 1 << 34, 64 << 20).unit("B");
+    let bytes = Axis::int("bytes", "total bytes touched, read and written", 4096, 1 << 34, 64 << 20).unit("B");
     let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
-    let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
+    let mut passes = Axis::int("passes", "passes over them per iteration", 1, 1 << 20, 1);
     passes.neutral = Some(1_i64.into());
     let about = "a = b + s c: bandwidth of two reads to one write";
     let description = Description::new("triad", about).group("calibration").axes(vec![bytes, passes]);
@@ -173,7 +173,7 @@ pub(super) fn register(registry: &mut Registry) {
             let isa = Isa::best();
             if non_temporal && isa == Isa::BASELINE {
                 return Err(PrepareError::Unsupported(
-                    "this processor has no vector stores that this is written for".into(),
+                    "this processor has none of the vector stores that this kernel uses".into(),
                 ));
             }
             let (b, c) = (inputs.get("b")?.clone(), inputs.get("c")?.clone());
@@ -185,9 +185,9 @@ pub(super) fn register(registry: &mut Registry) {
         registry.implementation(if parallel { row.many_threads() } else { row });
     };
     add("simd", "vector loads and stores", false, false);
-    add("non-temporal", "vector stores past the caches", true, false);
+    add("non-temporal", "vector stores that bypass the caches", true, false);
     add("parallel", "vector loads and stores on all threads", false, true);
-    add("parallel-non-temporal", "stores past the caches on all threads", true, true);
+    add("parallel-non-temporal", "stores that bypass the caches, on all threads", true, true);
 }
 
 #[cfg(test)]

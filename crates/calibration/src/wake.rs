@@ -105,17 +105,16 @@ fn meet(here: &AtomicUsize, all: usize) {
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let after = Axis::choice("after", "what goes before", &["job", "sleep"], "job").sweep(["job", "sleep"]);
-    let elements = Axis::int("elements", "additions of each thread on the way", 0, 1 << 20, 0);
-    let about =
-        "one piece of work on each thread, and each waits for the others: what it costs to have all threads at work";
+    let after = Axis::choice("after", "what precedes the job", &["job", "sleep"], "job").sweep(["job", "sleep"]);
+    let elements = Axis::int("elements", "additions that each thread does before it waits", 0, 1 << 20, 0);
+    let about = "one piece of work per thread, each waiting for the others: the time until all threads are running";
     let description = Description::new("wake", about).group("calibration").axes(vec![after, elements]);
     registry.workload(Wake(description.baseline("team")));
     let mut add = |name: &str, about: &str, team: bool| {
         let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
             if pool::threads() < 2 {
                 return Err(PrepareError::Unsupported(
-                    "this process may use one processor only: there is nobody to wake".into(),
+                    "this process may use one processor only: there is no thread to wake".into(),
                 ));
             }
             let sleep = case.text("after") == Some("sleep");

@@ -42,7 +42,7 @@ pub fn threshold() -> Threshold {
 
 fn choose(given: Option<u64>, measured: Option<u64>, last_level: Option<u64>) -> Threshold {
     match (given, measured, last_level) {
-        (Some(bytes), _, _) => Threshold { bytes, origin: "as the environment says" },
+        (Some(bytes), _, _) => Threshold { bytes, origin: "set by the environment" },
         (None, Some(bytes), _) => Threshold { bytes, origin: "measured on this machine" },
         (None, None, Some(cache)) => Threshold { bytes: cache / 4 * 3, origin: "3/4 of the last-level cache" },
         (None, None, None) => Threshold { bytes: 24 << 20, origin: "assumed: the caches are unknown" },
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn what_was_given_beats_what_was_measured_beats_the_cache() {
         let all = choose(Some(1), Some(2), Some(4));
-        assert_eq!((all.bytes, all.origin), (1, "as the environment says"));
+        assert_eq!((all.bytes, all.origin), (1, "set by the environment"));
         assert_eq!(choose(None, Some(2), Some(4)).bytes, 2);
         assert_eq!(choose(None, None, Some(32 << 20)).bytes, 24 << 20);
         assert_eq!(choose(None, None, None).origin, "assumed: the caches are unknown");

@@ -115,7 +115,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "incomplete",
         threshold: "spans or details were lost, or spans had no room and are only in totals",
-        next: "record again with a larger buffer or fewer spans; lost spans are missing in calls and totals, those only in totals have no single durations; impossible times come from a device's clock, which no buffer mends",
+        next: "record again with a larger buffer or fewer spans; lost spans are missing in calls and totals, those only in totals have no single durations; impossible times come from a device's clock, which a larger buffer does not fix",
         apply: host::incomplete,
     },
     Rule {
@@ -145,7 +145,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "waiting",
         threshold: "host threads wait and nothing else works for at least 20 % of the elapsed time",
-        next: "look at what the widest waits wait for: a lock, input or output, another thread, or other programs had the processor (a busy machine looks the same: record again on an idle one); overlap it or remove it",
+        next: "find out what the longest waits are for: a lock, input or output, another thread, or another program that had the processor (a busy machine looks the same: record again on an idle one); overlap or remove them",
         apply: host::waiting,
     },
     Rule {
@@ -169,7 +169,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "thread-imbalance",
         threshold: "the busiest thread of an operation works at least 1.2 times as long as the mean, and at least 5 % of the elapsed time longer; lanes of several threads and threads that came and went do not count",
-        next: "divide the work into more, smaller parts and hand them out as threads get free",
+        next: "divide the work into more, smaller parts and hand them out as threads become free",
         apply: calls::thread_imbalance,
     },
     Rule {
