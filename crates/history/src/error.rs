@@ -9,15 +9,15 @@ use rusqlite::ErrorCode;
 /// Why a history cannot be read or written. Records are never lost: the index is rebuilt from them.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process holds the index.
+    /// Another process has locked the index.
     #[error("{0} is locked by another process; wait until it has finished")]
     Locked(String),
-    /// The index or its folder may not be written.
+    /// The index or its folder is not writable.
     #[error(
         "{0} cannot be written: it is read-only. Copy the folder to a place that can be written, and name that place as the store"
     )]
     ReadOnly(String),
-    /// No space is left.
+    /// The disk is full.
     #[error("{0}: the disk is full; make room and repeat the command. Records already added are complete")]
     Full(String),
     /// Another program made the database.
@@ -36,7 +36,7 @@ pub enum StoreError {
         /// The version of this program.
         known: i64,
     },
-    /// The index is no database, or is damaged.
+    /// The index is not a database, or is damaged.
     #[error("{place} is damaged ({problem}){}", rebuild(place))]
     Damaged {
         /// Path of the database file, or its URL without a password.
@@ -44,7 +44,7 @@ pub enum StoreError {
         /// Message of the database.
         problem: String,
     },
-    /// The user asked for something that the history does not hold.
+    /// The user asked for something that is not in the history.
     #[error(transparent)]
     Input(#[from] InputError),
     /// A file or database that cannot be read or written.
@@ -57,7 +57,7 @@ pub enum StoreError {
     },
 }
 
-/// Advice for an index in a folder; that of a server cannot be deleted.
+/// Advice for an index in a folder; the index on a server cannot be deleted.
 fn rebuild(place: &str) -> &'static str {
     if place.ends_with(crate::store::INDEX) {
         "; if you delete the index, it is rebuilt from the records in its folder"

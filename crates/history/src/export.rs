@@ -1,4 +1,4 @@
-//! The history for other programs: JSON lines, CSV, and the exchange format of Bencher.
+//! Exports the history for other programs: JSON lines, CSV, and Bencher's exchange format.
 
 use std::io::{self, Write};
 
@@ -8,21 +8,21 @@ use crate::error::StoreError;
 use crate::rows::{CellRow, RunRow};
 use crate::store::Store;
 
-/// A format of exports.
+/// A format for exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Export {
-    /// One JSON object a measurement.
+    /// One JSON object per measurement.
     Jsonl,
-    /// One row a measurement.
+    /// One row per measurement.
     Csv,
     /// Bencher Metric Format: one run, its times in nanoseconds.
     Bmf,
 }
 
-/// The formats by name.
+/// The formats and their names.
 pub const EXPORTS: [(&str, Export); 3] = [("jsonl", Export::Jsonl), ("csv", Export::Csv), ("bmf", Export::Bmf)];
 
-/// A measurement and its run, under the names of the columns.
+/// A measurement and its run, keyed by column name.
 fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 19] {
     [
         ("run", json!(run.id)),
@@ -47,7 +47,7 @@ fn flat(run: &RunRow, cell: &CellRow) -> [(&'static str, Value); 19] {
     ]
 }
 
-/// Writes a line of CSV; a cell with a comma, a quote or a line break is quoted (RFC 4180).
+/// Writes a line of CSV; quotes a cell with a comma, a quote or a line break (RFC 4180).
 fn record(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> io::Result<()> {
     let text = |cell: Value| {
         let text = match cell {
@@ -61,8 +61,8 @@ fn record(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> io::Result
 }
 
 impl Export {
-    /// Writes all runs, or the one whose id begins with `run`. The format of Bencher holds one run: the newest, if none
-    /// is named. Returns the number of measurements.
+    /// Writes all runs, or the one whose id begins with `run`. Bencher's format holds one run: by default the newest.
+    /// Returns the number of measurements.
     ///
     /// # Errors
     /// If the history cannot be read, or `out` cannot be written.
@@ -124,7 +124,7 @@ fn each(
     Ok(Ok(count))
 }
 
-/// The name of a benchmark in Bencher, and its measures; none for a row without a time.
+/// The name of a benchmark in Bencher, and its measures; `None` for a row without a time.
 fn benchmark(cell: &CellRow) -> (String, Option<Value>) {
     let series = &cell.series;
     let device = if series.device == "cpu" { String::new() } else { format!("@{}", series.device) };

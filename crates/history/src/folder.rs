@@ -1,4 +1,4 @@
-//! The folder of a history: one record a run, named by the run's id. The records are the truth.
+//! The folder of a history: one record per run, named by the run's id. The records are the truth.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use ellwand_core::replace_file;
 
 use crate::error::StoreError;
 
-/// What distinguishes a file from its later versions.
+/// What distinguishes a file from later versions of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Name in the folder.
@@ -20,7 +20,7 @@ pub(crate) struct Stamp {
     pub(crate) modified_ns: i64,
 }
 
-/// The records in a folder, by name; and the files that the index cannot name, since their names are not UTF-8.
+/// The records in a folder, by name; and the files that the index cannot name, because their names are not UTF-8.
 pub(crate) fn records(folder: &Path) -> Result<(Vec<Stamp>, Vec<PathBuf>), StoreError> {
     let refused = |error: &io::Error| StoreError::of_file(folder, error);
     let (mut stamps, mut unnamed) = (Vec::new(), Vec::new());
@@ -40,7 +40,7 @@ pub(crate) fn records(folder: &Path) -> Result<(Vec<Stamp>, Vec<PathBuf>), Store
 
 const ENDING: &str = ".jsonl";
 
-/// The file `name` of a folder; `None` if it is no file or has vanished.
+/// The file `name` of a folder; `None` if it is not a file or has vanished.
 pub(crate) fn stamp(folder: &Path, name: &str) -> Option<Stamp> {
     let about = fs::metadata(folder.join(name)).ok().filter(fs::Metadata::is_file)?;
     let modified_ns = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
@@ -54,7 +54,7 @@ pub(crate) fn read(path: &Path) -> Result<Record, StoreError> {
     parse(&text).map_err(|error| problem(error.to_string()))
 }
 
-/// True if the last line of a file has no end, as when its writer was killed.
+/// True if the last line of a file has no line end, as when its writer was killed.
 pub(crate) fn is_cut(folder: &Path, stamp: &Stamp) -> bool {
     let last = |file: fs::File| {
         let mut byte = [0];
@@ -65,7 +65,7 @@ pub(crate) fn is_cut(folder: &Path, stamp: &Stamp) -> bool {
 
 /// Copies a record into the folder under the id of its run; returns the name. The copy appears whole or not at all.
 pub(crate) fn place(folder: &Path, id: &str, record: &Path) -> Result<String, StoreError> {
-    // A pipe was read to its end, and its copy would be empty.
+    // A pipe has been read to its end, so its copy would be empty.
     if !record.is_file() {
         let problem = format!("{} is not a regular file", record.display());
         return Err(InputError::new("RECORD", problem, "a file, which the history copies").into());

@@ -1,4 +1,4 @@
-//! What a database must do to be the index of a history.
+//! The operations that a database must provide to be the index of a history.
 
 use std::collections::BTreeMap;
 
@@ -38,15 +38,15 @@ impl NewRun {
     }
 }
 
-/// The index of a history. The answers to its questions are read the same way from every database.
+/// The index of a history. Results are read the same way from every database.
 pub(crate) trait Index {
-    /// Where it is, for messages.
+    /// Its location, for messages.
     fn place(&self) -> String;
 
-    /// Adds runs with their measurements, each whole or not at all; false for those that are there.
+    /// Adds runs with their measurements, each completely or not at all; false for runs that were there already.
     fn add(&mut self, runs: &[NewRun]) -> Result<Vec<bool>, StoreError>;
 
-    /// The rows that answer a question of [`schema`] with at most one parameter.
+    /// The rows of a query of [`schema`], which takes at most one parameter.
     fn ask(&mut self, sql: &str, parameter: Option<Value>) -> Result<Vec<Vec<Value>>, StoreError>;
 
     /// Removes a run with its measurements.
@@ -54,7 +54,7 @@ pub(crate) trait Index {
         self.ask(schema::REMOVE_RUN, Some(run_key(id).into())).map(drop)
     }
 
-    /// The files that were indexed, by run id; none if the records are where they were written.
+    /// The indexed files, by run id; empty if the records stay where they were written.
     fn files(&mut self) -> Result<BTreeMap<String, Stamp>, StoreError> {
         let read = |row: &mut Fields| {
             Ok((row.next()?, Stamp { name: row.next()?, bytes: row.next()?, modified_ns: row.next()? }))
@@ -67,7 +67,7 @@ pub(crate) trait Index {
         Ok(all(self, schema::RUN, Some(run_key(id).into()), run_of)?.pop())
     }
 
-    /// All runs, by the date of the commit or else of the run.
+    /// All runs, by the date of the commit, or else of the run.
     fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
         all(self, schema::RUNS, None, run_of)
     }
@@ -91,12 +91,12 @@ pub(crate) trait Index {
         all(self, schema::CELLS, Some(run_key(id).into()), cell_of)
     }
 
-    /// The times of a series, in no order, without their ratios.
+    /// The times of a series, unordered, without their ratios.
     fn points(&mut self, series: i64) -> Result<Vec<Point>, StoreError> {
         all(self, schema::POINTS, Some(series.into()), point_of)
     }
 
-    /// The runs of a series that failed or had a wrong answer: the machine, and the place among the runs.
+    /// The runs of a series that failed or gave a wrong answer: the machine, and the place among the runs.
     fn failures(&mut self, series: i64) -> Result<Vec<Failure>, StoreError> {
         all(self, schema::FAILURES, Some(series.into()), |row| {
             let (machine, started): (String, i64) = (row.next()?, row.next()?);
@@ -116,7 +116,7 @@ fn all<T>(
     rows.map_err(|error| StoreError::Damaged { place: index.place(), problem: error.to_string() })
 }
 
-/// The values of a row that were not read yet.
+/// The values of a row that have not been read yet.
 struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
@@ -130,7 +130,7 @@ pub(crate) fn to_bytes(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Numbers from little-endian bytes; what is no whole number is left out.
+/// Numbers from little-endian bytes; ignores an incomplete number.
 fn from_bytes(bytes: &[u8]) -> Vec<f64> {
     bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
 }
@@ -140,12 +140,12 @@ pub(crate) fn params_text(params: &BTreeMap<String, String>) -> String {
     serde_json::to_string(params).unwrap_or_default()
 }
 
-/// Axis values from JSON; none if it is not readable.
+/// Axis values from JSON; empty if it cannot be read.
 fn params(text: &str) -> BTreeMap<String, String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-// Fields are read in the order of the columns of the questions in `schema`.
+// Fields are read in the column order of the queries in `schema`.
 
 fn series_of(row: &mut Fields) -> FromSqlResult<Series> {
     Ok(Series {

@@ -1,4 +1,4 @@
-//! The index in PostgreSQL, for many writers: the tables of the folder's index, in the schema `ellwand`.
+//! The index in PostgreSQL, for many writers: the same tables as in a folder's index, in the schema `ellwand`.
 //!
 //! A run is inserted once by its id, in one transaction. The connection is not encrypted.
 
@@ -35,10 +35,10 @@ impl Postgres {
     }
 }
 
-/// Brings the schema up to date, alone; returns the version that was found. A later version stays as it is.
+/// Migrates the schema under a lock; returns the version that it found. A later version stays unchanged.
 fn migrate(client: &mut Client) -> Result<i64, postgres::Error> {
     let mut work = client.transaction()?;
-    // Two clients that begin a history at the same time would both make its tables.
+    // Without the lock, two clients that begin a history at the same time would both make its tables.
     work.batch_execute("SELECT pg_advisory_xact_lock(hashtext('ellwand history'))")?;
     work.batch_execute(SET_UP)?;
     let found = work.query_opt("SELECT version FROM schema_version", &[])?.map_or(Ok(0), |row| row.try_get(0))?;
@@ -66,7 +66,7 @@ fn of_postgres(place: &str, error: &postgres::Error) -> StoreError {
     }
 }
 
-/// An error with its causes: on its own it does not say what refused.
+/// An error with its causes, because the error alone does not name the cause.
 fn cause(error: &postgres::Error) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -119,7 +119,7 @@ fn insert(client: &mut Client, new: &NewRun) -> Result<bool, postgres::Error> {
         let changed = i64::from(cell.changed);
         work.execute(schema::ADD_SESSION, &[&key, &number, &cell.commit, &cell.committed_ms, &changed])?;
     }
-    // Columns as arrays: one trip to the server for all rows.
+    // Columns as arrays: one round trip to the server for all rows.
     let of = |read: fn(&Series) -> &String| column(cells, |cell| read(&cell.series).clone());
     let keys = column(cells, |cell| cell.series.key());
     work.execute(
@@ -156,7 +156,7 @@ fn insert(client: &mut Client, new: &NewRun) -> Result<bool, postgres::Error> {
     Ok(true)
 }
 
-/// A value of a row, whose columns have the types of `schema`.
+/// A value of a row; its columns have the types of `schema`.
 fn value(row: &Row, at: usize) -> Result<Value, postgres::Error> {
     Ok(match *row.columns()[at].type_() {
         Type::INT8 => row.try_get::<_, Option<i64>>(at)?.into(),

@@ -1,4 +1,5 @@
-//! What the times of a trend are divided by: a kernel that the same run measured and that is not expected to change.
+//! The references that the times of a trend are divided by: a kernel that the same run measured and that should not
+//! change.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +17,7 @@ use crate::trend::Point;
 pub enum Reference {
     /// The baseline implementation of the same case, as each run names it.
     Baseline,
-    /// An implementation of a workload, at the same case if it has that, or of one of its cases.
+    /// An implementation of a workload, at the same case if the workload has it, or of one of its cases.
     Pinned {
         /// Name of the workload, or id of the case.
         case: String,
@@ -25,7 +26,7 @@ pub enum Reference {
     },
 }
 
-/// A text that names no reference.
+/// The text does not name a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected WORKLOAD:IMPLEMENTATION or WORKLOAD/AXIS=VALUE,..:IMPLEMENTATION")]
 pub struct ReferenceError;
@@ -91,10 +92,10 @@ impl Measured {
         }
         let known: Vec<&Series> = self.series[workload].iter().filter(|series| series.caches == own.caches).collect();
         let named = |series: &&&Series| series.implementation == implementation;
-        // A whole id is one case, even if another case has more axes.
+        // A complete id is one case, even if another case has more axes.
         let mut found: Vec<&Series> =
             known.iter().filter(named).filter(|series| series.case == case).copied().collect();
-        // A workload alone is the case of the row, if it is of that workload.
+        // A workload without axes means the row's case, if the row is of that workload.
         if found.is_empty() && case == own.workload {
             found = known.iter().filter(named).filter(|series| series.case == own.case).copied().collect();
         }
@@ -124,12 +125,12 @@ impl Measured {
             }
             _ => {}
         }
-        // On several devices, the one of the row.
+        // If it ran on several devices, the row's device.
         let same = found.iter().find(|series| series.device == own.device).or_else(|| found.first());
         Ok(same.map(|series| (*series).clone()))
     }
 
-    /// The time of a series that was measured by the same command of the same run as `point`.
+    /// The time of a series measured by the same command of the same run as `point`.
     pub(crate) fn time(
         &mut self,
         store: &mut Store,
@@ -148,7 +149,7 @@ impl Measured {
     }
 }
 
-/// True if the id of a case has all these axes (`n=8,data=zeros`), whatever others it has.
+/// True if the id of a case has all these axes (`n=8,data=zeros`), whatever other axes it has.
 pub(crate) fn has_axes(case: &str, axes: &str) -> bool {
     let all: Vec<&str> = case.split_once('/').map_or(Vec::new(), |(_, axes)| axes.split(',').collect());
     axes.split(',').filter(|axis| !axis.is_empty()).all(|axis| all.contains(&axis))

@@ -1,4 +1,4 @@
-//! What the index holds of a record: one row for the run, one for each measurement.
+//! The rows of a record in the index: one for the run, one for each measurement.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct RunRow {
     pub cells: i64,
 }
 
-/// What is measured again and again: an implementation at a case on a device.
+/// A recurring measurement: an implementation at a case on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Series {
     /// Name of the workload.
@@ -54,14 +54,14 @@ pub struct Series {
 }
 
 impl Series {
-    /// 64-bit digest of what identifies the series: its key in every index. A million series share a key by chance with
-    /// a probability of 3e-8.
+    /// 64-bit digest of what identifies the series: its key in every index. Among a million series, two share a key
+    /// with a probability of 3e-8.
     pub fn key(&self) -> i64 {
         digest(&[&self.case, &self.implementation, &self.device, &self.caches])
     }
 }
 
-/// Order of series: their cases by number where the values of an axis are numbers.
+/// Order of series; cases are ordered numerically if the values of an axis are numbers.
 pub(crate) fn by_number(one: &Series, other: &Series) -> Ordering {
     let number = |text: &String| text.parse::<f64>().ok();
     let value = |(a, x): (&String, &String), (b, y): (&String, &String)| {
@@ -93,7 +93,7 @@ pub struct CellRow {
     pub series: Series,
     /// The default baseline of the case.
     pub baseline: String,
-    /// Index of the command that made it. Only times of one command belong together.
+    /// Index of the command that made it. Only times of the same command are related.
     pub session: i64,
     /// `measured`, `unsupported`, `wrong`, `failed` or `below-resolution`.
     pub status: String,
@@ -183,7 +183,7 @@ fn cell(measurement: &Measurement, revision: Option<&Revision>) -> CellRow {
     }
 }
 
-/// Natural logarithm of the median time of each process, in their order.
+/// Natural logarithm of the median time of each process, in the order of the processes.
 fn blocks(measurement: &Measurement) -> Vec<f64> {
     let seconds = measurement.basis.unwrap_or(Basis::Wall).by_process(&measurement.samples);
     seconds.into_values().map(f64::ln).filter(|value| value.is_finite()).collect()

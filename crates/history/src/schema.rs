@@ -1,10 +1,11 @@
-//! The tables of the index and its questions: the same SQL for SQLite and PostgreSQL.
+//! The tables of the index and its queries: the same SQL for SQLite and PostgreSQL.
 
 /// Version of the schema that this program writes.
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// What leads from each version to the next. Version 2 has the commits of the commands that resumed a run; it makes a folder's
-/// index read their records again. `{clustered}` keeps the rows of a series next to each other in SQLite.
+/// The migrations from each version to the next. Version 2 adds the commits of the commands that resumed a run; a
+/// folder's index then reads their records again. `{clustered}` stores the rows of a series next to each other in
+/// SQLite.
 const MIGRATIONS: &[&str] = &["
 CREATE TABLE run (
     key BIGINT NOT NULL PRIMARY KEY,
@@ -70,7 +71,7 @@ CREATE VIEW history AS
 UPDATE run SET bytes = -1 WHERE bytes IS NOT NULL AND key IN (SELECT run FROM cell WHERE session > 0);
 "];
 
-/// The statements that lead from version `from` to [`VERSION`].
+/// The statements that migrate from version `from` to [`VERSION`].
 pub(crate) fn migrations(from: i64, clustered: &str) -> Vec<String> {
     let done = usize::try_from(from).unwrap_or(0);
     MIGRATIONS.iter().skip(done).map(|sql| sql.replace("{clustered}", clustered)).collect()

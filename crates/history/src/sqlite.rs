@@ -21,7 +21,7 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the index, or makes one. Waits up to `patience` for another process to finish writing.
+    /// Opens or creates the index. Waits up to `patience` for another process to finish writing.
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, StoreError> {
         Self::with(path, patience, || Connection::open(path))
     }
@@ -66,7 +66,7 @@ impl Sqlite {
 const FOREIGN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)
     AND (SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('run', 'series', 'cell')) < 3";
 
-/// Brings the schema up to date; returns the version that was found. A later version stays as it is.
+/// Migrates the schema; returns the version that it found. A later version stays unchanged.
 fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
     let found: i64 = version(connection)?;
@@ -84,7 +84,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     Ok(found)
 }
 
-/// Inserts runs; the cells of all of them by series, because a page of the index holds cells of one series.
+/// Inserts runs. Groups the cells of all of them by series, because a page of the index holds cells of one series.
 fn insert(work: &Transaction<'_>, runs: &[NewRun], known: &HashSet<i64>) -> rusqlite::Result<Vec<bool>> {
     let added = runs.iter().map(|new| insert_run(work, &new.run, new.file.as_ref()));
     let added = added.collect::<rusqlite::Result<Vec<bool>>>()?;
@@ -123,7 +123,7 @@ fn insert(work: &Transaction<'_>, runs: &[NewRun], known: &HashSet<i64>) -> rusq
     Ok(added)
 }
 
-/// Inserts the row of a run; false if it is there.
+/// Inserts the row of a run; false if it is already there.
 fn insert_run(work: &Transaction<'_>, run: &RunRow, file: Option<&Stamp>) -> rusqlite::Result<bool> {
     let added = work.prepare_cached(schema::ADD_RUN)?.execute(params![
         run_key(&run.id),
@@ -229,7 +229,7 @@ mod tests {
         let path = dir.path().join("index.sqlite");
         let mut index = Sqlite::open(&path, Duration::ZERO).unwrap();
         assert_eq!(index.add(&new("small", 2)).unwrap(), [true]);
-        // A database that may not grow is full.
+        // A database that may not grow counts as full.
         let pages: i64 = index.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
         index.connection.pragma_update(None, "max_page_count", pages + 1).unwrap();
         let error = index.add(&new("large", 3000)).unwrap_err();
@@ -244,7 +244,7 @@ mod tests {
     fn rows_come_back_as_they_were_and_go_with_their_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut index = Sqlite::open(&dir.path().join("index.sqlite"), Duration::ZERO).unwrap();
-        // The second and the third are the first: inserted once.
+        // The second and third run equal the first, so it is inserted once.
         let runs = [new("a", 2), new("a", 2)].concat();
         assert_eq!(index.add(&runs).unwrap(), [true, false]);
         assert_eq!(index.add(&new("a", 2)).unwrap(), [false]);

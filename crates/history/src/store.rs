@@ -1,4 +1,4 @@
-//! A history: records in a folder with their index, or an index in PostgreSQL that many machines share.
+//! A history: records in a folder with an index, or an index in PostgreSQL that many machines share.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,20 +17,20 @@ use crate::sqlite::Sqlite;
 /// The file name of the index in a folder of records.
 pub const INDEX: &str = "index.sqlite";
 
-/// Patience with another process that writes the index.
+/// How long to wait for another process that writes the index.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Measurements that are indexed at once: their rows take some 50 MB of memory.
+/// Measurements indexed at once: their rows take some 50 MB of memory.
 const AT_ONCE: usize = 100_000;
 
-/// What became of a record that was added.
+/// The result of adding a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// The run was not in the history.
     New,
-    /// The run was there with fewer measurements; this record replaces it.
+    /// The history had the run with fewer measurements; this record replaces it.
     Replaced,
-    /// The run is there already.
+    /// The history already has the run.
     Known,
 }
 
@@ -38,12 +38,12 @@ pub enum Added {
 pub struct Store {
     pub(crate) index: Box<dyn Index>,
     folder: Option<PathBuf>,
-    /// Files of the folder that are no records or lost rows, and other things to know.
+    /// Notes for the user, such as files of the folder that are not records or lost rows.
     pub notes: Vec<String>,
 }
 
 impl Store {
-    /// Opens the history in a folder and brings its index up to date. With `create` the folder is made.
+    /// Opens the history in a folder and updates its index. With `create`, makes the folder if necessary.
     ///
     /// # Errors
     /// If there is no history, or it cannot be read or written.
@@ -90,12 +90,12 @@ impl Store {
         Ok(Self { index, folder: None, notes: Vec::new() })
     }
 
-    /// Where the history is.
+    /// Location of the history.
     pub fn place(&self) -> String {
         self.folder.as_ref().map_or_else(|| self.index.place(), |folder| folder.display().to_string())
     }
 
-    /// Makes the index hold what the folder holds.
+    /// Makes the index match the folder.
     fn synchronise(&mut self, folder: &Path) -> Result<(), StoreError> {
         let mut known = self.index.files()?;
         let (stamps, unnamed) = folder::records(folder)?;
@@ -115,7 +115,7 @@ impl Store {
         let mut new = Vec::new();
         for stamp in &stamps {
             let is_known = indexed.contains(stamp.name.as_str());
-            // The index does not hold what a record lacks.
+            // The index cannot hold what a cut record lacks.
             if is_known && !folder::is_cut(folder, stamp) {
                 continue;
             }
@@ -141,8 +141,8 @@ impl Store {
         self.add_files(&new)
     }
 
-    /// Adds the runs of files. Of two files of one run the longer counts, as with [`Store::add`]; of two like ones the first
-    /// by name, so that the order in which they are found does not matter.
+    /// Adds the runs of files. If two files hold the same run, the longer one counts, as in [`Store::add`]; if they are
+    /// equally long, the first by name, so the order in which they are found does not matter.
     fn add_files(&mut self, new: &[NewRun]) -> Result<(), StoreError> {
         for (new, added) in new.iter().zip(self.index.add(new)?) {
             let Some(stamp) = new.file.as_ref().filter(|_| !added) else { continue };
@@ -166,7 +166,7 @@ impl Store {
     /// Adds the record that was read from `path`.
     ///
     /// # Errors
-    /// If the history cannot be written. It then holds what it held before.
+    /// If the history cannot be written. It is then unchanged.
     pub fn add(&mut self, path: &Path, record: &Record) -> Result<Added, StoreError> {
         let (run, cells) = rows(record);
         let there = self.index.run(&run.id)?;
@@ -183,7 +183,7 @@ impl Store {
         if there.is_some() {
             self.index.remove(&run.id)?;
         }
-        // Another writer may have been faster.
+        // Another writer may have added the run first.
         let added = self.index.add(&[NewRun { run, cells, file: stamp }])?;
         Ok(match (added == [true], there) {
             (false, _) => Added::Known,
@@ -192,7 +192,7 @@ impl Store {
         })
     }
 
-    /// All runs, by the date of the commit or else of the run.
+    /// All runs, by the date of the commit, or else of the run.
     ///
     /// # Errors
     /// If the index cannot be read.
@@ -208,10 +208,10 @@ impl Store {
         self.index.machines()
     }
 
-    /// The run whose id begins with `id`, and its measurements.
+    /// The run whose id begins with `id`, with its measurements.
     ///
     /// # Errors
-    /// If no run or several have such an id, or the index cannot be read.
+    /// If no run or several runs match, or the index cannot be read.
     pub fn run(&mut self, id: &str) -> Result<(RunRow, Vec<CellRow>), StoreError> {
         let runs = self.index.runs()?;
         if id.is_empty() {

@@ -1,4 +1,4 @@
-//! Series by commit, and where they change.
+//! Series by commit, and their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use crate::reference::{Measured, Reference, has_axes};
 use crate::rows::{Series, by_number};
 use crate::store::Store;
 
-/// What a trend is asked about.
+/// A query for a trend.
 #[derive(Debug, Clone)]
 pub struct Query {
     /// Name of the workload.
     pub workload: String,
-    /// Id of a case, or `WORKLOAD/AXIS=VALUE,..` for all with these axes; all cases by default.
+    /// Id of a case, or `WORKLOAD/AXIS=VALUE,..` for all cases with these values; all cases by default.
     pub case: Option<String>,
     /// Name of the implementation.
     pub implementation: String,
     /// Wanted values by axis, separated by commas.
     pub axes: BTreeMap<String, String>,
-    /// Fingerprint of the machine, or its start; all machines by default.
+    /// Fingerprint of the machine, or the start of one; all machines by default.
     pub machine: Option<String>,
     /// What times are divided by.
     pub reference: Reference,
-    /// True if the ratios of all machines are one series. Their times never are.
+    /// True if the ratios of all machines form one series. Their times never do.
     pub across_machines: bool,
     /// Smallest change that counts, as a share.
     pub rope: f64,
@@ -47,24 +47,24 @@ pub struct Line {
     /// What was measured.
     #[serde(flatten)]
     pub series: Series,
-    /// Fingerprints of its machines; one, unless the ratios of several are joined.
+    /// Fingerprints of its machines; a single one, unless the ratios of several are joined.
     pub machines: Vec<String>,
     /// What the times are divided by; `None` if no point has a ratio.
     pub reference: Option<String>,
     /// Why the line has no ratios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreferenced: Option<String>,
-    /// The points, by the date of the commit or else of the run.
+    /// The points, by the date of the commit, or else of the run.
     pub points: Vec<Point>,
     /// Changes of the ratio.
     pub changes: Vec<ChangePoint>,
-    /// The last runs, if their ratio differs and they are too few for a change point.
+    /// The last runs, if their ratio differs but they are too few for a change point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent: Option<Recent>,
-    /// Runs without a ratio among runs with one; no change can be found in them.
+    /// Runs without a ratio among runs with one; changes in them cannot be found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_ratio: Option<WithoutRatio>,
-    /// Number of runs after the last point that failed or had a wrong answer.
+    /// Number of runs after the last point that failed or gave a wrong answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_since: Option<usize>,
 }
@@ -72,7 +72,7 @@ pub struct Line {
 /// Runs that did not measure the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct WithoutRatio {
-    /// Number of the runs.
+    /// Number of such runs.
     pub runs: usize,
     /// True if the last run is one of them.
     pub newest: bool,
@@ -81,7 +81,7 @@ pub struct WithoutRatio {
 /// Runs at the end whose ratio differs from the runs before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recent {
-    /// Number of the runs.
+    /// Number of such runs.
     pub runs: usize,
     /// Geometric mean of the ratios from the last change to these runs.
     pub before: f64,
@@ -89,7 +89,7 @@ pub struct Recent {
     pub after: f64,
 }
 
-/// A time of a run.
+/// A time measured in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Id of the run.
@@ -147,13 +147,13 @@ pub struct ChangePoint {
     pub p: f64,
 }
 
-/// A point, and the name of its reference, or why it has no ratio.
+/// A point with the name of its reference, or with the reason why it has no ratio.
 type Referenced = (Point, Result<String, String>);
 
 /// A run without a time: its machine, and its place among the points of a line.
 pub(crate) type Failure = (String, (i64, i64));
 
-/// Makes the lines of a query.
+/// Computes the lines of a query.
 ///
 /// # Errors
 /// If the query names something that no run measured, or the history cannot be read.
@@ -188,7 +188,7 @@ pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
     Ok(Trend { machines: machines.len(), lines })
 }
 
-/// The series that a query is about.
+/// The series that match a query.
 fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
     let Query { workload, implementation, .. } = query;
     let all = store.index.series(workload)?;
@@ -239,7 +239,7 @@ fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
 
 const WHAT: &str = "WORKLOAD:IMPLEMENTATION";
 
-/// True if two texts are the same value of an axis.
+/// True if two texts mean the same value of an axis.
 fn same(wanted: &str, value: &str) -> bool {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     wanted.trim() == value || number(wanted).is_some_and(|wanted| number(value) == Some(wanted))
@@ -253,7 +253,7 @@ fn unknown(error: InputError, given: &str, known: &[String]) -> StoreError {
     error.near(given, known.iter().map(String::as_str)).into()
 }
 
-/// A point, and the name of its reference, or why it has no ratio.
+/// A point with the name of its reference, or with the reason why it has no ratio.
 fn point(
     store: &mut Store,
     measured: &mut Measured,
@@ -280,7 +280,7 @@ fn point(
     Ok((own, named))
 }
 
-/// The ratio of two times of a run. Process by process, because the two took turns in each.
+/// The ratio of two times of a run, computed process by process, because the two took turns in each.
 fn ratio(own: &Point, reference: &Point) -> Ratio {
     let value = own.seconds / reference.seconds;
     let paired = own.blocks.len() == reference.blocks.len();
@@ -303,7 +303,7 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
     let (points, named): (Vec<Point>, Vec<Result<String, String>>) = points.into_iter().unzip();
     let machines: BTreeSet<String> = points.iter().map(|point| point.machine.clone()).collect();
     let references: BTreeSet<&String> = named.iter().filter_map(|name| name.as_ref().ok()).collect();
-    // A reference that changed on the way is a change of the ratio that no code explains.
+    // If the reference changes within a series, the ratio changes without a change of the code.
     let (reference, unreferenced) = match Vec::from_iter(references).as_slice() {
         [] => (None, named.iter().find_map(|name| name.as_ref().err()).cloned()),
         [one] => (Some((*one).clone()), None),

@@ -1,5 +1,5 @@
-//! A million rows: 1000 runs of 1000 measurements. Prints how long a user waits; asserts what is found.
-//! `cargo test --release -p ellwand-history --test million -- --ignored --nocapture`
+//! A million rows: 1000 runs of 1000 measurements. Prints how long a user waits; asserts the results. `cargo test
+//! --release -p ellwand-history --test million -- --ignored --nocapture`
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod common;

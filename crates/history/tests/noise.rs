@@ -1,5 +1,5 @@
-//! Change points of histories that are drawn from recorded noise: how often equal code has one, and how soon a step of
-//! 3 % is found.
+//! Change points of histories drawn from recorded noise: how often equal code has one, and how soon a step of 3 % is
+//! found.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const ROPE: f64 = 0.01;
 /// Processes of a run.
 const PROCESSES: usize = 3;
 
-/// Log ratios of two arms of equal code, one for each pair of processes, of each recorded series.
+/// For each recorded series, the log ratios of two arms of equal code, one per pair of processes.
 fn recorded() -> Vec<(String, Vec<f64>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/noise");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -37,7 +37,7 @@ fn ratios(path: &Path) -> Vec<f64> {
     blocks.values().flat_map(|[a, b, c]| [log(b) - log(a), log(c) - log(b), log(a) - log(c)]).collect()
 }
 
-/// A series of indices with a fixed seed (SplitMix64).
+/// Pseudo-random indices with a fixed seed (SplitMix64).
 struct Stream(u64);
 
 impl Stream {
@@ -58,7 +58,7 @@ fn found(values: &[f64]) -> Vec<usize> {
     change_points(values, ROPE.ln_1p()).unwrap().points.iter().map(|change| change.index).collect()
 }
 
-/// Histories of 200 runs with a change, of `histories`.
+/// Number of histories with a change, among `histories` of 200 runs.
 fn false_alarms(ratios: &[f64], histories: u64) -> u64 {
     let alarm = |seed: u64| {
         let mut stream = Stream(seed * 1000);
@@ -68,7 +68,7 @@ fn false_alarms(ratios: &[f64], histories: u64) -> u64 {
     (0..histories).filter(|seed| alarm(*seed)).count() as u64
 }
 
-/// Later runs until a step of 3 % after 60 runs is found at its place, give or take two; `None` after 30.
+/// Number of runs after a step of 3 % at run 60 until it is found within two runs of its place; `None` after 30.
 fn delay(ratios: &[f64], seed: u64) -> Option<usize> {
     let mut stream = Stream(seed * 1000 + 7);
     let mut values: Vec<f64> = (0..60).map(|_| stream.run(ratios)).collect();

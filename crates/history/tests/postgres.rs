@@ -1,4 +1,4 @@
-//! The index in PostgreSQL, on a server that the test starts on loopback. Skipped where PostgreSQL is missing;
+//! The index in PostgreSQL, on a server that the test starts on loopback. Skipped if PostgreSQL is missing;
 //! `ELLWAND_REQUIRE=postgres` makes that an error.
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
@@ -18,7 +18,7 @@ struct Server {
     port: u16,
 }
 
-/// The program of PostgreSQL with this name: in the path, or where Debian puts it.
+/// The PostgreSQL program with this name: in the path, or where Debian installs it.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -26,7 +26,7 @@ fn program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Runs a program in `dir`; as the user nobody if this is root, whom PostgreSQL refuses.
+/// Runs a program in `dir`; as user nobody if this is root, because PostgreSQL refuses to run as root.
 fn as_user(dir: &Path, file: &Path, args: &[&str]) -> Output {
     let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
     let mut command = if root { Command::new("setpriv") } else { Command::new(file) };
@@ -37,7 +37,7 @@ fn as_user(dir: &Path, file: &Path, args: &[&str]) -> Output {
 }
 
 impl Server {
-    /// `None` where PostgreSQL is missing.
+    /// `None` if PostgreSQL is missing.
     fn start() -> Option<Self> {
         let (Some(initdb), Some(pg_ctl)) = (program("initdb"), program("pg_ctl")) else {
             let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("postgres"));

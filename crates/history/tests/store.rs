@@ -69,7 +69,8 @@ fn the_index_is_rebuilt_from_the_records_and_follows_them() {
     }
     let mut store = Store::open(dir.path(), false).unwrap();
     assert_eq!((store.runs().unwrap(), store.run("run-0002").unwrap()), before);
-    // A record that someone copied into the folder, one that vanished, one that grew, and two files that are none.
+    // A record that someone copied into the folder, one that vanished, one that grew, and two files that are not
+    // records.
     fs::copy(fake(4).write(made.path()), dir.path().join("by hand.jsonl")).unwrap();
     fs::remove_file(store.file("run-0001").unwrap().unwrap()).unwrap();
     let grown = store.file("run-0002").unwrap().unwrap();
@@ -151,7 +152,7 @@ fn every_record_ever_written_is_indexed_and_old_ones_have_no_commit() {
     let records = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records");
     let mut count = 0;
     for path in fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path()) {
-        // Spans are a file of their own kind.
+        // Span files are not records.
         if path.to_string_lossy().contains("spans") {
             continue;
         }
@@ -175,7 +176,7 @@ fn every_record_ever_written_is_indexed_and_old_ones_have_no_commit() {
 fn a_record_that_cannot_be_copied_is_refused() {
     let dir = here();
     let mut store = Store::open(dir.path(), true).unwrap();
-    // What was read from a pipe is gone.
+    // Data read from a pipe are gone.
     let error = store.add(Path::new("/dev/null"), &fake(1).record()).unwrap_err().to_string();
     assert!(error.contains("/dev/null is not a regular file; expected a file"), "{error}");
     assert!(ids(&mut store).is_empty() && Store::open(dir.path(), false).unwrap().notes.is_empty());

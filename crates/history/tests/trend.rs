@@ -1,4 +1,4 @@
-//! Series by commit: their order, their ratios, and what is never joined.
+//! Series by commit: their order, their ratios, and series that are never joined.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -43,7 +43,7 @@ fn refused(runs: &[Fake], query: &Query) -> String {
     with(runs, |store| trend(store, query).unwrap_err().to_string())
 }
 
-/// Runs of two processes; `host` slows down all of a run, `code` only the implementation `fast`.
+/// Runs of two processes; `host` slows down the whole run, `code` only the implementation `fast`.
 fn series(count: u64, host: impl Fn(u64) -> f64, code: impl Fn(u64) -> f64) -> Vec<Fake> {
     // A fixed zigzag of 0.5 %.
     let noise = |n: u64, of: u64| 1.0 + 0.005 * (((n * 7 + of * 3) % 5) as f64 / 2.0 - 1.0);
@@ -108,7 +108,7 @@ fn rows_of_a_resumed_run_have_the_commit_of_their_command() {
         found.iter().map(|line| line.points[0].commit.clone().unwrap()).collect()
     };
     assert_eq!(commits(&mut store), [format!("{:040x}", 1), "beef".into()]);
-    // An index of version 1 knows one commit a run: the record is read again.
+    // An index of version 1 has one commit per run, so the record is read again.
     drop(store);
     let index = rusqlite::Connection::open(dir.path().join("store/index.sqlite")).unwrap();
     let old = "DROP TABLE session; PRAGMA user_version = 1";
@@ -142,7 +142,7 @@ fn a_ratio_is_that_of_the_medians_with_an_interval_over_processes() {
     let run = Fake::new(1).sort(10, "plain", &[2e-6, 2.2e-6, 2.1e-6]).sort(10, "fast", &[1e-6, 1.1e-6, 1.05e-6]);
     let found = lines(&[run], &query());
     let ratio = found.lines[0].points[0].ratio.unwrap();
-    // The processes of both scatter together, so the ratio does not.
+    // The processes of both vary together, so the ratio does not vary.
     assert!(
         (ratio.value - 0.5).abs() < 1e-9 && ratio.low.unwrap() > 0.4999 && ratio.high.unwrap() < 0.5001,
         "{ratio:?}"
@@ -176,7 +176,7 @@ fn a_baseline_that_was_renamed_is_no_change_of_the_code() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = store(dir.path(), &runs);
     for (run, text) in renamed.iter().zip(texts) {
-        // Without its checksums, as old records are.
+        // Without checksums, as in old records.
         let lines = text.lines().map(|line| line.split(",\"crc32\"").next().unwrap().to_string() + "}\n");
         let path = dir.path().join(&run.id);
         std::fs::write(&path, lines.collect::<String>()).unwrap();
@@ -210,7 +210,7 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
     let more: Vec<Fake> = [9, 100, 1000].map(|n| Fake::new(n as u64).sort(n, "fast", &[1e-6])).into();
     let found: Vec<String> = lines(&more, &query()).lines.iter().map(|line| line.series.case.clone()).collect();
     assert_eq!(found, ["sort/n=9", "sort/n=100", "sort/n=1000"], "by number");
-    // A reference of the same workload is that of the row's case.
+    // A reference within the same workload is at the row's case.
     let pinned = Reference::Pinned { case: "sort".into(), implementation: "plain".into() };
     let own = lines(&runs, &Query { reference: pinned, ..query() });
     let references: Vec<_> = own.lines.iter().map(|line| line.reference.as_deref().unwrap()).collect();

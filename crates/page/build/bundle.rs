@@ -1,4 +1,4 @@
-//! Joins ES modules to one script. Each module becomes a function that returns its exports, so names stay private to
+//! Joins ES modules into one script. Each module becomes a function that returns its exports, so names stay private to
 //! their file; the page then needs no import, which browsers refuse from `file:`.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ struct Module {
 /// Joins `entry` and every module that it imports, directly or not, below `folder`.
 ///
 /// # Errors
-/// A file that cannot be read, an import of a missing name, a circle of imports, or a form that this does not know.
+/// A file that cannot be read, an import of a missing name, circular imports, or a form of import or export that this
+/// does not support.
 pub(crate) fn bundle(folder: &Path, entry: &str) -> Result<String, String> {
     let mut modules = BTreeMap::new();
     let mut order = Vec::new();
@@ -71,7 +72,7 @@ fn visit(
     Ok(())
 }
 
-/// The path of `from` seen from the module at `path`.
+/// The path of module `from`, relative to the module at `path`.
 fn resolve(path: &Path, from: &str) -> PathBuf {
     let mut target = path.parent().unwrap_or(Path::new("")).to_path_buf();
     for part in from.split('/') {

@@ -1,7 +1,7 @@
 //! The data of a page: a JSON head and the entries as columns of varints, deflated.
 //!
-//! Starts are differences, parents are distances, durations count the clock's quantum: 10^6 spans take some megabytes
-//! instead of eighty, and the browser reads them without parsing text.
+//! Starts are stored as differences, parents as distances, durations in units of the clock's quantum: 10^6 spans take
+//! some megabytes instead of eighty, and the browser reads them without parsing text.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{Detail, Document, Entries};
 
-/// Longest deviation, in nanoseconds, of a time from a multiple of the quantum: text with three decimals.
+/// Largest deviation of a time from a multiple of the quantum, in nanoseconds: the text has three decimals.
 const SLACK_NS: f64 = 6e-4;
 
 /// A profile as the page's script reads it: length of the head, head, columns; all deflated.
@@ -44,7 +44,7 @@ fn packed(head: &Value, columns: &[(&'static str, Vec<u8>)]) -> io::Result<Vec<u
     out.finish()
 }
 
-/// The largest of a few steps that every time is a multiple of.
+/// The largest of a few steps of which every time is a multiple.
 fn quantum(document: &Document) -> f64 {
     let entries = &document.entries;
     let tick = document
@@ -56,7 +56,7 @@ fn quantum(document: &Document) -> f64 {
     let times = || entries.start_ns.iter().chain(entries.duration_ns.iter().flatten());
     let fits = |step: &f64| times().all(|time| ((time / step).round() * step - time).abs() <= SLACK_NS);
     let longest = times().fold(0.0_f64, |longest, time| longest.max(time.abs()));
-    // A picosecond as last resort; a recording of hours would leave the 53 bits of a number in JavaScript.
+    // A picosecond as a last resort; with it, a recording of hours would exceed the 53 bits of a JavaScript number.
     [Some(1.0), tick].into_iter().flatten().find(fits).unwrap_or(if longest < 9e12 { 1e-3 } else { 1.0 })
 }
 
@@ -111,7 +111,7 @@ fn varints(values: impl Iterator<Item = u64>) -> Vec<u8> {
 /// A member of a detail.
 type Field = fn(&Detail) -> Option<f64>;
 
-/// Details as one column a field that any of them has; arguments by index, since few have any.
+/// Details as one column per field that any of them has; arguments by index, because few have any.
 fn details(details: &[Detail]) -> Value {
     let fields: [(&str, Field); 9] = [
         ("bytes", |detail| detail.bytes),
@@ -135,7 +135,7 @@ fn details(details: &[Detail]) -> Value {
     json!({"count": details.len(), "columns": columns, "args": args})
 }
 
-/// Whole numbers without a fraction: shorter text.
+/// Whole numbers are written without a fraction, which is shorter.
 fn number(value: Option<f64>) -> Value {
     match value {
         Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => json!(value as i64),

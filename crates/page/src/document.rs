@@ -23,12 +23,12 @@ pub struct Document {
     pub(crate) entries: Entries,
     #[serde(default)]
     pub(crate) details: Vec<Detail>,
-    /// Every other member; the page's script reads these as they are.
+    /// Every other member; the page's script reads these unchanged.
     #[serde(flatten)]
     pub(crate) head: Map<String, Value>,
 }
 
-/// One column a field; an absent column is as long as the others and holds the value for none.
+/// One column per field. An absent column means that no entry has a value for the field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Entries {
@@ -41,7 +41,7 @@ pub(crate) struct Entries {
     pub(crate) detail: Vec<i64>,
 }
 
-/// Optional facts about an entry.
+/// Optional data of an entry.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Detail {
@@ -58,10 +58,11 @@ pub(crate) struct Detail {
 }
 
 impl Document {
-    /// Reads a profile that Ellwand wrote. Nothing is checked: a profile of elsewhere is read and written again first.
+    /// Reads a profile that Ellwand wrote. Checks nothing: a profile from another program must be read and written by
+    /// Ellwand first.
     ///
     /// # Errors
-    /// [`PageError::Format`] if the text is no profile.
+    /// [`PageError::Format`] if the text is not a profile.
     pub fn from_json(text: &[u8]) -> Result<Self, PageError> {
         serde_json::from_slice(text).map_err(|error| PageError::Format(error.to_string()))
     }

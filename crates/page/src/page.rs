@@ -17,13 +17,13 @@ const STYLE_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/style.sha256"))
 const CHARTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.deflate"));
 const CHARTS_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/charts.sha256"));
 
-/// The hash of no text: Plotly.js adds an empty style element and fills it through the object model.
+/// The hash of the empty text: Plotly.js adds an empty style element and fills it through the object model.
 const EMPTY_HASH: &str = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 
 /// Longest title in characters; the page itself shows longer names shortened too.
 const TITLE: usize = 120;
 
-/// What a page shows besides the profile itself.
+/// What a page shows in addition to the profile.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Extras<'a> {
     /// Findings in the order in which the page lists them, as `ellwand_trace::ProfileFinding` serialises: `rule`, `title`,
@@ -90,7 +90,8 @@ fn write(name: &str, kind: &str, data: &[(&str, Vec<u8>)], out: &mut dyn Write) 
             "script" => out.write_all(SCRIPT.as_bytes())?,
             "data" => {
                 for (id, bytes) in data {
-                    // Text of another type than JavaScript is never run; base64 cannot end the element.
+                    // The browser never runs a script element of another type than JavaScript, and base64 cannot end
+                    // the element.
                     write!(out, "<script type=\"text/plain\" id=\"ellwand-{id}\">")?;
                     out.write_all(STANDARD.encode(bytes).as_bytes())?;
                     out.write_all(b"</script>\n")?;
@@ -104,7 +105,7 @@ fn write(name: &str, kind: &str, data: &[(&str, Vec<u8>)], out: &mut dyn Write) 
     Ok(())
 }
 
-/// Text for HTML.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -70,7 +70,7 @@ fn a_file_that_is_dropped_is_opened() {
     let highlighted = "document.querySelector('.dropping') !== null";
     browser.drag_file(&good, &["dragEnter", "dragOver"]);
     browser.wait(highlighted);
-    // The browser makes no event of a cancelled drag under remote control.
+    // Under remote control, the browser creates no event for a cancelled drag.
     let leave = |to: &str| {
         format!(
             "document.body.dispatchEvent(new DragEvent('dragleave', {{bubbles: true, relatedTarget: {to}}})), {highlighted}"
@@ -199,7 +199,7 @@ fn a_narrow_page_shows_the_numbers_of_long_names_and_the_places_of_equal_ones() 
     clean(&browser);
 }
 
-/// The numbers of `exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside` and of what CPU time makes of them.
+/// The numbers of `exposed_time_of_a_kept_span_moves_to_the_aggregated_spans_inside`, and how CPU time changes them.
 #[test]
 fn time_of_kept_spans_moves_to_the_aggregated_spans_inside() {
     let Some(mut browser) = Browser::start(1000, 800) else { return };

@@ -1,4 +1,4 @@
-//! A million spans: the size of the page, and its times in the browser, which are printed and not judged.
+//! A million spans: the size of the page and its times in the browser, which the test prints but does not assert.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
@@ -60,7 +60,7 @@ fn million() -> String {
 
 const MEASURES: &str = "performance.getEntriesByType('measure').filter(m => m.duration >= 5).map(m => `${m.name} ${Math.round(m.duration)}`).join(', ')";
 
-/// Processor time of the page's thread so far, which other programs on the machine do not lengthen.
+/// CPU time of the page's thread so far, which other programs on the machine do not lengthen.
 fn cpu_ms(browser: &mut Browser) -> f64 {
     let metrics = browser.call("Performance.getMetrics", serde_json::json!({}));
     let all = metrics["metrics"].as_array().unwrap();

@@ -59,7 +59,7 @@ fn aggregated_spans_count_in_every_column() {
     let losses = browser.text("document.getElementById('losses').textContent");
     assert!(losses.contains("7 spans were lost") && losses.contains("121 spans are only in the totals"), "{losses}");
     assert!(browser.text("document.getElementById('drawn').textContent").ends_with("so their places are unknown."));
-    // A newer file names the number, which may be 0 where a thread aggregated by its mode.
+    // A newer file gives the number, which may be 0 if a thread aggregated by its mode.
     document["lanes"][1]["aggregated"] = json!(0);
     browser.open(&write_page(folder.path(), "lost.html", &document, None), "");
     let losses = browser.text("document.getElementById('losses').textContent");
@@ -94,7 +94,7 @@ fn lanes_of_tasks_are_no_threads() {
     clean(&browser);
 }
 
-/// A profile on one lane, with these members beside it.
+/// A profile on one lane, with these additional members.
 fn small(more: Value) -> Value {
     let mut document = json!({"format": "ellwand profile", "version": 1, "wall_ns": 1_000, "lanes": [{"name": "main", "kind": "thread"}],
         "operations": [{"name": "a", "kind": "cpu"}, {"name": "b", "kind": "cpu", "span_ns": 30, "empty_ns": 12}, {"name": "c", "kind": "cpu"}],
@@ -114,7 +114,7 @@ fn self_times_and_costs_follow_the_definitions_of_the_format() {
     let known = |op: &str, key: &str| number(&rows[op][key]);
     assert_eq!([known("0", "self"), known("1", "self"), known("2", "self")], [50.0, 150.0, 300.0], "{rows}");
     assert_eq!([known("0", "overhead"), known("1", "overhead"), known("2", "overhead")], [38.0, 12.0, 28.0], "{rows}");
-    // What was aggregated inside the open `a` takes nothing from the one that ended.
+    // Spans aggregated inside the open `a` subtract nothing from the `a` that ended.
     let open = json!({"entries": {"operation": [0, 0], "lane": [0, 0], "parent": [-1, -1], "start_ns": [0, 100], "duration_ns": [50, null]},
         "totals": [{"lane": 0, "parent": -1, "operation": 0, "count": 0, "total_ns": 0, "self_ns": -400, "min_ns": 0, "max_ns": 0},
             {"lane": 0, "parent": 0, "operation": 1, "count": 4, "total_ns": 400, "self_ns": 400, "min_ns": 100, "max_ns": 100,
@@ -128,8 +128,8 @@ fn self_times_and_costs_follow_the_definitions_of_the_format() {
 #[test]
 fn what_is_an_estimate_unknown_or_impossible_is_said() {
     let Some((mut browser, folder)) = opened("") else { return };
-    // Percentiles of aggregated calls; rates although a call lost its details; a device's impossible operation; an open span of
-    // 3 ns without CPU time.
+    // Percentiles of aggregated calls; rates although a call lost its details; an impossible device operation; an open
+    // span of 3 ns without CPU time.
     let document = json!({
         "lanes": [{"name": "main", "kind": "thread"}, {"name": "s", "kind": "stream", "device": "cuda:0", "dropped": 1}],
         "losses": {"spans": 1, "details": 1},
@@ -208,7 +208,7 @@ fn the_parts_of_the_wall_time_are_those_of_the_file() {
     }
     let peak = computed["memory"]["peak_at_ns"].as_f64().unwrap() / 1e6;
     assert!(browser.text("document.querySelector('.peak').textContent").contains(&format!("at {peak:.3} ms")));
-    // What is in flight occupies no thread.
+    // Calls in flight occupy no thread.
     let mut tasks = golden::document();
     tasks["operations"].as_array_mut().unwrap().iter_mut().for_each(|one| one["kind"] = "in-flight".into());
     browser.open(&write_page(folder.path(), "tasks.html", &tasks, None), "");
@@ -490,7 +490,7 @@ fn a_finding_selects_its_evidence() {
 fn a_print_holds_every_chart() {
     let Some((mut browser, _folder)) = opened("") else { return };
     let drawn = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)";
-    // Nobody has scrolled; the page draws the rest while nobody waits.
+    // Without any scrolling, the page draws the rest while it is idle.
     browser.wait(drawn);
     browser.eval("document.querySelector('[data-sort=name]').click()");
     let print = browser.call("Page.printToPDF", json!({}));

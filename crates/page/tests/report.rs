@@ -234,7 +234,7 @@ fn a_bound_and_what_is_slower_are_shown() {
     let Some((mut browser, _folder)) = opened(&report) else { return };
     let results = browser.text("document.querySelector('#workload-attention-core table.results').textContent");
     assert_eq!(results.matches('≤').count(), 2, "{results}");
-    // The lower end holds beside the other programs only.
+    // The lower end holds only while other programs run.
     assert!(results.contains("≤2.00×to 2.12×") && !results.contains("1.88"), "{results}");
     let verdicts = browser.text("document.querySelector('#verdicts table').textContent");
     assert!(verdicts.contains("slower by the p90 of all slots: 1.852 (1.214 to 2.827)"), "{verdicts}");
@@ -259,7 +259,7 @@ fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 
-/// As with named sizes: each axis has one value for each value of another.
+/// As with named sizes: each axis has one value for each value of the other.
 #[test]
 fn axes_that_vary_together_share_a_chart() {
     let mut report = report();
@@ -313,7 +313,7 @@ fn long_names_of_cases_leave_room_for_the_heat_map() {
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }
 
-/// Rows of few samples have no interval; zero would not fit on a logarithmic axis.
+/// Rows with few samples have no interval; zero would not fit on a logarithmic axis.
 #[test]
 fn rows_without_an_interval_are_drawn_without_error_bars() {
     let mut report = report();
@@ -381,7 +381,7 @@ fn a_trend_is_drawn_with_its_changes() {
     assert_eq!(browser.text("document.querySelector('h1').textContent"), title, "headings wrap");
     assert!(text.contains("0.540× to 0.560×") && text.contains("0.5498× to 0.5502×"), "{text}");
     browser.size(400, 900);
-    // Plotly draws again a moment after the size changes.
+    // Plotly redraws a moment after the size changes.
     browser.wait("document.documentElement.scrollWidth <= innerWidth");
     let gap = "(() => { const bottom = s => Math.max(...[...document.querySelectorAll('.chart')[0].querySelectorAll(s)].map(e => e.getBoundingClientRect().bottom)); \
                return document.querySelectorAll('.chart')[0].querySelector('.nsewdrag').getBoundingClientRect().top - bottom('.legend'); })()";

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use common::browser::Browser;
 use common::{golden, write_page};
 
-/// Scrolls through the page, since charts draw themselves when they come into sight.
+/// Scrolls through the page, because charts are drawn when they come into view.
 const SCROLL: &str = "new Promise(done => { let y = 0; const step = () => { scrollTo(0, y); y += 500; if (y < document.body.scrollHeight) setTimeout(step, 60); else { scrollTo(0, 0); setTimeout(done, 700); } }; setTimeout(step, 200); })";
 
 #[test]
@@ -18,7 +18,7 @@ const SCROLL: &str = "new Promise(done => { let y = 0; const step = () => { scro
 fn pictures_of_every_width_and_theme() {
     let Some(mut browser) = Browser::start(1280, 900) else { return };
     let folder = std::env::var_os("ELLWAND_SHOTS").map_or_else(std::env::temp_dir, PathBuf::from);
-    // `ellwand profile export golden.json --format json` computes the members of tests/data/golden.json from this.
+    // `ellwand profile export golden.json --format json` computes the members of tests/data/golden.json from this file.
     std::fs::write(folder.join("golden.json"), golden::document().to_string()).unwrap();
     let page = write_page(&folder, "golden.html", &golden::document(), None);
     let wanted = std::env::var("ELLWAND_SHOTS_OF").unwrap_or_default();

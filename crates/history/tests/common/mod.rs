@@ -20,7 +20,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// The run number `n` of a series: one a day, each at another commit.
+    /// Run number `n` of a series: one per day, each at another commit.
     pub(crate) fn new(n: u64) -> Self {
         let started = START + n * 86_400_000;
         Self {

@@ -33,7 +33,7 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts the browser; `None`, with a printed reason, if the machine has none.
+    /// Starts the browser; `None`, after printing the reason, if the machine has none.
     pub(crate) fn start(width: u32, height: u32) -> Option<Self> {
         let Some(program) = program() else {
             assert!(std::env::var_os("ELLWAND_REQUIRE").is_none_or(|all| !all.to_string_lossy().contains("chromium")));
@@ -41,7 +41,7 @@ impl Browser {
             return None;
         };
         let home = tempfile::tempdir().unwrap();
-        // The shell hands its own input and output to the browser as descriptors 3 and 4.
+        // The shell passes its own input and output to the browser as descriptors 3 and 4.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"])
             .arg(program)
@@ -90,7 +90,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Opens a file and waits until the page says that it is ready.
+    /// Opens a file and waits until the page reports that it is ready.
     pub(crate) fn open(&mut self, path: &Path, hash: &str) {
         self.call("Page.navigate", json!({"url": "about:blank"}));
         self.complaints.clear();
@@ -132,7 +132,7 @@ impl Browser {
             "Log.entryAdded" => self.complaints.push(params["entry"]["text"].to_string()),
             "Network.requestWillBeSent" => {
                 let url = params["request"]["url"].as_str().unwrap_or("");
-                // The page itself; data and blob addresses stay inside the browser.
+                // Requests other than the page itself; data and blob addresses stay inside the browser.
                 if !["file:", "data:", "blob:", "about:"].iter().any(|own| url.starts_with(own)) {
                     self.complaints.push(format!("request: {url}"));
                 }
@@ -141,7 +141,7 @@ impl Browser {
         }
     }
 
-    /// The value of a JavaScript expression, after its promise.
+    /// The value of a JavaScript expression, after awaiting its promise.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);
@@ -190,7 +190,7 @@ impl Browser {
         (rect.0 + rect.2 / 2.0, rect.1 + rect.3 / 2.0)
     }
 
-    /// Left, top, width and height of an element in the window, scrolled into view; drawn changes have settled.
+    /// Left, top, width and height of an element in the window, scrolled into view, after pending drawing has settled.
     pub(crate) fn rect(&mut self, selector: &str) -> (f64, f64, f64, f64) {
         let quoted = json!(selector);
         let rect = self.eval(&format!(
@@ -222,7 +222,7 @@ impl Browser {
         self.call("DOM.setFileInputFiles", json!({"nodeId": node["nodeId"], "files": [file]}));
     }
 
-    /// Drags a file from outside over the middle of the window; the browser makes the page's events of it.
+    /// Drags a file from outside over the middle of the window; the browser turns this into events of the page.
     pub(crate) fn drag_file(&mut self, file: &Path, events: &[&str]) {
         let data = json!({"items": [], "files": [file], "dragOperationsMask": 1});
         for event in events {

@@ -1,5 +1,5 @@
-//! A profile with everything that the format knows, the same every time: two threads, a device stream, transfers,
-//! links, details, totals, a memory track, recursion, an open span, losses.
+//! A profile with every feature of the format, the same every time: two threads, a device stream, transfers, links,
+//! details, totals, a memory track, recursion, an open span, losses.
 
 use serde_json::{Value, json};
 

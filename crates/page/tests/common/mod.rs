@@ -1,4 +1,4 @@
-//! What the tests of the page share.
+//! Helpers that the tests of the page share.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which stop at what they do not expect")]
@@ -44,7 +44,7 @@ pub(crate) fn opened(hash: &str) -> Option<(Browser, tempfile::TempDir)> {
     Some((browser, folder))
 }
 
-/// The raw values of the statistics table by operation's number.
+/// The raw values of the statistics table, by operation number.
 pub(crate) fn table(browser: &mut Browser) -> Value {
     browser.eval(
         "Object.fromEntries([...document.querySelectorAll('.statistics tbody tr')].map(tr => [tr.dataset.operation, \

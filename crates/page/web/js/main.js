@@ -1,4 +1,4 @@
-// The page: reads its data, then draws the view of its kind.
+// The page reads its data, then draws the view for that kind of data.
 import { startProfile } from "./views/page.js";
 import { startHistory } from "./bench/history.js";
 import { startRun } from "./bench/page.js";

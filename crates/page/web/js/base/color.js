@@ -1,4 +1,4 @@
-// Colours that people with any colour vision distinguish (Okabe and Ito), and what they mean.
+// Colours that people with any colour vision can distinguish (Okabe and Ito), and their meanings.
 
 // Blue, orange, green, purple, sky, vermilion, yellow; the rest of the operations share grey.
 const LIGHT = ["#4f94c4", "#e69f00", "#2fa884", "#cc79a7", "#7cc4ee", "#dd7a3c", "#e3d64a"];
@@ -23,7 +23,7 @@ export function dark() {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-// The colour of each operation: the largest by self time get their own.
+// The colour of each operation; the largest by self time get separate colours.
 export function colours(profile) {
   const night = dark();
   const palette = night ? DARK : LIGHT;
@@ -35,7 +35,7 @@ export function part(key) {
   return PARTS[key]?.[1] ?? REST.light;
 }
 
-// Values of the style sheet that canvases and charts use too.
+// Values of the style sheet that canvases and charts also use.
 export function tokens() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();

@@ -1,6 +1,6 @@
-// Elements without markup in strings, so no text of a profile is ever parsed as HTML.
+// Creates elements without markup in strings, so no text of a profile is ever parsed as HTML.
 
-// The identifier of SVG elements; nothing is requested from it.
+// The namespace of SVG elements; nothing is requested from it.
 export const SVG = "http:" + "//www.w3.org/2000/svg";
 
 export function h(tag, attributes, ...children) {
@@ -36,7 +36,7 @@ export function replace(element, ...children) {
   return element;
 }
 
-// A name that a narrow column breaks between its parts.
+// A name that may break between its parts in a narrow column.
 export function breakable(name) {
   return name.split(/(?<=[_.:/<(,-])(?=\w)|(?<=[a-z])(?=[A-Z])/).flatMap((part, i) => (i === 0 ? [part] : [h("wbr"), part]));
 }
@@ -45,7 +45,7 @@ export function button(label, act, attributes) {
   return h("button", { type: "button", ...attributes, onclick: act }, label);
 }
 
-// One of a few choices, as a row of buttons of which one is pressed.
+// A choice between a few options, as a row of buttons of which one is pressed.
 export function choice(label, options, current, choose) {
   const buttons = options.map(([value, text]) =>
     button(text, () => {
@@ -62,7 +62,7 @@ export function select(label, options, current, choose) {
   return list;
 }
 
-// A section of the page: a heading, its tools at the right, a body.
+// A section of the page: a heading, its tools on the right, a body.
 export function section(id, title, note, tools) {
   const body = h("div", { class: "body" });
   const element = h("section", { id, "aria-labelledby": `${id}-title` },
@@ -76,13 +76,13 @@ export function empty(text) {
   return h("p", { class: "empty" }, prose(text));
 }
 
-// Text in which pairs of backticks enclose code.
+// Text in which backticks enclose code.
 export function prose(text) {
   const parts = String(text).split("`");
   return parts.length % 2 === 0 ? [text] : parts.map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
 }
 
-// Switches between the themes and calls `draw`, also when the system changes its own.
+// Switches between the themes and calls `draw`, also when the system's theme changes.
 export function themeButton(draw) {
   const themes = ["system", "light", "dark"];
   const toggle = button("Theme: system", () => {

@@ -4,7 +4,7 @@ const DASH = "–";
 // Keeps a number and its unit on one line.
 const SPACE = "\u00a0";
 
-// A title that begins a line.
+// A title as the start of a line.
 export function sentence(text) {
   return text && text[0].toUpperCase() + text.slice(1);
 }
@@ -20,13 +20,13 @@ export function significant(value, digits = 3) {
 // Half to even, as the command line rounds; toFixed rounds half away from zero.
 export function fixed(value, decimals) {
   const exact = value.toFixed(decimals + 1);
-  // Only a multiple of this power of two can lie exactly in the middle.
+  // Only a multiple of this power of two can be exactly in the middle.
   const middle = Math.abs(value) < 1e21 && Number.isInteger(value * 2 ** (decimals + 1)) && exact.endsWith("5");
   const down = exact.slice(0, -1).replace(/\.$/, "");
   return middle && Number(down.at(-1)) % 2 === 0 ? down : value.toFixed(decimals);
 }
 
-// A value and its unit; the steps are [factor, unit] from the largest.
+// A value with its unit; `steps` are [factor, unit], largest first.
 function scaled(value, steps, digits) {
   if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
   const size = Math.abs(value);
@@ -39,13 +39,13 @@ const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const RATES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
-// Nanoseconds of the unit that suits a time, and its name.
+// The unit that suits a time, in nanoseconds, and its name.
 export function timeUnit(ns) {
   return TIMES.find(([factor]) => ns >= factor) ?? [1, "ns"];
 }
 
 export function time(ns, digits = 3) {
-  // No clock resolves a thousandth of a nanosecond: less is what rounding leaves of equal times.
+  // No clock resolves a thousandth of a nanosecond; a smaller value is the rounding error between equal times.
   if (ns !== null && Math.abs(ns) < 1e-3) return `0${SPACE}ns`;
   if (ns !== null && Math.abs(ns) < 1) return `${significant(ns, 2)}${SPACE}ns`;
   return scaled(ns, TIMES, digits);
@@ -88,7 +88,7 @@ export function label(name, longest = 80) {
   return `${text.slice(0, head)}…${text.slice(head - longest + 1)}`;
 }
 
-// Cases by their axes that differ among those of the same workload, as the terminal names them. An only case keeps all.
+// Case names with only those axes that differ within a workload, as on the terminal. A single case keeps all.
 export function shortCases(cases) {
   // A value may hold a comma; the next axis starts with its name.
   const parts = (name) => name.slice(name.indexOf("/") + 1).split(/,(?=[^,=]+=)/);
@@ -129,7 +129,7 @@ export function when(unixNs) {
   return new Date(unixNs / 1e6).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
 }
 
-// Text where a few tags are understood, as in Plotly and in SVG.
+// Escapes text for Plotly and SVG, which interpret a few tags.
 export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }

@@ -1,4 +1,4 @@
-// The view as the hash of the address, so that a link shows what its sender saw.
+// The view as the hash of the address, so a link shows what its sender saw.
 import { state, update, on } from "./state.js";
 
 const KEYS = "range view operation filter sort flame";
@@ -18,7 +18,7 @@ function write() {
   try {
     history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   } catch {
-    // Some browsers limit how often the address may change; the next change writes it.
+    // Some browsers limit how often the address may change; the next change will include this one.
   }
 }
 

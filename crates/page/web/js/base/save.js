@@ -12,7 +12,7 @@ export function save(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// Cells are text or numbers. A leading sign that spreadsheets take for a formula gets a quote in front.
+// Cells are text or numbers. A leading character that spreadsheets would take for a formula is preceded by a quote.
 export function csv(head, rows) {
   const cell = (value) => {
     if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";

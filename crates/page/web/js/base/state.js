@@ -1,4 +1,4 @@
-// What the page shows now. A view subscribes to the parts that it draws; changes are drawn once a frame.
+// What the page shows now. A view subscribes to the parts that it draws; changes are drawn once per frame.
 
 export const state = {
   profile: null,
@@ -22,7 +22,7 @@ export function on(keys, draw) {
   listeners.push([keys.split(" "), draw]);
 }
 
-// Recomputes what follows from other parts before any view draws; `act` returns the parts that it changed.
+// Recomputes parts that depend on others before any view draws; `act` returns the parts that it changed.
 export function derive(keys, act) {
   derivations.push([keys.split(" "), act]);
 }
@@ -35,12 +35,12 @@ export function update(change) {
   }
 }
 
-// Has the views of a part draw again.
+// Makes the views of a part draw again.
 export function touch(key) {
   pending.add(key);
   if (scheduled) return;
   scheduled = true;
-  // Hidden pages get no frames; the timer draws there too.
+  // Hidden pages get no frames; the timer draws in them too.
   const run = () => scheduled && flush();
   requestAnimationFrame(run);
   setTimeout(run, 100);
@@ -66,7 +66,7 @@ export function range() {
   return state.range ?? [0, state.profile.wall];
 }
 
-// Shown by the browser's own tools, and by the test with a million spans.
+// Recorded for the browser's developer tools and for the test with a million spans.
 function timed(name, start, keys) {
   if (keys.has("range") || keys.has("profile")) performance.measure(name, { start, end: performance.now() });
 }

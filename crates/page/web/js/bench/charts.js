@@ -1,4 +1,4 @@
-// Charts of one workload: distributions, scaling along an axis, speed-ups, and what binds each implementation.
+// Charts of one workload: distributions, scaling along an axis, speed-ups, and what limits each implementation.
 import { tokens } from "../base/color.js";
 import { percent, plain, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
@@ -6,7 +6,7 @@ import { bound, caseName, human, interval, leading, measured, metric, speedup } 
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
-// Ticks of a logarithmic axis of times, in words.
+// Ticks of a logarithmic time axis, with labels.
 export function timeTicks(values) {
   // Zero and missing values have no place on a logarithmic axis.
   const known = values.filter((value) => value > 0);
@@ -18,7 +18,7 @@ export function timeTicks(values) {
   return { ...seconds, tickmode: "array", tickvals: ticks, ticktext: ticks.map((s) => time(s * 1e9, 2)), range: [Math.log10(low) - 0.1, Math.log10(high) + 0.1] };
 }
 
-// Five numbers of each row of a case: the box is p10 to p90, the line the median, whiskers the extremes.
+// Five numbers for each row of a case: the box is p10 to p90, the line the median, the whiskers the extremes.
 export function distributions(chart, section, rows, look) {
   const shown = rows.filter(measured);
   const values = shown.flatMap((row) => [metric(row, "time").min, metric(row, "time").max]);
@@ -42,7 +42,7 @@ function name(row, rows) {
   return devices.size > 1 ? `${row.implementation} (${row.device})` : row.implementation;
 }
 
-// Median and its interval over a numeric axis, with the axes that follow it: a line for each implementation.
+// Median and interval over a numeric axis, with the axes that follow it: one line per implementation.
 export function scaling(chart, axis, following, rows, look) {
   const title = [axis.unit ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
   const lines = new Map();
@@ -97,10 +97,11 @@ function hover(section, row) {
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };
-// No part of the time belongs to these.
+// These have no part of the time.
 const UNKNOWN = ["unexplained", "above-ceiling"];
 
-// The share of the measured time that each limit explains, computed from a ceiling or, as for instructions, left by all that are.
+// The share of the measured time that each limit explains: computed from a ceiling or, for limits such as instructions,
+// what the computed ones leave.
 export function bounds(chart, rows) {
   const shown = rows.filter((row) => measured(row) && row.diagnosis?.parts?.length > 0);
   const parts = (row) => {

@@ -17,7 +17,7 @@ export async function startHistory(app) {
   const short = shortCases(trend.lines.map(caseOf));
   const sections = trend.lines.map((line, i) => {
     const name = short.get(caseOf(line));
-    // Without the machine the lines of several would have one name.
+    // Without the machine, the lines of several machines would have the same name.
     const machine = trend.machines > 1 && line.machines?.length === 1 ? ` · ${line.machines[0].slice(0, 8)}` : "";
     return lineView(line, line.case ? `${name}:${line.implementation}${machine}` : name, `line-${i}`, redraws);
   });

@@ -1,4 +1,4 @@
-// What the views of a report share: names of cases, colours of implementations, values of metrics.
+// Shared by the views of a report: names of cases, colours of implementations, values of metrics.
 import { dark } from "../base/color.js";
 import { bytes, percent, rate, ratio, significant, time } from "../base/format.js";
 
@@ -8,7 +8,7 @@ const COLOURS = {
 };
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
 
-// The same implementation looks the same in every chart; a view of the record may fix the order.
+// An implementation looks the same in every chart; a view of the record may fix the order.
 export function looks(report) {
   const fixed = (report.views ?? []).filter((view) => view.kind === "implementations").flatMap((view) => view.looks ?? []);
   const names = [...new Set([...fixed, ...report.workloads.flatMap((section) => section.implementations)])].filter(Boolean);
@@ -29,13 +29,14 @@ export function follows(section, other, axis) {
   return [...values.values()].every((one) => one.size === 1);
 }
 
-// Of axes that vary together the first.
+// The first of the axes that vary together.
 export function leading(section) {
   const together = (a, b) => follows(section, a, b) && follows(section, b, a);
   return section.swept.filter((one, i) => !section.swept.slice(0, i).some((known) => together(known, one)));
 }
 
-// A case in the words of the axes that vary in its section; those that `leading` leaves out follow from the others.
+// The name of a case: the axes that vary in its section, without those that `leading` leaves out, which follow from the
+// others.
 export function caseName(section, row, axes = section.swept) {
   const parts = axes.map(({ name }) => `${name} ${plainValue(row.params[name])}`);
   return parts.length > 0 ? parts.join(", ") : "the only case";
@@ -46,7 +47,7 @@ export function metric(row, id) {
   return value && Number.isFinite(value.median) ? value : null;
 }
 
-// The sign of a time that is a bound, since other programs held the row up.
+// The sign of a time that is only a bound, because other programs held the row up.
 export function bound(row) {
   return row.held_up ? "≤" : "";
 }
@@ -56,7 +57,7 @@ export function speedup({ ratio: factor, bound }) {
   return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(factor)}`;
 }
 
-// The ends of the interval of a speed-up that hold without other programs: a bound has one, two held up rows have none.
+// The ends of a speed-up's interval that hold even without other programs: a bound has one, two held-up rows have none.
 export function speedupEnds({ low, high, bound } = {}) {
   return [["at-most", "disturbed"].includes(bound) ? null : low, ["at-least", "disturbed"].includes(bound) ? null : high];
 }
@@ -71,7 +72,7 @@ export function measured(row) {
   return row.status.word === "measured" && metric(row, "time") !== null;
 }
 
-// A value in the unit of the report: seconds, rates, shares.
+// A value in the report's unit: seconds, rates, shares.
 export function human(value, unit, digits) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (unit === "s") return time(value * 1e9, digits);
@@ -82,7 +83,7 @@ export function human(value, unit, digits) {
   return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
 }
 
-// The interval of a value in words; null without one, which rows of few samples lack. Ends that would read the same have
+// The interval of a value as text; null if there is none, as in rows of few samples. Ends that would read the same get
 // up to 6 digits.
 export function interval({ low, high }, unit) {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return null;

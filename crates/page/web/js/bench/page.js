@@ -1,4 +1,4 @@
-// The page of a report: what was run, what it shows, and how far it can be trusted.
+// The page of a report: what ran, the results, and how far to trust them.
 import { append, empty, footer, h, prose, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
@@ -43,7 +43,7 @@ function cards(report) {
   const rows = report.workloads.flatMap((one) => one.rows.map((row) => ({ ...row, of: report.workloads.length > 1 ? `${label(one.workload, 18)}: ` : "" })));
   const done = rows.filter(measured).length;
   const best = rows.filter((row) => measured(row) && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
-  // More than a ceiling allows is a fault of the ceiling or of the count, which the findings name.
+  // A result above its ceiling means that the ceiling or the count is wrong, which the findings report.
   const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0 && row.metrics["roofline-fraction"].median <= 1.05).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
   const [verdicts, spans] = [report.comparisons ?? [], report.spans ?? []];
   const card = (title, value, note) => h("div", { class: "card" }, h("h3", {}, title), h("p", { class: "value" }, value), h("p", { class: "note" }, note));
@@ -57,7 +57,7 @@ function cards(report) {
     card("Findings", count(report.findings.length), tally(report.findings.map((one) => one.class)) || "none"));
 }
 
-// How often each word occurs, those of `first` before others.
+// How often each word occurs, with those of `first` first.
 function tally(words, first = []) {
   const counts = new Map(first.map((word) => [word, 0]));
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);

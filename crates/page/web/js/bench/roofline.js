@@ -1,4 +1,4 @@
-// The roofline: achieved rate over operations per byte, under the ceilings that were measured on the machine.
+// The roofline: achieved rate over operations per byte, under the machine's measured ceilings.
 import { tokens } from "../base/color.js";
 import { plain, rate, significant } from "../base/format.js";
 import { caseName, human, measured, metric } from "./model.js";
@@ -17,7 +17,7 @@ function moved(row) {
   return row.work.bytes_read + row.work.bytes_written;
 }
 
-// The best measured ceiling of each level and number of threads.
+// The best measured ceiling for each level and number of threads.
 function ceilings(report, section) {
   const [memory, compute] = [new Map(), new Map()];
   const rows = points(section);
@@ -46,7 +46,7 @@ export function roofline(chart, report, section, look) {
   const intensity = (row) => row.work.flops / moved(row);
   const xs = rows.map(intensity);
   const peak = Math.max(...compute.map((one) => one.value));
-  // Both ends show where the ceilings meet: memory limits on the left, compute on the right.
+  // The axis extends far enough to show where the ceilings meet: memory limits on the left, compute on the right.
   const ridges = memory.map((one) => Math.min(...compute.map((other) => other.value)) / one.value);
   const [low, high] = [Math.min(...xs, ...ridges) / 4, Math.max(...xs, ...ridges) * 4];
   const roof = (one) => {
@@ -59,7 +59,7 @@ export function roofline(chart, report, section, look) {
       hovertext: x.map(() => `${plain(one.kind)} ${plain(one.level)}, ${threads}<br>${rate(one.value, slope ? "B/s" : "FLOP/s")} (measured)`), hoverinfo: "text", showlegend: false,
     };
   };
-  // Ceilings of nearly the same height share the first one's label; the rest is in the tooltips.
+  // Ceilings of nearly the same height share the label of the first; tooltips show the rest.
   const taken = [];
   const free = (one) => {
     const at = [one.kind === "fma", Math.log10(one.value)];

@@ -50,7 +50,7 @@ function results(section, rates) {
     h("table", { class: "results" }, h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: text(i) ? "text" : null }, title)))), h("tbody", {}, lines)));
 }
 
-// As in summary.csv.
+// The same names as in summary.csv.
 const CSV_UNITS = { "1/s": "per_s", "B/s": "bytes_per_s", "FLOP/s": "flop_per_s" };
 
 function exportRows(kind, section, rates) {
@@ -76,7 +76,7 @@ function figures(report, section, look, redraws) {
     draw();
   };
   const rowsOf = (at) => section.cases[at].rows.map((i) => section.rows[i]);
-  // Charts of one case share the choice of the case.
+  // Charts of a single case share the case selector.
   const byCase = (title, note, draw, enough) => {
     let at = Math.max(0, section.cases.findIndex((_, i) => rowsOf(i).some(enough)));
     if (!section.cases[at] || !rowsOf(at).some(enough)) return;
@@ -114,7 +114,7 @@ function figures(report, section, look, redraws) {
   return made;
 }
 
-// Rows that differ along one axis only, and along those that follow it; only groups with several values of the axis.
+// Groups of rows that differ only along one axis and those that follow it; only groups with several values of the axis.
 function groupsOf(section, axis, others) {
   const groups = new Map();
   for (const row of section.rows.filter(measured)) {

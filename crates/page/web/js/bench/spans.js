@@ -23,7 +23,7 @@ function rates(row) {
   return known.map(([value, unit]) => human(value, unit)).join(", ");
 }
 
-// Title, cell of a component, cell of the time in no span.
+// For each column: title, cell of a component, cell of the time in no span.
 function columns(table) {
   const any = (test) => table.rows.some(test);
   return [

@@ -3,10 +3,10 @@ import { button, h, themeButton } from "../base/dom.js";
 import { label } from "../base/format.js";
 import { drawAll, drawForPrint } from "../draw/plot.js";
 
-// Headings wrap, so that only what is no name is cut.
+// Longest heading. Headings wrap, so only text that cannot be a name is cut.
 export const LONGEST = 300;
 
-// The links are in one line, so that they are cut.
+// The links share one line, so they are cut.
 export function link(section) {
   return h("a", { href: `#${section.id}` }, label(section.querySelector("h2").textContent, 60));
 }
@@ -16,7 +16,7 @@ export function tools(redraws) {
   return h("div", { class: "tools" }, button("Print", () => drawAll().then(() => print())), theme);
 }
 
-// Draws what was not seen yet: the browser's own print command finds every chart.
+// Draws charts that were not in view yet, so that the browser's own print command finds all of them.
 export function drawSoon() {
   addEventListener("beforeprint", drawForPrint);
   setTimeout(() => drawAll(), 1000);

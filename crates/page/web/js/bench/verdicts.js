@@ -14,7 +14,7 @@ function line(one) {
   return [one.case, `${one.baseline} ${human(one.time_s?.[0], "s")}`, `${one.candidate} ${human(one.time_s?.[1], "s")}`, one.verdict, one.ratio > 0 ? significant(one.ratio, 4) : "–", interval, one.blocks, [beside(one.beside), one.note].filter(Boolean).join("; ")];
 }
 
-// What is slower although the judged time is not.
+// The statistic that is slower although the judged time is not.
 function beside(side) {
   return side && `slower by the ${side.statistic} of all slots: ${significant(side.ratio, 4)} (${significant(side.low, 4)} to ${significant(side.high, 4)})`;
 }

@@ -1,4 +1,4 @@
-// What the views in the record show: targets, curves of two readings, components of one whole, tables of readings.
+// The views in the record: targets, curves of two readings, components of a whole, tables of readings.
 import { append, h, prose, section } from "../base/dom.js";
 import { percent, plain, sentence } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
@@ -12,7 +12,7 @@ export function domainViews(report, redraws) {
   ];
 }
 
-// A point for each setting, and the line that no point can exceed.
+// A point for each setting, and a line that no point can exceed.
 function curve(one, id, redraws) {
   const { element, body } = section(id, `${plain(one.workload)}: ${plain(one.title)}`, null, []);
   const chart = new Chart(one.title, 360);
@@ -53,7 +53,7 @@ function components(title, groups, id, redraws) {
   return element;
 }
 
-// What the workloads are expected to reach.
+// The targets of the workloads.
 function targets(title, all, id) {
   const { element, body } = section(id, sentence(title), null, []);
   const heads = ["Workload", "Target", "Measured", "", "By", "At"];
@@ -62,7 +62,7 @@ function targets(title, all, id) {
   return element;
 }
 
-// Readings of a workload, as tables of text.
+// Readings of a workload, as text tables.
 export function readings(blocks) {
   return (blocks ?? []).map((block) => h("details", { open: true }, h("summary", {}, block.title), block.fixed.length > 0 && h("p", { class: "note" }, `Equal in all cases: ${block.fixed.join(", ")}`),
     block.columns.length > 0 && table(block.title, block.columns.map((one) => one.head), block.columns.map((one, i) => (one.right ? -1 : i)), block.columns[0].cells.map((_, row) => h("tr", {}, block.columns.map((one) => h("td", { class: one.right ? null : "text" }, one.cells[row])))))));

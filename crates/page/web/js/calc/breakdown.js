@@ -7,7 +7,7 @@ import { NONE, ORDER, measured, stateOf, steps } from "./sweep.js";
 const WAIT = ORDER.indexOf("wait");
 export const PART_NAMES = ["cpu", "not-measured", "device", "transfer", "wait", "launch", "compile", "allocation", "instrumentation", "unexplained"];
 
-// The time in each part of PART_NAMES within the range. The file's own breakdown is that of the whole recording.
+// The time in each part of PART_NAMES within the range. The file's own breakdown applies to the whole recording.
 export function breakdown(profile, range) {
   const [from, to] = range ?? [0, profile.wall];
   if (range === null && profile.breakdown?.parts) {
@@ -39,8 +39,8 @@ function walk({ at, state, share, next, cost }, from, to, sums) {
   return own;
 }
 
-// Aggregated spans have no position: they fill unexplained time, each part as much as the lane with the most of it.
-// Returns their cost.
+// Aggregated spans have no position in time: they fill unexplained time; each part gets as much as the lane with the
+// most of it. Returns their cost.
 function fill(profile, sums) {
   const { totals, operations, lanes } = profile;
   const { span } = costsOf(profile);
@@ -62,17 +62,19 @@ function fill(profile, sums) {
     sums[from] -= given;
     sums[to] += given;
   };
-  // Below zero: that much of the time of kept spans belongs to aggregated ones inside them. It comes first, since it makes room.
+  // Negative: that much of the time of kept spans belongs to aggregated spans inside them. Goes first, because it makes
+  // room.
   net.forEach((ns, state) => ns < 0 && move(state, NONE, -ns));
   net.forEach((ns, state) => ns > 0 && move(NONE, state, ns));
   return Math.max(0, ...costs.values());
 }
 
-// The share of each total's self time in which its thread computes, by the rule that `steps` has for single entries.
+// The share of each total's self time in which its thread computes, by the same rule that `steps` uses for single
+// entries.
 function computingTotals(profile) {
   const { totals, operations } = profile;
   const timed = new Set(profile.lane.filter((_, i) => detailOf(profile, i, "cpu_ns") !== null));
-  // A node without calls takes back what its children used from kept spans: time by share only if those have shares.
+  // A node without calls subtracts what its children used from kept spans; it has a share only if those have shares.
   const cpuOf = (one) => one.sums?.cpu_ns ?? (one.count === 0 && timed.has(one.lane) ? 0 : null);
   const known = totals.map(() => [0, 0]);
   for (const one of totals) {

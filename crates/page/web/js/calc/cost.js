@@ -1,11 +1,11 @@
-// What spans cost: by operation where the profile says so, else the mean of all.
+// The cost of spans: by operation if the profile has it, else the mean.
 
-// A file may hold null for what an empty span measures: then the profiler's own cost is unknown.
+// A file may hold null for the time that an empty span measures; the profiler's own cost is then unknown.
 export function knowsCost({ cost }) {
   return cost?.span_ns > 0 && cost.empty_ns !== null;
 }
 
-// Nanoseconds by operation: of a span (`span`), and the part in its own time (`empty`); 0 if unknown.
+// Nanoseconds by operation: the cost of a span (`span`), and the part within its own time (`empty`); 0 if unknown.
 export function costsOf(profile) {
   const { operations, cost } = profile;
   const of = (field) => Float64Array.from(operations, (one) => Math.max(0, one[field] ?? cost?.[field] ?? 0));
@@ -13,7 +13,7 @@ export function costsOf(profile) {
   return profile.costs;
 }
 
-// What the spans inside each entry cost, at any depth.
+// The cost of the spans inside each entry, at any depth.
 export function nestedCost(profile) {
   if (!profile.nestedCost) {
     const { n, parent, operation } = profile;

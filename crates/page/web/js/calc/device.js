@@ -1,7 +1,7 @@
-// Work of devices by the calls that started it: kernels and copies count for their own entry, for the entry that caused
-// them, and for all entries around that.
+// Device work by the calls that started it: kernels and copies count for their own entry, for the entry that caused
+// them, and for all entries that enclose that one.
 
-// The entry of each link that starts first; null without streams or links.
+// For each link, the entry that starts first; null without streams or links.
 function causes(profile) {
   if (profile.causes !== undefined) return profile.causes;
   profile.causes = null;
@@ -17,7 +17,7 @@ function causes(profile) {
   return profile.causes;
 }
 
-// Nanoseconds of kernels and of copies by entry, inside the range; null if no lane is a stream.
+// Nanoseconds of kernels and of copies by entry, within the range; null if no lane is a stream.
 export function deviceTimes(profile, [from, to]) {
   if (!profile.lanes.some((lane) => lane.kind === "stream")) return null;
   const { n, lane, parent, start, end, duration, operation, operations, link } = profile;

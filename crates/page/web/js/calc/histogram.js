@@ -1,4 +1,4 @@
-// Durations of one operation in bins of equal ratio: long tails stay visible.
+// Durations of one operation in bins of equal ratio, so that long tails stay visible.
 
 const WANTED = 36;
 
@@ -14,7 +14,7 @@ export function bins(sorted, [low, high]) {
   return { values, edges: Array.from({ length: count + 1 }, (_, i) => edge(i)) };
 }
 
-// The span of the durations above zero of all given lists; null if there are none.
+// The range of the positive durations in all given lists; null if there are none.
 export function extent(lists) {
   let low = Infinity;
   let high = 0;

@@ -1,4 +1,4 @@
-// The first of [0, n) that does not come before what is looked for; n if all do.
+// Index of the first of [0, n) for which `before` is false; n if there is none.
 export function lowerBound(n, before) {
   let low = 0;
   let high = n;
@@ -10,7 +10,8 @@ export function lowerBound(n, before) {
   return low;
 }
 
-// The k-th smallest of values[from, to) (Floyd and Rivest would be faster on huge lists; Hoare's is enough here). Reorders.
+// The k-th smallest of values[from, to), by Hoare's selection (Floyd and Rivest's would be faster on huge lists).
+// Reorders the values.
 export function nth(values, from, to, k) {
   let low = from;
   let high = to - 1;

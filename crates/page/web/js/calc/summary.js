@@ -1,8 +1,8 @@
-// The summary over a range, with the definitions of the summary in the file: over the whole recording both agree.
+// The summary over a range, with the same definitions as the file's summary: over the whole recording the two agree.
 //
 // A call belongs to the range if they overlap. Total and self time count the part inside the range; mean, extremes and
-// percentiles use whole durations. What a call used is known of the whole call only: a call that the range cuts counts with
-// the share of it that its part inside is of its duration, as if it were spread evenly. Open calls are counted, without
+// percentiles use whole durations. Resource use is known only for whole calls: a call that the range cuts counts in
+// proportion to the part of its duration inside, as if its use were spread evenly. Open calls are counted, without
 // times. docs/profile-format.md has the definitions.
 
 import { costsOf, knowsCost, nestedCost } from "./cost.js";
@@ -10,9 +10,9 @@ import { deviceTimes } from "./device.js";
 import { isOwn } from "./losses.js";
 import { nth } from "./select.js";
 
-// Sums over calls that are not inside another call of their operation.
+// Sums over calls that are not nested in another call of the same operation.
 const OUTER = ["cpu_ns", "allocations", "allocated_bytes"];
-// Work that calls declare.
+// Declared work of calls.
 const WORK = ["bytes", "items", "flops"];
 const scratch = { inner: new Float64Array(0), inside: new Uint8Array(0) };
 
@@ -44,7 +44,7 @@ export function summarize(profile, range) {
   if (whole) addTotals(profile, rows);
   const wall = to - from;
   for (const one of rows) finish(one, profile, wall);
-  // The breakdown has the time of the recorder's own spans.
+  // The breakdown includes the time of the recorder's own spans.
   const listed = (one) => one.calls + one.open > 0 && !isOwn(profile.operations[one.operation]);
   return { wall, whole, rows: rows.filter(listed) };
 }
@@ -58,8 +58,8 @@ function row(operation) {
   };
 }
 
-// Time of each entry that its children on the same lane cover, inside the range. Of a child that ends later only the part
-// inside.
+// For each entry, the time within the range that its children on the same lane cover; of a child that ends later, only
+// the part inside.
 function coveredByChildren(profile, from, to) {
   const { n, parent, start, end, duration } = profile;
   const inner = room("inner", n).fill(0, 0, n);
@@ -102,7 +102,7 @@ function addEntries(profile, [from, to], whole, inner, rows) {
     const share = whole ? 1 : within(start[i], end[i], from, to);
     if (repeated[node[i]] === 0) {
       total[op] += part;
-      // A span measures `empty` of its own cost; the rest falls into the span around it.
+      // A span measures `empty` of its own cost; the rest falls into its parent.
       if (onHost) overhead[op] += (empty[op] + below[i]) * share;
       if (times !== null) {
         device[op] += times[0][i];
@@ -164,7 +164,8 @@ function addDetails(profile, inside, range, rows) {
   }
 }
 
-// What calls of `ns` nanoseconds used; `ns` is NaN of an open one. What includes calls inside counts for outermost calls only.
+// Adds the resources that calls of `ns` nanoseconds used; `ns` is NaN for an open call. Values that include nested
+// calls count only for outermost calls.
 function addUsed(one, value, ns, share, outermost) {
   for (const field of WORK) {
     const work = value(field);
@@ -181,7 +182,7 @@ function addUsed(one, value, ns, share, outermost) {
   if (peak !== null) one.peak_bytes = Math.max(one.peak_bytes ?? 0, peak);
 }
 
-// What was aggregated while recording has no times of its calls, so it counts only in the whole recording.
+// Calls aggregated while recording have no individual times, so they count only for the whole recording.
 function addTotals(profile, rows) {
   const { totals } = profile;
   const { span, empty } = costsOf(profile);
@@ -196,7 +197,7 @@ function addTotals(profile, rows) {
     if (!one) return;
     const outermost = !profile.nodes.repeated[profile.totalNode[i]];
     one.open += total.open ?? 0;
-    // Time of calls that did not end counts nowhere, so that what was aggregated inside takes nothing away.
+    // Calls that did not end have no time, so calls aggregated inside them subtract nothing.
     one.self += open[i] ? Math.max(0, total.self_ns) : total.self_ns;
     if (outermost) {
       one.total += total.total_ns;
@@ -204,7 +205,7 @@ function addTotals(profile, rows) {
     }
     if (total.sums) addUsed(one, (field) => total.sums[field] ?? null, total.total_ns, 1, outermost);
     if (!(total.count > 0)) return;
-    // Deviations of two groups join around their common mean.
+    // Combines the deviations of two groups around their common mean.
     const mean = total.total_ns / total.count;
     const own = Math.max(0, (total.square_ns2 ?? 0) - total.total_ns * mean);
     const gap = one.calls > 0 ? one.sum / one.calls - mean : 0;
@@ -221,7 +222,8 @@ function addTotals(profile, rows) {
   });
 }
 
-// By total: true if a call of its path, kept or aggregated, had not ended. The path of an open call consists of open calls.
+// For each total: true if a call of its path, kept or aggregated, had not ended. All calls on the path of an open call
+// are open.
 function openTotals({ totals, n, duration, parent, lane, operation }) {
   const open = totals.map((total) => total.open > 0);
   const places = new Map(totals.map((total, i) => [`${total.lane} ${total.parent} ${total.operation}`, i]));
@@ -245,7 +247,8 @@ function finish(one, profile, wall) {
   one.share = wall > 0 ? one.total / wall : null;
   one.self = Math.max(0, one.self);
   if (!knowsCost(profile)) one.overhead = null;
-  // Work of calls that lost their details is unknown, and so is the rate. Aggregated calls lose nothing: their sums have it.
+  // The work of calls that lost their details is unknown, and so is the rate. Aggregated calls lose nothing: their sums
+  // include it.
   const lacks = profile.losses?.details > 0 && one.declared < one.durations.length;
   const speed = (work) => (work > 0 && one.total > 0 && !lacks ? work / one.total : null);
   one.gb_per_s = speed(one.bytes);
@@ -253,8 +256,8 @@ function finish(one, profile, wall) {
   one.items_per_s = speed(one.items * 1e9);
 }
 
-// The median (the mean of the middle two) and the nearest ranks. From the top: after a selection, all smaller values
-// lie before it.
+// The median (the mean of the middle two) and the nearest ranks. Selects from the top: after a selection, all smaller
+// values precede it.
 function selected(durations) {
   const n = durations.length;
   const rank = (part) => Math.max(1, Math.ceil(part * n)) - 1;
@@ -267,7 +270,7 @@ function selected(durations) {
   return [p50, p90, p99];
 }
 
-// Aggregated calls count with the middle of their power of two, within their extremes.
+// Aggregated calls count as the middle of their power of two, within their extremes.
 function joined({ durations, aggregated }) {
   const values = Array.from(durations, (ns) => [ns, 1]);
   for (const [power, count] of aggregated.bins) values.push([Math.min(aggregated.max, Math.max(aggregated.min, 1.5 * 2 ** power)), count]);

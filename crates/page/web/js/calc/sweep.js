@@ -1,8 +1,8 @@
-// One pass over all lanes in the order of time: what each moment is spent on, as `Trace::breakdown` defines it.
+// One pass over all lanes in order of time: how each moment is spent, as `Trace::breakdown` defines it.
 import { costsOf } from "./cost.js";
 import { lowerBound } from "./select.js";
 
-// A state that comes first wins.
+// The states by priority, highest first.
 export const ORDER = ["cpu", "compile", "allocation", "launch", "instrumentation", "not-measured", "device", "transfer", "wait"];
 export const NONE = ORDER.length;
 const [DEVICE, TRANSFER, WAIT] = ["device", "transfer", "wait"].map((part) => ORDER.indexOf(part));
@@ -12,13 +12,13 @@ const STATE = {
   "in-flight": NONE,
 };
 
-// The state of an operation on a lane; what is in flight occupies none. On a stream only kernels and copies are work.
+// The state of an operation on a lane; operations in flight occupy none. On a stream only kernels and copies are work.
 export function stateOf(kind, stream) {
   const state = STATE[kind] ?? 0;
   return stream && state !== DEVICE && state !== TRANSFER ? NONE : state;
 }
 
-// What would compute does what was not measured if its share of computing is unknown.
+// An operation whose share of computing is unknown counts as not measured instead of computing.
 export function measured(state, share) {
   return state === 0 && Number.isNaN(share) ? ORDER.indexOf("not-measured") : state;
 }
@@ -29,7 +29,7 @@ export function laneBounds(profile, lane) {
   return [find(lane), find(lane + 1)];
 }
 
-// When the innermost span of a lane changes: the time, the entry from then on (-1: none), and whether one begins.
+// The changes of a lane's innermost span: the time, the entry from then on (-1: none), and whether an entry begins.
 function changes(profile, lane) {
   const { start, end, wall } = profile;
   const [first, last] = laneBounds(profile, lane);
@@ -51,8 +51,9 @@ function changes(profile, lane) {
   return walk;
 }
 
-// The share of each entry's self time in which its thread computes: its CPU time without what is known of its children.
-// An entry without CPU time takes the share of the one around it, NaN without one. Null if no CPU time was recorded.
+// The share of each entry's self time in which its thread computes: its CPU time minus the known part of its
+// children's. An entry without CPU time takes the share of its parent, or NaN if it has none. Null if no CPU time was
+// recorded.
 function computing(profile) {
   const cpu = profile.details?.columns?.cpu_ns;
   if (!cpu || !profile.detail) return null;
@@ -78,7 +79,7 @@ function computing(profile) {
   return shares;
 }
 
-// Steps of time: from at[i] on the recording is in state[i]; a cpu step computes for share[i] and gives the rest to
+// Steps of time: from at[i] on, the recording is in state[i]; a cpu step computes for share[i] and leaves the rest to
 // next[i]. cost[i] is the estimated cost of the spans that began in the step.
 export function steps(profile) {
   profile.steps ??= sweep(profile);
@@ -151,7 +152,7 @@ function heapOf(walks) {
   return {
     size: () => lanes.length,
     top: () => lanes[0],
-    // Gives the top a new key; Infinity removes it.
+    // Changes the key of the top; Infinity removes it.
     sink(key) {
       let moving = lanes[0];
       if (key === Infinity) {

@@ -12,7 +12,7 @@ export function nodeTimes(profile, range, lane) {
   const calls = new Float64Array(size);
   for (let i = 0; i < n; i++) {
     if ((lane >= 0 && profile.lane[i] !== lane) || !touches(profile, range, i)) continue;
-    // An open span lasts until the recording ends, as the timeline draws it.
+    // An open span lasts until the recording ends, as in the timeline.
     const part = Math.min(end[i], to) - Math.max(start[i], from);
     if (part > 0) total[node[i]] += part;
     if (duration[i] === duration[i]) calls[node[i]]++;
@@ -44,7 +44,7 @@ function emptyFrame(op, name) {
   return { op, name, value: 0, calls: 0, self: 0, children: [] };
 }
 
-// Self times, with every frame at least as wide as those below it; children in an order if there is one.
+// Computes self times and makes every frame at least as wide as those below it; sorts children if there is an order.
 function settle(root, order) {
   const frames = [root];
   for (let i = 0; i < frames.length; i++) for (const child of frames[i].children) frames.push(child);
@@ -64,7 +64,7 @@ export function leftHeavy(profile, range, lane) {
   return tree(profile, nodeTimes(profile, range, lane), HEAVY);
 }
 
-// Calls in the order of time; neighbours of one operation under one parent are merged.
+// Calls in order of time; neighbouring calls of one operation under one parent are merged.
 export function timeOrder(profile, range, lane) {
   const { n, parent, operation, start, end, duration } = profile;
   const root = emptyFrame(-1, "all");
@@ -85,7 +85,7 @@ export function timeOrder(profile, range, lane) {
   return settle(root);
 }
 
-// Who calls an operation, and what it calls: two trees that both start with it.
+// The callers of an operation and its callees: two trees that both start with it.
 export function sandwich(profile, range, op) {
   const times = nodeTimes(profile, range, -1);
   const { nodes } = profile;
@@ -118,7 +118,7 @@ export function sandwich(profile, range, op) {
   return { callers, callees };
 }
 
-// Adds frames of one operation into one, child by child.
+// Merges the frames of one operation into one, child by child.
 function merge(into, frames) {
   const work = [[into, frames]];
   for (let item = work.pop(); item; item = work.pop()) {
@@ -147,7 +147,7 @@ function sortAll(root) {
   }
 }
 
-// The tree of B with the time of the same path in A (`base`, null: new), and the paths that only A has.
+// The tree of B with the time of the same path in A (`base`; null if the path is new), and the paths that only A has.
 export function difference(a, b) {
   const [before, after] = [leftHeavy(a, [0, a.wall], -1), leftHeavy(b, [0, b.wall], -1)];
   const gone = [];
@@ -156,7 +156,7 @@ export function difference(a, b) {
   for (let item = work.pop(); item; item = work.pop()) {
     const [frame, old, path] = item;
     const left = new Map();
-    // The recorder's own spans are no change of the program.
+    // The recorder's own spans are not a change of the program.
     frame.children = frame.children.filter((child) => !isOwn(b.operations[child.op]));
     for (const child of (old?.children ?? []).filter((child) => !isOwn(a.operations[child.op]))) left.set(child.name, (left.get(child.name) ?? []).concat(child));
     for (const child of frame.children) {

@@ -9,7 +9,7 @@ class Varints {
   next() {
     let byte = this.bytes[this.at++];
     let value = byte & 127;
-    // Above 2^28 bits would be lost, so the rest is added as numbers.
+    // Bit operations would lose bits above 2^28, so the rest is added as numbers.
     for (let shift = 7; byte > 127 && shift < 28; shift += 7) {
       byte = this.bytes[this.at++];
       value |= (byte & 127) << shift;

@@ -1,4 +1,4 @@
-// Data of the page: base64 in a script element that never runs, deflated.
+// The data of the page: deflated, as base64 in a script element that never runs.
 
 export function embedded(id) {
   const element = document.getElementById(`ellwand-${id}`);
@@ -22,7 +22,8 @@ export async function inflate(bytes, format) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// The browser reads a gzip file of one member only. One of several is cut where a header of the next can be.
+// The browser reads only gzip files with one member. A file with several is split where the header of another member
+// can be.
 export async function gunzip(bytes) {
   const header = (at) => bytes[at] === 0x1f && bytes[at + 1] === 0x8b && bytes[at + 2] === 8;
   const parts = [];

@@ -1,4 +1,4 @@
-// A profile from the text of its file (docs/profile-format.md), with errors that name the place.
+// Reads a profile from the text of its file (docs/profile-format.md), with errors that name the place.
 import { build } from "./model.js";
 
 const VERSION = 1;
@@ -36,7 +36,7 @@ export function fromJson(document) {
   return build(head, read, detailColumns(details));
 }
 
-// What every view relies on, so that a damaged file is refused here and not by the view that meets it first.
+// Checks what every view relies on, so that a damaged file is rejected here and not by the first view that reads it.
 function lists(document) {
   const { operations = [], lanes = [], details = [], totals = [], tracks = [], breakdown } = document;
   for (const [name, list] of Object.entries({ operations, lanes, details, totals, tracks })) {

@@ -1,4 +1,4 @@
-// Files that a person picks or drops: our JSON, also gzipped.
+// Loads files that a person picks or drops: our JSON, also gzipped.
 import { gunzip, payload, text } from "./inflate.js";
 import { fromJson } from "./json.js";
 import { build } from "./model.js";

@@ -1,4 +1,4 @@
-// A profile in memory: entries as typed arrays, and what every view needs of them, computed once.
+// A profile in memory: entries as typed arrays, and the data that every view needs, computed once.
 import { label } from "../base/format.js";
 
 // `head` is the profile without entries and details; `entries` holds typed arrays; `details` {count, columns, args}.
@@ -29,7 +29,7 @@ function ends(profile) {
     last = 0;
     for (let i = 0; i < n; i++) last = Math.max(last, start[i] + (duration[i] || 0));
     for (const total of profile.totals) last = Math.max(last, total.total_ns);
-    // Shares are divided by it.
+    // Never 0, because shares are divided by it.
     profile.wall = last || 1;
   }
   profile.elapsed = last;
@@ -40,7 +40,7 @@ function ends(profile) {
   }
 }
 
-// The calling-context tree: the node of each entry. A node is an operation below a node.
+// The calling-context tree: the node of each entry. A node is an operation under a parent node.
 function contexts(profile) {
   const { n, operation, parent } = profile;
   const width = profile.operations.length + 1;
@@ -56,11 +56,11 @@ function contexts(profile) {
       known.set(key, found);
       nodes.operation.push(op);
       nodes.parent.push(above);
-      // An operation that no node has yet cannot be around this one: most deep trees stop here.
+      // An operation without any node so far cannot be an ancestor; the search ends here in most deep trees.
       let outer = seen[op] ? above : -1;
       seen[op] = 1;
       while (outer >= 0 && nodes.operation[outer] !== op) outer = nodes.parent[outer];
-      // True if the operation is also around itself: its time counts once.
+      // True if the operation is also an ancestor of itself; its time counts once.
       nodes.repeated.push(outer >= 0);
     }
     return found;
@@ -83,7 +83,7 @@ function contexts(profile) {
   }
 }
 
-// Rows of the timeline. Entries of a row do not overlap: what is not nested properly moves one row down.
+// Rows of the timeline. Entries of a row do not overlap: an entry that is not properly nested moves one row down.
 function rows(profile) {
   const { n, lane, parent, start, end } = profile;
   const level = new Uint32Array(n);
@@ -117,21 +117,21 @@ export function detailOf(profile, i, field) {
   return row < 0 ? null : (profile.details.columns[field]?.[row] ?? null);
 }
 
-// The ancestors of an entry, outermost first, with itself.
+// The ancestors of an entry and the entry itself, outermost first.
 export function pathOf(profile, i) {
   const path = [];
   for (let at = i; at >= 0; at = profile.parent[at]) path.push(at);
   return path.reverse();
 }
 
-// The file name and line of an operation, if one elsewhere in the source has the same name; otherwise empty.
+// The file name and line of an operation, if an operation elsewhere in the source has the same name; otherwise empty.
 export function placeOf(profile, at) {
   profile.ambiguous ??= ambiguous(profile.operations);
   const { name, file, line } = profile.operations[at];
   return file && profile.ambiguous.has(name) ? `${String(file).split(/[/\\]/).at(-1)}:${line}` : "";
 }
 
-// The name of an operation on one line, with its place if that is needed to distinguish it.
+// The name of an operation on one line, with its place if needed to distinguish it.
 export function nameOf(profile, at, longest) {
   const place = placeOf(profile, at);
   return `${label(profile.operations[at].name, longest)}${place ? ` (${label(place, 30)})` : ""}`;

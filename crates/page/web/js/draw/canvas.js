@@ -3,7 +3,7 @@ import { SVG } from "../base/dom.js";
 import { plain } from "../base/format.js";
 import { lowerBound } from "../calc/select.js";
 
-// Sizes a canvas to its box; returns a context in CSS pixels.
+// Sizes a canvas to its box and returns a context in CSS pixels.
 export function prepare(canvas, width, height) {
   const scale = Math.min(3, window.devicePixelRatio || 1);
   const [w, h] = [Math.max(1, Math.round(width * scale)), Math.max(1, Math.round(height * scale))];
@@ -90,7 +90,7 @@ export class SvgContext {
     for (; this.clips > 0; this.clips--) this.parts.push("</g>");
   }
 
-  // Clips to a rectangle; contexts of canvases get the same call from `clipTo`.
+  // Clips to a rectangle; `clipTo` makes the same call on a canvas context.
   clipRect(x, y, w, h) {
     const id = `clip${this.parts.length}`;
     this.parts.push(`<clipPath id="${id}"><rect x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}"/></clipPath><g clip-path="url(#${id})">`);
@@ -112,7 +112,7 @@ export function clipTo(context, x, y, w, h) {
   context.clip();
 }
 
-// Text that ends with an ellipsis where it does not fit.
+// Text that is shortened with an ellipsis if it does not fit.
 export function fitted(context, text, width) {
   if (width < 14) return "";
   const most = Math.floor(width / 4);
@@ -127,6 +127,6 @@ function n(value) {
 }
 
 function escape(text) {
-  // Characters that XML does not allow are shown as pictures before this; drop any that remain.
+  // Characters that XML does not allow have been replaced by pictures before; drop any that remain.
   return plain(text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "")).replace(/"/g, "&quot;");
 }

@@ -1,5 +1,5 @@
 // Draws a tree of frames as a flame graph, root at the top (or at the bottom for callers). Frames narrower than half a
-// pixel are left out, with everything below them.
+// pixel are omitted, with everything below them.
 import { label } from "../base/format.js";
 import { fitted } from "./canvas.js";
 

@@ -1,5 +1,5 @@
-// Draws the lanes of a timeline. Spans narrower than a pixel merge into one: what is drawn depends on the pixels, not
-// on the number of spans.
+// Draws the lanes of a timeline. Spans narrower than a pixel are merged, so the cost depends on the pixels, not on the
+// number of spans.
 import { label, quantity } from "../base/format.js";
 import { thin } from "../calc/memory.js";
 import { lowerBound } from "../calc/select.js";
@@ -13,7 +13,7 @@ const GAP = 12;
 const TRACK = 44;
 const DEEPEST = 40;
 
-// Where each lane is, from the top of the content.
+// The position of each lane, from the top of the content.
 export function layout(profile) {
   let height = 6;
   const below = (place) => {
@@ -100,7 +100,7 @@ function drawRow(context, profile, row, y, look, x, scale) {
     context.globalAlpha = dim && dim(operation[i]) ? 0.22 : 1;
     context.fillStyle = paint[operation[i]];
     if (wide < 1) {
-      // The next pixel starts with the first span that ends in it or later.
+      // The next pixel begins with the first span that ends in it or later.
       const pixel = Math.floor(left);
       context.fillRect(pixel, y, 1, ROW - 2);
       const next = view[0] + (pixel + 1 - GUTTER) / scale;
@@ -174,14 +174,14 @@ function drawTrack(context, profile, place, look, x) {
   context.restore();
 }
 
-// Where an entry is drawn; null if its row is not.
+// The box in which an entry is drawn; null if its row is not drawn.
 export function boxOf(profile, look, i, x) {
   const place = look.places.lanes.find((one) => one.number === profile.lane[i]);
   if (!place || profile.level[i] >= place.levels) return null;
   return { left: x(profile.start[i]), right: x(profile.end[i]), y: AXIS + place.y - look.scroll + profile.level[i] * ROW + ROW / 2 };
 }
 
-// Curves from the cause of the selected span's link to what it caused.
+// Curves from the cause of the selected span to its effects.
 function drawLinks(context, profile, look, x) {
   const { linked, tokens: t } = look;
   if (!linked || linked.length < 2) return;
@@ -237,7 +237,7 @@ function axis(context, marks, { view, width, tokens: t, range }, x) {
   context.fillRect(0, AXIS - 1, width, 1);
 }
 
-// The entry at a point; -1 if no entry is there.
+// The entry at a point; -1 if there is none.
 export function hit(profile, look, px, py) {
   if (px < GUTTER || py < AXIS) return -1;
   const y = py - AXIS + look.scroll;
@@ -245,7 +245,7 @@ export function hit(profile, look, px, py) {
   if (!place) return -1;
   const scale = (look.width - GUTTER) / (look.view[1] - look.view[0]);
   const row = profile.rowsOf(place.number, Math.floor((y - place.y) / ROW));
-  // Half a pixel to both sides, so that thin spans can be met.
+  // One pixel to both sides, so that thin spans can be hit.
   const [from, to] = [px - 1, px + 1].map((one) => look.view[0] + (one - GUTTER) / scale);
   const at = firstAfter(row, profile.end, from);
   return at < row.length && profile.start[row[at]] <= to ? row[at] : -1;

@@ -5,7 +5,7 @@ import { laneBounds } from "../calc/sweep.js";
 export const minimapHeight = 34;
 const CELLS = 480;
 
-// Share of each cell of time that outermost spans of any lane cover, from 0 to 1.
+// For each cell of time, the share that outermost spans of any lane cover, from 0 to 1.
 function density(profile) {
   if (profile.density) return profile.density;
   const cells = new Float64Array(CELLS);

@@ -1,4 +1,4 @@
-// Ordinary charts by Plotly.js. It is unpacked when the first chart is about to be seen.
+// Ordinary charts, drawn by Plotly.js, which is unpacked shortly before the first chart comes into view.
 import { tokens } from "../base/color.js";
 import { h } from "../base/dom.js";
 import { embedded, inflate, text } from "../data/inflate.js";
@@ -10,11 +10,12 @@ function plotly() {
     const bytes = embedded("charts");
     if (!bytes) throw new Error("the page holds no charting library");
     const script = document.createElement("script");
-    // The policy allows exactly this text, by its hash.
+    // The security policy allows exactly this text, by its hash.
     script.textContent = text(await inflate(bytes, "deflate-raw"));
     document.head.append(script);
     if (!window.Plotly) throw new Error("the charting library did not start");
-    // The margins around the labels of a pie may swing by a pixel, of which Plotly warns; errors are thrown all the same.
+    // The margins around the labels of a pie may oscillate by a pixel, about which Plotly warns; errors are thrown all
+    // the same.
     window.Plotly.setPlotConfig({ logging: 0 });
     return window.Plotly;
   })();
@@ -29,7 +30,7 @@ function layoutOf(layout) {
   const merged = {
     font: { family: t.font, size: 12, color: t.text }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 8, r: 12, t: 8, b: 8, pad: 4 }, showlegend: false, bargap: 0.35, hoverlabel: { bgcolor: t.panel, bordercolor: t.line, font: { color: t.text, family: t.font } },
-    // Above the chart: below, tick labels that turn on a narrow screen would run into it.
+    // Above the chart, because tick labels rotated on a narrow screen would run into a legend below it.
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", traceorder: "normal", font: { size: 12 } }, ...layout,
   };
   for (const key of Object.keys(layout).filter((one) => /^[xy]axis/.test(one)).concat(["xaxis", "yaxis"])) {
@@ -39,7 +40,8 @@ function layoutOf(layout) {
   return merged;
 }
 
-// A layout that suits the width: Plotly cuts off long titles, given labels may overlap, and those of rows leave no room to the plot.
+// A layout that suits the width: Plotly cuts off long titles, its given labels may overlap, and row labels may leave no
+// room for the plot.
 function fitted(layout, width) {
   if (!(width > 0)) return layout;
   const { xaxis } = layout;
@@ -59,7 +61,7 @@ function broken(text, width) {
   }, []).join("<br>");
 }
 
-// The given ticks of a logarithmic axis in its range whose labels have room next to the one before.
+// The given ticks of a logarithmic axis that are in its range and whose labels do not touch the previous one.
 function thinned({ type, range, tickvals, ticktext }, width) {
   if (type !== "log" || !tickvals) return {};
   const at = tickvals.map(Math.log10);
@@ -80,7 +82,7 @@ const watcher = new IntersectionObserver((seen) => {
   for (const one of seen) if (one.isIntersecting) draw(one.target);
 }, { rootMargin: "600px" });
 
-// A chart that draws itself when it comes near. `make` returns {data, layout}; `note` describes it in words.
+// A chart that is drawn when it comes near the view. `make` returns {data, layout}; `note` describes it in words.
 export class Chart {
   constructor(note, height = 260) {
     this.box = h("div", { class: "chart", role: "img", "aria-label": note, style: { height: `${height}px` } });
@@ -89,7 +91,7 @@ export class Chart {
 
   set(data, layout) {
     waiting.set(this.box, { data, layout: layoutOf(layout) });
-    // What is out of sight waits, so that a new range is shown at once.
+    // Charts out of sight wait, so that a new range is shown at once.
     if (this.drawn && near(this.box)) draw(this.box);
     else watcher.observe(this.box);
   }
@@ -100,7 +102,7 @@ function near(box) {
   return box.isConnected && bottom > -600 && top < innerHeight + 600;
 }
 
-// Before printing there is no time to wait: draws at once what is not drawn yet, if the library is there.
+// Before printing there is no time to wait: immediately draws what is not drawn yet, if the library is loaded.
 export function drawForPrint() {
   for (const [box, { data, layout }] of waiting) {
     if (!window.Plotly || !box.isConnected) continue;
@@ -118,7 +120,7 @@ async function draw(box) {
   watcher.unobserve(box);
   try {
     const lib = await plotly();
-    // Bound to the box: a later set() while the library loaded wins.
+    // Keyed by the box: a later set() while the library loads wins.
     if (waiting.has(box)) return draw(box);
     await lib.react(box, next.data, fitted(next.layout, box.clientWidth), CONFIG);
     box.chart.drawn = true;
@@ -128,7 +130,7 @@ async function draw(box) {
   }
 }
 
-// Draws every chart now; print and export need those that were never seen.
+// Draws every chart now; print and export need those that have not been in view.
 export async function drawAll() {
   await Promise.all([...waiting.keys()].filter((box) => box.isConnected).map(draw));
 }

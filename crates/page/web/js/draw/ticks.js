@@ -1,4 +1,4 @@
-// Round positions on an axis of time.
+// Round positions on a time axis.
 import { timeUnit } from "../base/format.js";
 
 export function ticks([from, to], most) {
@@ -10,7 +10,7 @@ export function ticks([from, to], most) {
   return { list, step };
 }
 
-// A tick in the unit that suits the largest one, with the digits that its step needs.
+// A tick label in the unit that suits the largest tick, with the digits that the step needs.
 export function tickLabel(ns, step, largest) {
   const [factor, unit] = timeUnit(largest);
   const decimals = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / factor) + 1e-9)));

@@ -1,4 +1,4 @@
-// One tooltip for all drawings; a screen reader gets the same text from the element that was focused.
+// One tooltip for all drawings; screen readers get the same text from the focused element.
 import { h, replace } from "../base/dom.js";
 
 const tip = h("div", { class: "tip", role: "tooltip", hidden: true });

@@ -1,4 +1,4 @@
-// The figures that come first.
+// The headline figures.
 import { h, replace } from "../base/dom.js";
 import { bytes, count, counted, label, percent, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
@@ -35,15 +35,17 @@ function draw(box) {
     card("cost", "Profiler's own cost", knowsCost(profile) ? percent(parts.instrumentation / summary.wall) : "unknown", profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
 }
 
-// Threads of the host. Spans that overlap others of their thread have a separate lane (crates/trace), and so has what is in flight.
+// Threads of the host. Spans that overlap others of their thread have a separate lane (crates/trace), and so have those
+// in flight.
 function threadsOf({ lanes, lane, operation, operations, n }) {
   const [flying, working] = [new Set(), new Set()];
   for (let i = 0; i < n; i++) (operations[operation[i]].kind === "in-flight" ? flying : working).add(lane[i]);
   return lanes.filter(({ kind, name }, i) => kind !== "stream" && !/ \(overlap \d+\)$/.test(name) && (working.has(i) || !flying.has(i))).length;
 }
 
-// Threads without CPU time may work or wait. Some microseconds of them, as in an open span, leave the rest known.
-// When in its span a thread computes is unknown, so that the CPU time of several threads may be a lower bound.
+// Threads without CPU time may work or wait. A few such microseconds, as in an open span, leave the rest known. The
+// moments at which a thread computes within its span are unknown, so the CPU time of several threads may be a lower
+// bound.
 function hostCard(parts, wall, isLeast) {
   const least = parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
   const unknown = parts["not-measured"];

@@ -1,4 +1,4 @@
-// Where the time went: by part of the wall, by operation, and split by what each operation did.
+// Where the time went: by part of the wall time, by operation, and split by what each operation did.
 import { button, choice, empty, h, replace, section } from "../base/dom.js";
 import { colours, part, PARTS, tokens } from "../base/color.js";
 import { count, percent, plain, time, timeUnit } from "../base/format.js";
@@ -39,7 +39,7 @@ export function chartsView() {
     grid.hidden = rows.length === 0;
     if (rows.length === 0) return;
     drawBars(bars, rows, measure);
-    // Only self times and calls have a whole: total times contain one another.
+    // Only self times and calls add up to a whole: total times contain one another.
     drawPie(pie, rows, measure === "calls" ? "calls" : "self");
     drawStack(stack, rows);
     drawBottlenecks(bottlenecks, rows);
@@ -66,7 +66,7 @@ function clickable(chart) {
   wait.observe(chart.box, { attributes: true, childList: true });
 }
 
-// One bar whose parts add up to the wall, with a legend that is a table.
+// One bar whose parts add up to the wall time, with a legend that is a table.
 function drawBreakdown(box) {
   const [from, to] = range();
   const parts = breakdown(state.profile, state.range).filter(({ ns }) => ns > 0);
@@ -90,7 +90,7 @@ function largest(rows, key) {
 
 const nameOf = ({ operation }, longest) => placedName(state.profile, operation, longest);
 
-// Equal short names would share a bar, so positions are numbers and names are their labels.
+// Equal shortened names would share a bar, so positions are numbers, labelled with the names.
 function categories(rows) {
   const axis = { tickmode: "array", tickvals: rows.map((_, i) => i), ticktext: rows.map((row) => plain(nameOf(row, 26))), autorange: "reversed", showgrid: false, zeroline: false, fixedrange: true };
   return { axis, positions: rows.map((_, i) => i) };
@@ -147,7 +147,7 @@ function isDevice(row) {
   return kind === "kernel" || kind.includes("-to-");
 }
 
-// The profiler's own cost in the operation itself; that of spans inside belongs to them.
+// The profiler's own cost within the operation itself; the cost inside nested spans belongs to them.
 function own(row) {
   return isDevice(row) ? 0 : Math.min(costsOf(state.profile).span[row.operation] * row.calls, row.self);
 }

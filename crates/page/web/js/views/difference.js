@@ -1,10 +1,10 @@
-// The table of `ellwand profile diff`: how this profile (B) differs from the one that the page was made with (A).
+// The table of `ellwand profile diff`: how this profile (B) differs from the baseline that the page was made with (A).
 import { h, replace, section } from "../base/dom.js";
 import { fixed, label, time } from "../base/format.js";
 import { on, state } from "../base/state.js";
 
 const HEAD = ["Path", "A", "B", "Contribution", "B / A", "Interval", "Verdict"];
-// Rows at most; the largest contributions come first.
+// Most rows; the largest contributions come first.
 const MOST = 100;
 
 export function differenceView() {
@@ -31,7 +31,7 @@ function table({ nodes }) {
 
 function row({ path, baseline_ns: a, candidate_ns: b, contribution_ns: change, ratio, verdict }) {
   const known = (ns) => (ns === null ? "–" : time(ns));
-  // Without repetitions the ratio of the means has no interval.
+  // Without repetitions, the ratio of the means has no interval.
   const of = ratio ? ratio.ratio : a > 0 && b !== null ? b / a : null;
   const [value, interval] = [of === null ? "–" : `${fixed(of, 3)}×`, ratio ? `${fixed(ratio.low, 3)} to ${fixed(ratio.high, 3)}` : "–"];
   return [path.map((name) => label(name, 40)).join(" › "), known(a), known(b), `${change < 0 ? "-" : "+"}${time(Math.abs(change))}`, value, interval, a === null ? "new" : b === null ? "gone" : verdict];

@@ -1,4 +1,4 @@
-// Where the profile comes from, what recording it cost, and what was lost.
+// The origin of the profile, the cost of recording it, and what was lost.
 import { empty, h, replace, section } from "../base/dom.js";
 import { count, label, significant, time, visible, when } from "../base/format.js";
 import { on, state } from "../base/state.js";

@@ -1,10 +1,10 @@
-// Findings of the rules, each with its evidence and a link that selects it.
+// The rules' findings, each with its evidence and a link that selects it.
 import { button, empty, h, prose, replace, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, quantity, rate, ratio, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
 import { withoutEntry } from "../calc/losses.js";
 
-// Findings that are open when the page is.
+// Number of findings that are shown when the page opens.
 const SHOWN = 3;
 
 export function findingsView() {

@@ -100,9 +100,9 @@ export function flameView() {
     save("flame.csv", csv(["path", "calls", "total_ns", "self_ns"], rows), "text/csv");
   };
 
-  // What does not depend on the parts that changed is not built again: the tree of a million spans takes a while.
+  // Controls that do not depend on the changed parts are not rebuilt: the tree of a million spans takes a while.
   on("profile other flame", controls);
-  // Nor is a graph that is out of sight.
+  // Nor is a graph that is out of view.
   let near = false;
   const soon = () => {
     dirty = true;

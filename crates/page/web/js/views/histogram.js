@@ -23,7 +23,7 @@ export function histogramView() {
   return element;
 }
 
-// The selected operation, else the largest by self time.
+// The selected operation, or else the largest by self time.
 function chosen() {
   if (state.operation >= 0) return state.operation;
   return state.summary.rows.reduce((best, row) => (row.self > (best?.self ?? -1) ? row : best), null)?.operation ?? -1;
@@ -62,7 +62,7 @@ function draw({ chooser, chart, facts, hollow }) {
   const marks = [["p50", row.p50], ["p90", row.p90], ["p99", row.p99]].filter(([, value]) => value > 0);
   const axis = axisOf(span);
   const most = Math.max(...traces.flatMap((one) => one.y));
-  // Text at a mark near the right edge would be cut off there.
+  // Near the right edge, text at a mark would be cut off on that side.
   const side = (value) => (Math.log10(value) - axis.range[0] > 0.88 * (axis.range[1] - axis.range[0]) ? { xanchor: "right", xshift: -4 } : { xanchor: "left", xshift: 4 });
   chart.set(traces, {
     barmode: "overlay", bargap: 0.04, showlegend: Boolean(before),
@@ -72,7 +72,7 @@ function draw({ chooser, chart, facts, hollow }) {
   });
 }
 
-// A over B compares shapes, so both are shares of their calls.
+// A over B compares shapes, so both are drawn as shares of their calls.
 function bars(sorted, span, name, color) {
   const { values, edges } = bins(sorted, span);
   const shares = state.other && name !== "calls";
@@ -85,7 +85,7 @@ function bars(sorted, span, name, color) {
 
 function axisOf([low, high]) {
   if (high / low < 8) {
-    // Less than a decade: round steps as on a linear axis.
+    // Below a decade, use round steps as on a linear axis.
     const { list, step } = ticks([low * 0.9, high * 1.1], 7);
     return { tickmode: "array", tickvals: list, ticktext: list.map((value) => tickLabel(value, step, high)), range: [Math.log10(low) - 0.03, Math.log10(high) + 0.05] };
   }

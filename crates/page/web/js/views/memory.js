@@ -1,4 +1,4 @@
-// Quantities over time, with the peak in the range and what was open at that moment.
+// Quantities over time, with the peak in the range and the spans that were open at that moment.
 import { button, empty, h, replace, section } from "../base/dom.js";
 import { tokens } from "../base/color.js";
 import { bytes, label, quantity, time } from "../base/format.js";

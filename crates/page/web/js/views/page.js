@@ -1,4 +1,4 @@
-// The page of a profile: header, sections, keys; loads other profiles.
+// The page of a profile: header, sections, keys; also loads other profiles.
 import { button, footer, h, replace, themeButton } from "../base/dom.js";
 import { counted, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
@@ -30,7 +30,7 @@ export async function startProfile(app) {
   const views = [findingsView(), differenceView(), timelineView(), tableView(), chartsView(), flameView(), histogramView(), memoryView(), environmentView()];
   derive("profile range", (keys) => {
     state.summary = summarize(state.profile, state.range ?? [0, state.profile.wall]);
-    // Colours follow the whole recording, so that a range does not change them.
+    // Colours follow the whole recording, so a range does not change them.
     if (keys.has("profile")) state.profile.rank = rankOf(state.profile, state.range ? summarize(state.profile, [0, state.profile.wall]) : state.summary);
     return ["summary"];
   });
@@ -40,7 +40,7 @@ export async function startProfile(app) {
   drops(app);
   addEventListener("beforeprint", drawForPrint);
   show(profile, { other, extras: extras?.head ?? {}, link: true });
-  // The browser's own print command finds every chart drawn.
+  // Draw every chart in advance for the browser's own print command.
   setTimeout(() => idle(() => drawAll()), 1000);
   await new Promise((done) => on("profile", () => setTimeout(done)));
 }
@@ -50,11 +50,11 @@ function idle(act) {
   else setTimeout(act, 1500);
 }
 
-// Shows a profile; what was selected in the last one no longer applies.
+// Shows a profile; the selection in the previous one no longer applies.
 function show(profile, { other = null, extras = {}, link = false } = {}) {
   update({ profile, other, extras, range: null, view: null, operation: -1, span: -1, filter: "" });
   if (link) readLink();
-  // The first range needs these; computed while nobody waits.
+  // The first range needs these; compute them while the page is idle.
   idle(() => state.profile === profile && steps(profile));
 }
 
@@ -90,7 +90,7 @@ function link([id, text]) {
   return element;
 }
 
-// Moves to a section without changing the hash, which holds the view.
+// Scrolls to a section without changing the hash, which holds the view.
 function jump(event, id) {
   event.preventDefault();
   const target = document.getElementById(id);
@@ -102,7 +102,7 @@ async function load(file, compare) {
   document.documentElement.dataset.loading = file.name;
   try {
     const profile = await readFile(file);
-    // The difference is to the profile that the page was made with.
+    // The difference applies only to the profile that the page was made with.
     if (compare) update({ other: profile, extras: { ...state.extras, difference: null } });
     else show(profile);
     message(null);
@@ -120,7 +120,7 @@ function message(text) {
   replace(notice, text !== null && [h("span", {}, text), button("Dismiss", () => message(null))]);
 }
 
-// Lost spans must not be overlooked.
+// A banner, because lost spans must not be overlooked.
 function banner() {
   const lost = h("div", { class: "banner warn", role: "status", id: "losses", hidden: true });
   on("profile", () => {
@@ -143,7 +143,7 @@ function banner() {
   return h("div", {}, notice, lost);
 }
 
-// The selected range, always in sight.
+// The selected range, always visible.
 function rangeBar() {
   const bar = h("div", { class: "range", id: "range", role: "status", hidden: true });
   on("profile range", () => {
@@ -176,7 +176,7 @@ function drops(app) {
     event.preventDefault();
     highlight(true);
   });
-  // From one element to the next is no departure: then another element is related.
+  // Moving from one element to the next does not leave the window: the event then has a related element.
   addEventListener("dragleave", (event) => event.relatedTarget ?? highlight(false));
   addEventListener("drop", (event) => {
     highlight(false);

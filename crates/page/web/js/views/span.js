@@ -1,10 +1,10 @@
-// The selected span: what it is, what it carries, and what it caused elsewhere.
+// The selected span: its identity, its data, and its effects elsewhere.
 import { button, h, replace } from "../base/dom.js";
 import { bytes, count, label, quantity, rate, time, visible } from "../base/format.js";
 import { state, update } from "../base/state.js";
 import { detailOf, pathOf } from "../data/model.js";
 
-// Entries that share the link of one, the cause (the earliest) first.
+// Entries that share the link of an entry; the cause (the earliest) comes first.
 export function linkedWith(profile, i) {
   const link = i >= 0 && profile.link ? profile.link[i] : 0;
   if (!link) return [];

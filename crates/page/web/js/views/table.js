@@ -1,4 +1,5 @@
-// Statistics by operation over the range: sortable, filtered by a regular expression, one row selects an operation.
+// Statistics by operation over the range: sortable, filtered by a regular expression; a click on a row selects its
+// operation.
 import { breakable, button, empty, h, replace, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, rate, significant, time, visible } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
@@ -7,7 +8,7 @@ import { colours } from "../base/color.js";
 import { on, state, update } from "../base/state.js";
 import { nameOf, placeOf } from "../data/model.js";
 
-// Key, title, explanation, format, value; a column without any value is left out.
+// Key, title, explanation, format, value; a column without any value is omitted.
 export const COLUMNS = [
   ["calls", "Calls", "Calls that ended, in the range", count],
   ["total", "Total", "Time inside, without calls nested in the same operation", time],
@@ -36,7 +37,7 @@ export const COLUMNS = [
 const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "gflop_per_s", "items_per_s", "overhead", "open"]);
 // Sums of declared work, for CSV.
 const WORK = ["bytes", "items", "flops"];
-// Rows at first, so that the charts below stay in reach; and rows at most.
+// Rows shown at first, so that the charts below stay in reach; and most rows.
 const FEW = 40;
 const MOST = 400;
 
@@ -133,7 +134,7 @@ function shown(row, key, format) {
   return `${isEstimate(row, key) ? "~" : ""}${format(row[key])}`;
 }
 
-// What a range does to numbers that are known of whole calls only.
+// How a range affects numbers that are known only for whole calls.
 function cutNote(profile) {
   const used = profile.detail ? "Of a call that the range cuts, CPU time, allocations and bytes count by the share of its duration inside. " : "";
   const missing = withoutEntry(profile);

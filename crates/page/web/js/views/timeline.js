@@ -1,4 +1,4 @@
-// The timeline by thread and device stream: zoom, pan, select a range or a span, with mouse or keys.
+// The timeline by thread and device stream: zoom, pan, select a range or a span, with mouse or keyboard.
 import { button, h, section } from "../base/dom.js";
 import { colours, tokens } from "../base/color.js";
 import { count, counted, label, time } from "../base/format.js";
@@ -112,7 +112,7 @@ function key(event, look) {
   act(look);
 }
 
-// The next or previous span of the selected lane and level; the first one to begin with.
+// The next or previous span of the selected lane and level; without a selection, the first one.
 function step(direction) {
   const { profile, span } = state;
   if (profile.n === 0) return;
@@ -185,7 +185,7 @@ function pointer(canvas, look) {
   };
 }
 
-// The overview: a drag moves what is visible there.
+// The overview: a drag moves the visible part.
 function minimapPointer(map) {
   const move = (event) => {
     if (event.buttons === 0) return;
