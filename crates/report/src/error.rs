@@ -14,7 +14,7 @@ pub enum ReportError {
     /// No record has the requested baseline.
     #[error(transparent)]
     UnknownBaseline(InputError),
-    /// Records of several machines were expected.
+    /// Records of several machines were requested.
     #[error("all records are of one machine ({name})")]
     OneMachine {
         /// CPU and cores.
@@ -31,7 +31,7 @@ pub enum ReportError {
     /// Writing to the output stream failed (a closed pipe, a full disk).
     #[error("the report could not be written")]
     Write(#[from] io::Error),
-    /// The page could not be made.
+    /// The page could not be written.
     #[cfg(feature = "page")]
     #[error(transparent)]
     Page(ellwand_page::PageError),

@@ -12,7 +12,7 @@ pub(crate) enum Tone {
     /// An ordinary cell.
     #[default]
     Plain,
-    /// The best of its case.
+    /// The best row of its case.
     Good,
     /// Not measured, or to be read with caution.
     Bad,
@@ -27,7 +27,8 @@ pub(crate) struct Column {
     pub(crate) head: String,
     /// True for numbers, which are aligned right.
     pub(crate) right: bool,
-    /// Columns of rank 0 always stay; otherwise the highest rank is dropped first. Those of rank 0 and [`KEY`] name the row.
+    /// Columns of rank 0 always stay; otherwise the highest rank is dropped first. Those of rank 0 and [`KEY`] identify
+    /// the row.
     pub(crate) rank: u8,
     pub(crate) cells: Vec<String>,
 }
@@ -52,20 +53,21 @@ impl Column {
     }
 }
 
-/// What a column has in a row.
+/// The cell of a column in a row.
 type Cell<'a, T> = dyn Fn(&T) -> String + 'a;
 
-/// Makes columns of a table that has a line for each of `rows`: heading, whether it is flush right, rank, and the cell of a row.
+/// Makes columns for a table with a line for each of `rows`, from the heading, whether it is right-aligned, the rank,
+/// and the cell of a row.
 pub(crate) fn over<T>(rows: &[T]) -> impl Fn(&str, bool, u8, &Cell<'_, T>) -> Column {
     |head, right, rank, cell| Column::new(head, right, rank, rows.iter().map(cell))
 }
 
 const GAP: usize = 2;
-/// Highest rank of the columns that name the row.
+/// Highest rank of the columns that identify the row.
 pub(crate) const KEY: u8 = 1;
 
 /// Drops columns until the table is at most `width` wide, and returns their headings. Columns of rank 0 stay at any
-/// width. Those that fit again after a wide one was dropped come back, the most important first.
+/// width. Restores those that fit again after a wide one was dropped, the most important first.
 pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return Vec::new() };
     let mut kept = vec![true; columns.len()];
@@ -94,8 +96,8 @@ pub(crate) fn hidden(heads: &[String]) -> Option<String> {
     (!heads.is_empty()).then(|| format!("hidden at this width: {}", heads.join(", ")))
 }
 
-/// Splits columns into tables of at most `width`. Each begins with the columns that name the row: those up to the last of
-/// rank 0, except what ranks behind [`KEY`].
+/// Splits columns into tables of at most `width`. Each begins with the columns that identify the row: those up to the
+/// last of rank 0, except those of a higher rank than [`KEY`].
 pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Column>> {
     let keys = columns.iter().rposition(|column| column.rank == 0).map_or(0, |last| last + 1);
     let Some(width) = width.filter(|width| total(&columns) > *width) else { return vec![columns] };
@@ -113,8 +115,8 @@ pub(crate) fn split(columns: Vec<Column>, width: Option<usize>) -> Vec<Vec<Colum
     if tables.is_empty() { vec![keys] } else { tables }
 }
 
-/// Writes the columns that fit, the notes and the one on the hidden columns; for a full report all columns, in several tables if
-/// they are wide.
+/// Writes the columns that fit, the notes, and a note on the hidden columns; for a full report, writes all columns, in
+/// several tables if necessary.
 pub(crate) fn show(
     mut columns: Vec<Column>,
     mut notes: Vec<String>,
@@ -127,7 +129,7 @@ pub(crate) fn show(
     options.print(Tone::Faint, &notes.join(" · "), out)
 }
 
-/// Writes all columns, in several tables if they are wide.
+/// Writes all columns, in several tables if necessary.
 pub(crate) fn parts(
     columns: Vec<Column>,
     tone: impl Fn(usize) -> Tone,
@@ -156,7 +158,7 @@ impl Options {
     }
 }
 
-/// True if the table is not wider than that.
+/// True if the table is at most `width` wide.
 pub(crate) fn fits(columns: &[Column], width: Option<usize>) -> bool {
     width.is_none_or(|width| total(columns) <= width)
 }
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(fit(&mut narrow, Some(3)), ["note"]);
         assert_eq!(narrow.len(), 2);
         assert!(fit(&mut columns(), None).is_empty());
-        // A note that is too wide for any table hides no others.
+        // A note that is too wide for any table does not cause other columns to be hidden.
         let mut wide = columns();
         wide[3].cells[1] = "a long note".repeat(3);
         assert_eq!(fit(&mut wide, Some(24)), ["note"]);
@@ -289,7 +291,7 @@ mod tests {
         };
         assert_eq!(heads(&split(columns(), Some(20))), ["case time extra", "case time note"]);
         assert_eq!(heads(&split(columns(), None)), ["case time extra note"]);
-        // Too narrow for anything: one column a table.
+        // Too narrow for anything: one column per table.
         assert_eq!(heads(&split(columns(), Some(3))).len(), 2);
     }
 

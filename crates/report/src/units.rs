@@ -58,7 +58,7 @@ pub fn share(share: f64) -> String {
     format!("{} %", trim(&format!("{:.2}", share * 100.0)))
 }
 
-/// A text that begins a line.
+/// A text as the start of a line.
 pub(crate) fn capital(mut text: String) -> String {
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -71,7 +71,7 @@ pub fn ratio(value: f64) -> String {
     precise(value, "x", DIGITS)
 }
 
-/// Formats a range at one scale with a single unit: `12.1–12.9 µs`. Ends that would read the same have up to 6 digits.
+/// Formats a range at one scale with a single unit: `12.1–12.9 µs`. Ends that would look the same get up to 6 digits.
 pub fn range(low: f64, high: f64, unit: &str) -> String {
     if !low.is_finite() || !high.is_finite() {
         return UNAVAILABLE.to_string();

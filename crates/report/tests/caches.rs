@@ -147,14 +147,14 @@ fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
         }
         ellwand_report::place(m, &record.run.environment).unwrap()
     };
-    // The bytes at the bandwidth of memory take a seventh of it; line by line they would take ten times as long.
+    // At memory bandwidth the bytes take a seventh of the time; line by line they would take ten times as long.
     for per_cycle in [None, Some(0.5), Some(2.0)] {
         let cold = placed(Caches::Cold, per_cycle);
         assert_eq!(cold.limit, Limit::Unexplained, "{cold:#?}");
         assert_ne!(placed(Caches::Warm, per_cycle).limit, Limit::Unexplained, "{per_cycle:?}");
     }
     assert_eq!(placed(Caches::Cold, Some(3.0)).limit, Limit::Issue);
-    // The four lines of the smallest case explain nothing, and nobody counted code, page tables and scratch memory.
+    // The four lines of the smallest case explain nothing, and code, page tables and scratch memory are not counted.
     let mut few = record(Caches::Cold, 7.2e-6);
     let like = few.run.environment.ceilings[0].clone();
     few.run.environment.ceilings.push(Ceiling { kind: CeilingKind::Latency, value: 150e-9, ..like });
@@ -167,7 +167,7 @@ fn a_time_from_cold_caches_is_not_put_down_to_instructions() {
     let warm = ellwand_report::place(&few.measurements[0], &few.run.environment).unwrap();
     assert_eq!(warm.limit, Limit::Instructions, "{warm:#?}");
     assert!(!warm.description().contains("cold"), "{}", warm.description());
-    // The advice on the distance to the ceiling, too, is about memory.
+    // The advice on the distance to the ceiling refers to memory too.
     let report = Report::from_records(&[record(Caches::Cold, 40e-6)], &Options::default()).unwrap();
     let far = report.findings.iter().find(|finding| finding.rule == "far-from-ceiling").unwrap();
     assert!(far.next_experiment.contains("wait for memory latency"), "{far:#?}");

@@ -58,7 +58,7 @@ fn contended() {
     waited.samples.iter_mut().for_each(|sample| sample.wall_ns *= 2);
     let finding = speaks("contended", std::slice::from_ref(&waited));
     assert!((finding.evidence[0].value - 2.0).abs() < 0.05, "{finding:?}");
-    // What no other program switched out waits for something else.
+    // A thread that no other program switched out waits for something else.
     let cases = [
         (0, "no program here took its processor", "what it waits for"),
         (1, "other programs held it up", "stop other work"),
@@ -118,7 +118,7 @@ fn nobody_is_told_how_to_make_the_judge_faster() {
     let mut faulting = sized(1000, "reference", 5e-6);
     faulting.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
     silent("page-faults", &[faulting.clone(), sized(1000, "simd", 1e-6)]);
-    // Alone, it is the subject of the run.
+    // If the reference is the only implementation, it is the subject of the run.
     speaks("page-faults", &[faulting]);
 }
 
@@ -179,7 +179,7 @@ fn few_vectors_that_make_most_of_the_error() {
     let finding = speaks("overloaded", &[coded(2.4)]);
     assert!((finding.evidence[0].value - (1.0 - 0.098 / 2.4)).abs() < 1e-9, "{finding:?}");
     silent("overloaded", &[coded(0.15)]);
-    // Half of the vectors needed another scale, and none was left out of range.
+    // Half of the vectors needed another scale, and none remained out of range.
     let mut retried = coded(0.1);
     retried.readings[2].value = Some(0.5);
     retried.readings.push(Reading::measured("lost-rate", "lost", "1", Better::Lower, 0.0, ""));
@@ -207,7 +207,7 @@ fn faults_that_cost_nothing_are_not_worth_a_word() {
     };
     assert!(of("page-faults", &findings(faulting(20e-6))).is_some(), "a tenth of the time");
     assert!(of("page-faults", &findings(faulting(2e-3))).is_none(), "a thousandth");
-    // Counted over whole slots, the faults are no share of the fastest parts.
+    // The faults are counted over whole slots, so they are no share of the fastest parts.
     let mut parts = faulting(20e-6);
     parts.basis = Some(ellwand_core::record::Basis::Fastest);
     for sample in &mut parts.samples {
@@ -264,7 +264,7 @@ fn what_holds_in_many_places_is_said_once() {
     assert!(found[0].alike.iter().all(|place| place.ends_with(" (2 rows)")), "{:?}", found[0].alike);
     assert!(found[0].subject().starts_with("in 8 rows, most in w "), "{}", found[0].subject());
     assert_eq!(of_rule(&many[..4]).len(), 1, "twice is once too often");
-    // Rows of an implementation without the finding were eligible, too.
+    // Rows of an implementation without the finding were eligible too.
     let beside: Vec<_> =
         many[..4].iter().cloned().chain([sized(10, "simd", 5e-6), sized(1000, "simd", 5e-6)]).collect();
     assert_eq!(of_rule(&beside)[0].cases, (4, 6));
@@ -286,7 +286,7 @@ fn a_finding_of_many_places_names_the_strongest() {
 #[test]
 fn every_rule_is_tested_here() {
     let text = concat!(include_str!("diagnosis.rs"), include_str!("limits.rs"), include_str!("limits_of_devices.rs"));
-    // Its findings use the keys of views.
+    // The findings of this rule use the keys of views.
     for rule in RULES.iter().filter(|rule| rule.id != "outliers") {
         let tested = ["speaks(\"", "of(\""].iter().any(|call| text.contains(&format!("{call}{}\"", rule.id)));
         assert!(tested, "{}", rule.id);

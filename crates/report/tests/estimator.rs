@@ -69,18 +69,18 @@ proptest! {
                 prop_assert!(low <= ratio && ratio <= high);
             }
         }
-        // The fastest row has the shortest time, and one row at most is the fastest; what is tied is not the fastest.
+        // The fastest row has the shortest time, there is at most one, and a tied row is not the fastest.
         for row in [base, own].into_iter().filter(|row| row.best) {
             prop_assert!(row.median("time").unwrap() <= t0.min(t1) && !row.tied);
         }
         prop_assert!(!(base.best && own.best) && base.tied == own.tied);
-        // Utilisation is of the printed time too: the larger of the two is the share of the ceiling.
+        // Utilisation also refers to the printed time: the larger of the two is the share of the ceiling.
         for (row, time) in [(base, t0), (own, t1)] {
             let used = [Limit::Compute, Limit::Memory].map(|limit| row.utilisation(limit).unwrap());
             let roof = row.roof.as_ref().unwrap();
             prop_assert!((used[0].max(used[1]) * time / roof.limit_s - 1.0).abs() < 1e-9, "{:?}", used);
         }
-        // Rates are of the printed time too.
+        // Rates also refer to the printed time.
         for (row, time) in [(base, t0), (own, t1)] {
             for (id, amount) in [
                 ("throughput", row.work.items as f64),
@@ -119,8 +119,8 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     assert!(text(&near, "markdown").contains("the times of simd, parallel do not differ"));
     let clear = report_of(&[timed("reference", 9e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
     assert!(row(&clear, "simd").best && !row(&clear, "parallel").tied);
-    // Where another row is surely slower than the fastest, a slower one that scatters is not tied with the fastest. It may be
-    // faster all the same, so that nothing is best.
+    // A slower row that scatters is not tied with the fastest if another row is surely slower than the fastest. It may
+    // still be faster, so no row is best.
     let wild = |name: &str, seconds: f64| {
         let mut wild = timed(name, seconds);
         for sample in &mut wild.samples {
@@ -133,12 +133,12 @@ fn nothing_is_best_among_one_or_within_a_tie() {
     assert!(scattered.workloads[0].rows.iter().all(|row| !row.best && !row.tied));
     let why = scattered.workloads[0].cases[0].best.unavailable.clone().unwrap();
     assert_eq!(why, "the times of simd and wild scatter too much to say that simd is the fastest");
-    // What is tied with the fastest is tied with all that are.
+    // A row tied with the fastest is tied with all tied rows.
     let chain = report_of(&[wild("wild", 0.8e-6), timed("simd", 1e-6), timed("parallel", 1.2e-6)]);
     for (name, tied) in [("wild", true), ("simd", true), ("parallel", false)] {
         assert_eq!(row(&chain, name).tied, tied, "{name}");
     }
-    // A single slot has no interval either, and yet takes longer than all slots of the fastest.
+    // A single slot has no interval either, but it takes longer than all slots of the fastest.
     let mut slow = timed("slow", 9e-6);
     slow.samples.truncate(1);
     let apart = report_of(&[timed("simd", 1e-6), timed("parallel", 1.02e-6), slow]);
@@ -171,7 +171,7 @@ fn a_row_that_is_far_slower_is_never_tied() {
     let far = row(&report, "parallel");
     assert!(far.speedup.high.unwrap() > 1.0 && !far.tied, "{:?}", far.speedup);
     assert!(row(&report, "reference").tied && row(&report, "simd").tied);
-    // A process of the fastest row was as slow: nothing is shown, and eight times as long is no tie.
+    // A process of the fastest row was equally slow: nothing is shown, and a factor of eight is no tie.
     let report = report_of(&[
         in_processes(timed("reference", 1e-6), |process, _| [1.0, 1.0, 10.0][process as usize]),
         in_processes(timed("parallel", 8e-6), |_, _| 1.0),
@@ -217,19 +217,19 @@ fn times_of_a_busy_machine_are_bounds() {
     assert!(
         text(&report, "table").contains(&held.speedup.text().unwrap()) && held.speedup.text().unwrap().starts_with('≥')
     );
-    // Alone it may take 5 ms, so simd is not the fastest for sure.
+    // Alone it may take 5 ms, so simd is not certainly the fastest.
     assert!(!row(&report, "simd").best);
     let why = report.workloads[0].cases[0].best.unavailable.clone().unwrap();
     assert!(why.contains("held up parallel"), "{why}");
-    // The same where its bound is the shortest time of two that are near: it may be faster than both.
+    // The same if its bound is the shorter of two similar times: it may be faster than both.
     for own in [19.8e-3, 20.2e-3] {
         let near = of(&[timed("reference", 90e-3), timed("simd", own), parallel(0.5)]);
         assert!(near.workloads[0].rows.iter().all(|row| !row.best && !row.tied), "{own}");
         assert_eq!(near.workloads[0].cases[0].best.unavailable.as_ref(), Some(&why), "{own}");
     }
-    // Where its bound is shorter than all other times, it is the fastest.
+    // If its bound is shorter than all other times, it is the fastest.
     assert!(row(&of(&[timed("reference", 90e-3), timed("simd", 40e-3), parallel(0.5)]), "parallel").best);
-    // Threads are not blamed for what other programs did.
+    // Threads are not blamed for the effect of other programs.
     assert!(report.findings.iter().all(|finding| !finding.rule.starts_with("threads")), "{:#?}", report.findings);
     assert!(report.findings.iter().any(|finding| finding.title.starts_with("other programs held it up")));
     // A row that hardly got a processor was rarely switched out per second of elapsed time.
@@ -237,11 +237,12 @@ fn times_of_a_busy_machine_are_bounds() {
     starved.samples.iter_mut().for_each(|sample| sample.switches = Some(sample.wall_ns / 25_000_000));
     let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), starved]);
     assert!(row(&report, "parallel").held_up.is_some());
-    // At 1.9 of 2 processors it is what the machine gives.
+    // At 1.9 of 2 processors it gets what the machine can give.
     let report = of(&[timed("reference", 90e-3), timed("simd", 15e-3), parallel(1.9)]);
     assert_eq!((row(&report, "parallel").held_up, row(&report, "parallel").speedup.bound), (None, None));
     assert!(row(&report, "simd").best);
-    // What declares threads and works on the caller alone can use one processor: nobody held it up.
+    // An implementation that declares threads but works on the caller alone can use one processor, so no program held
+    // it up.
     let mut alone = parallel(1.0);
     alone.samples.iter_mut().for_each(|sample| sample.others_ns = Some(0));
     let report = of(&[timed("reference", 90e-3), alone]);
@@ -290,7 +291,7 @@ fn exponents_leave_out_what_other_programs_disturbed() {
                 let case = common::lattice_case("w", batch);
                 let mut m = common::measured(&case, "simd", 1e-7 * batch as f64, Work::items("vectors", batch as u64));
                 if disturbed && batch == 100_000 {
-                    // Twice as long in every second slot, four times in the others.
+                    // Every second slot takes twice as long, the others four times.
                     m.samples.iter_mut().enumerate().for_each(|(i, sample)| sample.wall_ns *= 2 + 2 * (i as u64 % 2));
                 }
                 m

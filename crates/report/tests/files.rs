@@ -110,7 +110,7 @@ fn a_file_in_the_way_is_named() {
     let options = Options::default();
     let error = write_all(&report(&options), &file, &options).unwrap_err().to_string();
     assert!(error.contains("taken") && error.contains("choose a directory"), "{error}");
-    // A directory blocks the file name: the attempt is cleaned up, and nothing looks complete.
+    // A directory has the file's name: the attempt is cleaned up, and nothing looks complete.
     let out = dir.path().join("out");
     fs::create_dir_all(out.join("run.json").join("x")).unwrap();
     let error = write_all(&report(&options), &out, &options).unwrap_err().to_string();
@@ -217,7 +217,7 @@ fn axes_of_named_sizes_vary_together_along_x() {
     use ellwand_core::{Case, Work};
     let mut rows = Vec::new();
     for skip in ["on", "off"] {
-        // Electrodes are the same at two sizes; in order they follow the samples.
+        // Electrodes are the same at two sizes; their order follows the samples.
         for (samples, electrodes, spikes) in [(100_i64, 4_i64, 40_i64), (1000, 8, 400), (10_000, 8, 900)] {
             let sizes =
                 [("samples", samples), ("electrodes", electrodes), ("enc-spikes", spikes), ("dec-spikes", spikes)];
@@ -285,7 +285,7 @@ fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
     let case = common::lattice_case("w", 10);
     let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);
     let mut run = common::run();
-    // The device is a hundred times as fast in everything.
+    // The device is a hundred times as fast in every respect.
     let theirs: Vec<_> = run.environment.ceilings.iter().filter(|c| c.device == "cpu").cloned().collect();
     run.environment.ceilings.extend(theirs.into_iter().map(|mut ceiling| {
         ceiling.device = "cuda:0".into();
@@ -326,7 +326,7 @@ fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
         draw(&report).unwrap().into_iter().find(|plot| plot.name == "roofline-cuda-0").unwrap().svg
     };
     let lines = |svg: &str| -> Vec<Vec<String>> {
-        // Roofs are the thick lines; the legend has as many.
+        // Roofs are the thick lines; the legend has the same number.
         let thick = svg
             .split("<polyline points=\"")
             .skip(1)

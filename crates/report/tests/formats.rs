@@ -1,4 +1,4 @@
-//! All formats print the numbers of one model, and their output stays as it is.
+//! All formats print the numbers of one model, and their output does not change.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -65,7 +65,7 @@ fn csv() {
 
 #[test]
 fn json() {
-    // A single workload, because a snapshot of the whole would be too long to read.
+    // A single workload, because a snapshot of all would be too long to read.
     let mut record = common::small_record();
     record.measurements.retain(|m| {
         m.case.workload == "null"
@@ -125,7 +125,7 @@ fn one_call_among_many_is_taken_back() {
     let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     let called = record.comparisons[0].clone();
     let mut nothing = called.clone();
-    // Equally many blocks on either side: no difference.
+    // Equal numbers of blocks on either side: no difference.
     for (index, block) in nothing.blocks.iter_mut().enumerate() {
         block.main = if index % 2 == 0 { 0.0001 } else { -0.0001 };
     }
@@ -415,14 +415,14 @@ fn readings_that_a_view_puts_beside_the_time_are_columns() {
     let heads = |text: &str| text.lines().filter(|line| line.contains("  time") && line.contains("extra held")).count();
     assert_eq!(heads(&varied), 1, "{varied}");
     assert!(varied.contains("4.00 KiB") && varied.contains("8.00 KiB"), "{varied}");
-    // The page has no such columns, so it has them among its readings.
+    // The page has no such columns, so it shows them among its readings.
     #[cfg(feature = "page")]
     {
         let page = ellwand_report::page_model(&report_of([4096.0, 8192.0], "extra")).unwrap();
         let tables = page["readings"][0].to_string();
         assert!(tables.contains("extra held") && tables.contains("8.00 KiB"), "{tables}");
     }
-    // What all rows share needs no column.
+    // A value that all rows share needs no column.
     let same = of([4096.0, 4096.0], "extra");
     assert!(heads(&same) == 0 && same.contains("extra held 4.00 KiB"), "{same}");
 }
@@ -434,7 +434,7 @@ fn every_format_says_that_only_a_part_was_compared() {
         m.check = Some(ellwand_core::Verdict::agree(ellwand_core::Compared { values: 211, of: 1000 }, 0.0));
     }
     let report = report(&[record], &Options::default());
-    // The page holds the model packed; JSON is the model.
+    // The page holds the model in packed form; JSON is the model.
     for form in FORMATS.iter().filter(|form| form.name != "html") {
         let mut out = Vec::new();
         if (form.write)(&report, &mut out).is_ok() {

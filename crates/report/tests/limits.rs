@@ -142,7 +142,7 @@ fn a_working_set_between_two_levels_is_judged_against_the_slower_one() {
     (format.write)(&report, &mut table).unwrap();
     let table = String::from_utf8(table).unwrap();
     assert!(table.contains("simd") && !table.contains("above ceiling"), "{table}");
-    // A share above 100 % is no bound.
+    // A share above 100 % is not printed as a bound.
     let line = table.lines().find(|line| line.contains("simd")).unwrap();
     assert!(line.contains("memory-bound (above L2)") && !line.contains("167 %"), "{line}");
     let markdown = FORMATS.iter().find(|known| known.name == "markdown").unwrap();
@@ -176,7 +176,7 @@ fn a_busy_machine_changes_neither_class_nor_time() {
 
 #[test]
 fn what_reuse_of_buffers_saves_is_bounded_by_what_is_left_without_faults() {
-    // 24,000 faults take 48 of 63 ms at the measured cost; all but the 4 ms of traffic and arithmetic may go.
+    // 24,000 faults take 48 of 63 ms at the measured cost; all but the 4 ms of traffic and arithmetic can be saved.
     let work = Work::items("x", 1).flops(1e8).bytes(48 * MIB, 48 * MIB);
     let m = counted(common::measured(&common::lattice_case("w", 1000), "simd", 63e-3, work), 24_000, 0);
     let d = placed(&m);
@@ -189,7 +189,7 @@ fn what_reuse_of_buffers_saves_is_bounded_by_what_is_left_without_faults() {
         of("page-faults", &report.findings).unwrap().clone()
     };
     assert!((said(m.clone()).saving_upper_bound.unwrap() - bound).abs() < 0.01);
-    // A cost that is not the limit is stated, and bounds nothing.
+    // A cost that is not the limit is printed, but bounds nothing.
     let few = said(counted(m, 3000, 0));
     assert_eq!(few.saving_upper_bound, None);
     assert!(few.evidence.iter().any(|number| number.unit == "1" && (0.08..0.11).contains(&number.value)), "{few:#?}");
@@ -252,7 +252,7 @@ fn a_cost_near_the_time_explains_all_of_it_and_one_far_above_nothing() {
         assert_eq!(finding.class, Class::Insight, "{finding:#?}");
         assert!(finding.evidence.iter().all(|number| number.unit != "1" || number.value <= 1.0), "{finding:#?}");
     }
-    // In less than half of the cost no thread was woken.
+    // In less than half of the cost, no thread can have been woken.
     assert_eq!(placed(&woken(0.4e-6)).limit, Limit::Instructions);
     // If something else explains the time, a cost above it explains nothing.
     let busy = Work::items("x", 1).flops(0.8 * 209e9 * 0.4e-6);
@@ -282,7 +282,7 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
     let mut once = ran(1e-3);
     waiting(&mut once, 0..1, 1);
     assert_eq!(placed(&once).limit, Limit::Instructions, "{:#?}", placed(&once));
-    // Many waits in slots that took a hundred times as long say nothing about those without waits.
+    // Many waits in slots that took a hundred times as long say nothing about the slots without waits.
     let mut now_and_then = ran(1e-3);
     waiting(&mut now_and_then, 0..slots / 2, 100);
     assert_eq!(placed(&now_and_then).limit, Limit::Instructions, "{:#?}", placed(&now_and_then));
@@ -362,7 +362,7 @@ fn what_no_cost_explains_is_classed_by_instructions_per_cycle() {
         assert!(d.description().contains("instructions"), "{}", d.description());
     }
     assert_eq!(counted(3.5, 3e9, 0.7).limit, Limit::Memory, "traffic explains the time");
-    // A count of a cold run gives an impossible clock rate, and lines from memory may wait for each other.
+    // The cycle count of a cold run implies an impossible clock rate, and lines from memory may wait for each other.
     let cold = counted(0.2, 60e9, 0.3);
     assert_eq!((cold.limit, cold.per_cycle), (Limit::Unexplained, None), "{cold:#?}");
 }
@@ -375,7 +375,7 @@ fn lines_that_wait_for_each_other_wait_in_every_thread_at_once() {
     let of = |name, seconds| placed(&common::measured(&common::lattice_case("w", 1000), name, seconds, work())).limit;
     assert_eq!((of("simd", 9e-6), of("simd", 11e-6)), (Limit::Unexplained, Limit::Instructions));
     assert_eq!(of("parallel", 9e-6), Limit::Instructions);
-    // Lines that are fetched ahead wait for nothing.
+    // Prefetched lines wait for nothing.
     let ahead = common::measured(&common::lattice_case("w", 1000), "simd", 9e-6, work().in_order());
     assert_eq!(placed(&ahead).limit, Limit::Instructions);
 }
@@ -396,7 +396,7 @@ fn the_rate_of_one_lane_is_named() {
         let d = placed(&at(flops_per_s));
         assert!(d.limit == Limit::Instructions && !d.one_lane && !d.description().contains("lane"), "{d:#?}");
     }
-    // Vectors may do other work at that rate.
+    // Vector code may do other work at that rate.
     assert!(!placed(&Measurement { what_ran: "avx512".into(), ..at(14e9) }).one_lane);
 }
 

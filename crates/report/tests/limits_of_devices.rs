@@ -86,12 +86,12 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
     let products = |flops: f64| Work::items("things", 1000).flops(flops).bytes(MIB, MIB);
     let cases = [
         (ran(moved(large), at(3.8e12), 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
-        // In the cache, at a size where the launch is a good part of the time.
+        // In the cache, at a size where the launch takes a large part of the time.
         (ran(moved(16 * MIB), 4.6e-6, 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
         (ran(products(50e9), 1.1e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Precision)),
         (ran(products(800e9).bf16(true), 1.2e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Tuning)),
         (ran(moved(MIB), 9e-6, 1e-6, 4.0), Limit::Launch, Some(Lever::Batching)),
-        // A record of an older program without a launch count: at least one.
+        // A record of an older program without a launch count: at least one launch.
         (ran(moved(MIB), 5e-6, 1e-6, 1.0), Limit::Launch, Some(Lever::Batching)),
         // As a graph: faster than separate launches.
         (ran(moved(MIB), 6e-6, 1e-6, 5.0), Limit::Launch, Some(Lever::Batching)),
@@ -103,7 +103,7 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
             Some(Lever::Residency),
         ),
         (ran(moved(large), at(1e12), 1e-6, 1.0), Limit::Unexplained, Some(Lever::Tuning)),
-        // Four times a launch, of which its bytes explain more.
+        // Four times a launch, but the bytes explain more of the time.
         (ran(moved(24 * MIB), 8e-6, 1e-6, 1.0), Limit::Unexplained, Some(Lever::Tuning)),
         (ran(moved(large), at(6e12), 1e-6, 1.0), Limit::AboveCeiling, None),
     ];

@@ -25,8 +25,8 @@ fn pair(base_s: f64, own_s: f64) -> Vec<Measurement> {
 #[test]
 fn speed_up_pairs_samples_by_round() {
     let mut both = pair(8e-6, 2e-6);
-    // A disturbance that slows both in half of the rounds must not matter. The ratio of medians would survive it only
-    // by luck; the ratio by round always does.
+    // A disturbance that slows both in half of the rounds must not matter. The ratio of medians would be right only by
+    // luck; the ratio by round always is.
     for measurement in &mut both {
         for sample in &mut measurement.samples {
             sample.wall_ns = if measurement.implementation == "reference" { 8000 } else { 2000 };
@@ -69,7 +69,7 @@ fn rounds_of_different_commands_are_not_paired() {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains(why), "{}: {text}", format.name);
     }
-    // Complete cells of one command keep their ratios, after whichever run line they follow.
+    // Complete cells of one command keep their ratios, whichever run line they follow.
     for lines in [[&run, &run, &base, &own], [&run, &base, &own, &run]] {
         let report = of(&lines.map(|line| line.as_str()));
         assert_eq!(row(&report, "simd").speedup.pairs, 20);
@@ -301,7 +301,7 @@ fn machines_are_side_by_side_with_their_own_ceilings() {
     let mut there = common::run();
     there.id = "there".into();
     there.environment.cpu = "Other Processor".into();
-    // Peaks twice as high: the same time is half the share.
+    // With peaks twice as high, the same time is half the share.
     there.environment.ceilings.iter_mut().for_each(|ceiling| ceiling.value *= 2.0);
     let mut more = pair(8e-6, 2e-6);
     let case = common::lattice_case("w", 10);
@@ -325,7 +325,7 @@ fn machines_are_side_by_side_with_their_own_ceilings() {
     (ellwand_report::format("table").unwrap().write)(&report, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("across machines") && text.contains("rows of one machine only"), "{text}");
-    // The same machine twice is one machine: of its runs the last counts.
+    // The same machine twice is one machine, and the last of its runs counts.
     let again = [records[0].clone(), records[1].clone(), common::through_text(&common::run(), &pair(8e-6, 4e-6))];
     let report = Report::from_records(&again, &options).unwrap();
     let machines = report.machines.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! One line a case: what a narrow terminal keeps, and why a line names no fastest implementation.
+//! One line per case: what a narrow terminal keeps, and why a line names no fastest implementation.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ fn table(measurements: &[Measurement], width: usize, full: bool) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Workloads whose sizes differ on many axes, with two cases each that `skip` alone distinguishes.
+/// Workloads whose sizes differ on many axes, with two cases each that only `skip` distinguishes.
 fn workloads(count: i64) -> Vec<Measurement> {
     let mut all = Vec::new();
     for workload in 0..count {

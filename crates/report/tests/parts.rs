@@ -90,7 +90,7 @@ fn the_table_on_a_terminal_says_the_same() {
     let text = String::from_utf8(out).unwrap();
     let part = section(&text, "attention by component", "\n\n");
     let words = part.split_whitespace().collect::<Vec<_>>().join(" ");
-    // What is too wide for the table of the only whole is a list below it.
+    // If the table of the only whole is too wide, the rest is a list below it.
     assert!(words.contains(" - softmax: ") && !words.contains("hidden at this width: recommendation"), "{part}");
     let long = part.lines().find(|line| line.chars().count() > 80);
     assert_eq!(long, None, "a terminal of 80 columns");

@@ -1,4 +1,4 @@
-//! What the formats for people state: the case that a line is about, enough digits, and names as text.
+//! What the human-readable formats state: the case that a line is about, enough digits, and names as text.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -129,7 +129,7 @@ fn markdown_of_a_record_holds_no_html_and_no_control_characters() {
     assert!(text.contains("- **odd  title**: what &lt;b>it"), "{text}");
     assert!(text.contains("## sort::&lt;Vec&lt;u64>>") && text.contains("| reference&lt;img src=x> |"), "{text}");
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
-    // A block of code shows what it holds.
+    // A code block shows its text verbatim.
     let code: Vec<&str> = text.lines().filter(|line| line.contains('<')).collect();
     assert_eq!(code, ["ellwand 'sort::<Vec<u64>>'"]);
 }

@@ -59,7 +59,7 @@ fn each_target_says_what_was_measured_and_whether_it_is_met() {
             assert!(line(&text, missed).contains(" missed"), "{}", line(&text, missed));
         }
         assert_eq!(line(&text, "within 20").matches("within ").count(), 2, "{text}");
-        // The largest batch is the fastest: 4.5 us and 3.7 ns a vector.
+        // The largest batch is the fastest: 4.5 us and 3.7 ns per vector.
         let rate = line(&text, "rate of 1 M");
         assert!(rate.contains(" M vectors/s") && rate.contains("parallel") && rate.contains("batch 10000"), "{rate}");
         assert!(line(&text, "stored 4").contains("7.94x"), "{}", line(&text, "stored 4"));
@@ -81,7 +81,7 @@ fn a_row_beside_other_programs_leaves_a_target_open() {
         target("rate of 1 T", Measure::Throughput, 1e12),
         target("stored 9", Measure::Reading("compression".into()), 9.0),
     ]);
-    // The processors were given to others for most of each slot, which switched the threads out.
+    // Other programs had the processors for most of each slot, and the threads were switched out.
     for m in &mut record.measurements {
         for sample in &mut m.samples {
             sample.wall_ns *= 10;
@@ -138,7 +138,7 @@ fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
     let table = &text[text.find("targets of scripts").unwrap()..];
     assert!(table.contains("hidden at this width: at"), "{table}");
     assert!(!written(&record, "table").contains("hidden at this width"));
-    // Without room for the column, each workload has a table.
+    // If the column does not fit, each workload has a table.
     let text = at_width(&record, "table", Some(48));
     for workload in ["lattice-encode", "lattice-decode"] {
         let table = &text[text.find(&format!("targets of scripts · {workload}")).unwrap()..];

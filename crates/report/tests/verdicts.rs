@@ -1,4 +1,4 @@
-//! Comparisons in reports: what the verdict refers to, and the times of what was judged.
+//! Comparisons in reports: what the verdict refers to, and the times of what was compared.
 #![allow(clippy::unwrap_used)]
 
 use ellwand_core::record::{Basis, Record};
@@ -15,7 +15,7 @@ fn text(report: &Report, name: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A comparison of the record that is kept for ever.
+/// A comparison from the permanent test record.
 fn comparison() -> Record {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
     let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -70,7 +70,7 @@ fn commands_are_described_as_whole_runs_with_the_times_of_the_basis() {
     (one.case, one.basis) = ("command".into(), Some(Basis::Shortest));
     for (arm, least) in one.arms.iter_mut().zip([20_000_000, 30_000_000]) {
         for sample in &mut arm.samples {
-            // The shortest run of each block, and longer ones that the verdict leaves out.
+            // The shortest run of each block, and longer ones that the verdict ignores.
             sample.iterations = 1;
             sample.wall_ns = if sample.round == 0 { least } else { 90_000_000 };
         }

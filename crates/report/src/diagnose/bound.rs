@@ -39,7 +39,7 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
         Limit::IdleThreads => "share of the processors that is idle",
         _ => "share of the time that it explains",
     };
-    // A busy machine lengthens the median, so the time is named.
+    // A busy machine lengthens the median, so state the time that the shares refer to.
     let mut numbers = vec![evidence(explained, d.share, "1"), evidence("undisturbed time", d.time_s, "s")];
     numbers.extend(d.per_cycle.filter(|_| in_core(d.limit)).map(|rate| evidence("instructions per cycle", rate, "")));
     let best = d.changes.first();
@@ -54,7 +54,7 @@ fn finding(group: &Group<'_>, rule: &DiagnosisRule, rows: &[&Row], placed: usize
         },
         confidence: match d.share {
             _ if d.is_above() => Confidence::Low,
-            // By elimination: the data may have come from farther away than the count of bytes says.
+            // Found by elimination: the data may have come from farther away than their size suggests.
             _ if in_core(d.limit) && d.largest_share() >= 0.2 => Confidence::Low,
             _ if in_core(d.limit) => Confidence::Medium,
             // A launch inside a graph costs less, by an unknown amount.

@@ -10,7 +10,7 @@ fn share(row: &Row) -> Option<f64> {
     row.median("roofline-fraction")
 }
 
-/// The ceiling of a row; those of calibration, which define the ceilings, have none.
+/// The ceiling of a row; calibration rows define the ceilings and have none.
 fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
     let roof = row.roof.as_ref()?;
     let ceiling = &roof.ceiling;
@@ -46,8 +46,8 @@ pub(super) fn above(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
 
 pub(super) fn far(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     each(report, |group| {
-        // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
-        // A limit that explains the time says more than the distance to another one.
+        // Fixed costs matter least at the largest case, and only the best implementation is worth advice. A limit that
+        // explains the time is more useful than the distance to another one.
         let known = |row: &&Row| row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::Unexplained);
         let row = group.largest().filter(|row| row.best || group.section.implementations.len() == 1)?;
         let value = share(row)?;

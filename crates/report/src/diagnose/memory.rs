@@ -32,7 +32,7 @@ fn explained(report: &Report, row: &Row, faster: &Row) -> Option<f64> {
 }
 
 /// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
-/// reports the largest such case with the time to write and read the intermediates once.
+/// reports the largest such case with the time to write and read the intermediate results once.
 pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     each(report, |group| {
         let mut hits: Vec<(&Row, &Row)> = Vec::new();
@@ -89,7 +89,7 @@ fn finding(
             other.implementation
         ),
         evidence: numbers,
-        // The advice is to use the other one, and its time is known.
+        // The advice is to use the other implementation, whose time is known.
         saving_upper_bound: Some(1.0 - faster / own),
         confidence: match explained(report, row, other) {
             Some(share) if share >= CLOSE => Confidence::High,

@@ -33,7 +33,7 @@ pub(super) fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-/// A title without its numbers: "at 43 % of the bandwidth" and "at 47 % of the bandwidth" state the same.
+/// A title without its numbers: "at 43 % of the bandwidth" and "at 47 % of the bandwidth" are the same statement.
 fn statement(title: &str) -> String {
     title.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect()
 }

@@ -1,4 +1,4 @@
-//! Diagnosis: what limits an implementation and what to try next. Every finding names the numbers that triggered it.
+//! Diagnosis: what limits an implementation and what to try next. Every finding gives the numbers that triggered it.
 //!
 //! To add a rule, write a function from the report to findings and add a row to [`RULES`].
 
@@ -104,7 +104,7 @@ pub struct Finding {
     pub saving_upper_bound: Option<f64>,
     /// What to try next, and what to look at.
     pub next_experiment: String,
-    /// How strong it is next to others of its rule; the strongest represents them.
+    /// Its strength compared with other findings of the same rule; the strongest represents them.
     #[serde(skip)]
     pub(crate) strength: f64,
 }
@@ -126,7 +126,7 @@ impl Finding {
     }
 
     fn strongest(&self) -> String {
-        // If no axis varies, there is no place to name.
+        // If no axis varies, there is no place to print.
         let place = if self.place == ONLY { String::new() } else { format!(", {}", self.place) };
         match &self.implementation {
             Some(implementation) => format!("{} {implementation}{place}", self.workload),
@@ -146,7 +146,7 @@ pub struct DiagnosisRule {
     pub id: &'static str,
     /// What it looks for, and its threshold.
     pub about: &'static str,
-    /// Finds all cases that match. A finding that no row triggered counts eligible rows and is never shown.
+    /// Returns all matching cases. A finding that no row triggered only counts eligible rows and is never shown.
     pub apply: fn(&Report, &DiagnosisRule) -> Vec<Finding>,
 }
 
@@ -311,12 +311,12 @@ impl<'a> Group<'a> {
         self.rows.iter().max_by_key(|row| row.work.items).copied()
     }
 
-    /// A finding that no row triggered, of `eligible` rows.
+    /// A finding that no row triggered, for `eligible` rows.
     pub(crate) fn silent(&self, rule: &DiagnosisRule, class: Class, eligible: usize) -> Option<Finding> {
         Some(self.finding(rule, class, self.rows.first()?, (0, eligible)))
     }
 
-    /// A finding on `row` of this group, which follows from the numbers.
+    /// A finding about `row` of this group that follows from the numbers.
     pub(crate) fn finding(&self, rule: &DiagnosisRule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
         Finding {
             rule: rule.id.to_string(),

@@ -59,7 +59,7 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
 /// slot is queued, so the wall time beyond the device time belongs to the host; if queueing and work overlap, the host
 /// time is even longer.
 pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
-    // Starting and ending a slot also counts as wall time; for cold slots of one iteration it would dominate.
+    // Starting and ending a slot also counts as wall time, which would dominate cold slots of one iteration.
     let device = |row: &Row| row.median("time").filter(|_| row.device != "cpu" && row.caches.is_warm());
     let host = |row: &Row| Some((row.median("wall-time")? - device(row)?).max(0.0));
     each(report, |group| {
@@ -83,7 +83,7 @@ pub(super) fn launching(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
 pub(super) fn first_run(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     each(report, |group| {
         let hit = group.worst(FIRST_OVER_STEADY, |row| {
-            // A short first run is not worth mentioning, however much shorter later ones are.
+            // A short first run is not worth mentioning, however much faster later ones are.
             let long = row.first_run_s.is_some_and(|first| first >= FIRST_S);
             row.first_over_steady.map(|ratio| if long { ratio } else { 0.0 })
         })?;

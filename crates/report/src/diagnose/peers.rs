@@ -79,8 +79,8 @@ fn rows_of_case<'a>(report: &'a Report, row: &Row, workload: &str) -> Vec<&'a Ro
         .collect()
 }
 
-/// The same method on one thread, with its time: what ran there differs only in the threads, since a fused form that
-/// beats an unfused one says nothing about threads. The fastest, if there are several.
+/// The same method on one thread, with its time; the fastest, if there are several. What ran must differ only in the
+/// threads: if a fused form beats an unfused one, that says nothing about threads.
 fn on_one_thread<'a>(report: &Report, row: &Row, peers: &[&'a Row]) -> Option<(&'a Row, f64)> {
     let single =
         peers.iter().copied().filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
@@ -111,14 +111,14 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
             let Some(own) = row.median("time") else { continue };
             let single = on_one_thread(report, row, &rows_of_case(report, row, &group.section.workload));
             let Some((single, time)) = single else { continue };
-            // Beside other programs, threads wait for each other's processors.
+            // On a busy machine, threads wait for each other's processors.
             if row.held_up.is_some() || single.held_up.is_some() {
                 continue;
             }
             seen += 1;
-            // The 10th percentile of one exceeds the 90th of the other, so noise alone does not explain the difference.
+            // The 10th percentile of one exceeds the 90th of the other, so the difference is not only noise.
             let apart = row.stats("time").zip(single.stats("time")).is_some_and(|(many, one)| many.p10 > one.p90);
-            // Less than 5 % has nothing to do with threads, and a run alone cannot establish it.
+            // A difference below 5 % need not come from threads, and a run alone cannot establish it.
             if apart && own > 1.05 * time {
                 hits.push((row, single, own / time));
             }

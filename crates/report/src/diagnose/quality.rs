@@ -45,7 +45,7 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
         numbers.extend(
             report.runs.get(group.run)?.environment.load.map(|load| evidence("load average at the start", load, "")),
         );
-        // It gave the processor up, and nobody took it.
+        // It gave up the processor, and no other program took it.
         let waits = hit.row.held_up.is_none()
             && hit.row.wall_over_cpu.is_some()
             && hit.row.switched_share.is_some_and(|share| share < 0.1);
@@ -74,7 +74,7 @@ pub(super) fn contended(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     })
 }
 
-/// The fastest part of a slot hides what only some iterations cost.
+/// The fastest part of a slot hides costs that occur only in some iterations.
 pub(super) fn uneven(report: &Report, rule: &DiagnosisRule) -> Vec<Finding> {
     each(report, |group| {
         let hit = group.worst(UNEVEN, |row| Some(row.whole_slots_s()? / row.median("time")?))?;
@@ -112,7 +112,7 @@ pub(super) fn page_faults(report: &Report, rule: &DiagnosisRule) -> Vec<Finding>
         let mut numbers =
             vec![evidence("faults per iteration", hit.value, ""), evidence("time per iteration", time, "s")];
         numbers.extend(share(hit.row).map(|share| evidence("share at the measured cost of a fault", share, "1")));
-        // A fault may cost more than the measured one: the share is no bound.
+        // A fault may cost more than the measured cost, so the share is no bound.
         let limits = hit.row.diagnosis.as_ref().filter(|d| d.limit == Limit::PageFaults);
         Some(Finding {
             title: "page faults continue in the steady state: every call takes memory from the system".into(),

@@ -27,12 +27,12 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
 
 /// Sign of an upper bound.
 pub(super) const BOUND: &str = "≤";
-/// What the signs of bounds mean.
+/// The meaning of the signs of bounds.
 pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, because other programs held rows up";
 
 /// Rank of an axis that varies together with another.
 const FOLLOWING: u8 = 10;
-/// Ratio to the time from which the elapsed time is a second number worth a column.
+/// Smallest ratio to the time at which the elapsed time gets a separate column.
 const DIFFERS: f64 = 1.1;
 
 /// The columns of a section, and the metrics that are unavailable in all its rows, with the reason.
@@ -74,7 +74,8 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     (columns, missing)
 }
 
-/// The values of an axis. Without `repeat` those that the row before has too are left blank, so the cases stand out.
+/// The values of an axis. Without `repeat`, values that equal those of the row before are left blank, so the cases
+/// stand out.
 pub(super) fn axis_column<R: Borrow<Row>>(axis: &AxisInfo, rank: u8, rows: &[R], repeat: bool) -> Column {
     let cells = rows.iter().map(Borrow::borrow).enumerate().map(|(index, row): (usize, &Row)| {
         let before: Option<&Row> = index.checked_sub(1).map(|before| rows[before].borrow());
@@ -84,7 +85,7 @@ pub(super) fn axis_column<R: Borrow<Row>>(axis: &AxisInfo, rank: u8, rows: &[R],
     Column::new(axis.name.clone(), axis.numeric, rank, cells)
 }
 
-/// True if a metric repeats the time in every row: the elapsed time where nothing else ran, the CPU time of one thread.
+/// True if a metric repeats the time in every row: the elapsed time if nothing else ran, or the CPU time of one thread.
 fn repeats_time(metric: &Metric, rows: &[Row]) -> bool {
     let ratio = |row: &Row| Some(row.median(metric.id)? / row.median("time")?);
     let near = |row: &Row| ratio(row).is_none_or(|ratio| (DIFFERS.recip()..DIFFERS).contains(&ratio));
@@ -102,7 +103,7 @@ pub(crate) fn limit(row: &Row) -> String {
     format!("{} {:.0} %", d.label(), row.limit_share().unwrap_or(d.share) * 100.0)
 }
 
-/// Text for a missing value: a dash if the row was not measured, since the row shows the reason already.
+/// Text for a missing value: a dash if the row was not measured, because the row already shows the reason.
 fn nothing(row: &Row) -> String {
     if row.measured() { UNAVAILABLE.to_string() } else { "–".to_string() }
 }
@@ -149,7 +150,7 @@ fn cell(row: &Row, value: Option<&MetricValue>, metric: &Metric) -> String {
     }
 }
 
-/// The time of a row, or why it has none.
+/// The time of a row, or the reason why it has none.
 pub(super) fn time(row: &Row) -> String {
     match row.median("time") {
         Some(time) => at_most(row.held_up.is_some(), time),
@@ -159,7 +160,7 @@ pub(super) fn time(row: &Row) -> String {
     }
 }
 
-/// A time; a row that other programs held up takes at most that long alone.
+/// A time; if other programs held the row up, an upper bound.
 pub(super) fn at_most(held_up: bool, seconds: f64) -> String {
     format!("{}{}", if held_up { BOUND } else { "" }, human(seconds, "s"))
 }
@@ -232,7 +233,7 @@ fn note(row: &Row, full: bool) -> String {
             None => "settling unknown (its times rise and fall)".to_string(),
         });
     }
-    // Part of a working set between two cache levels is still in the faster one.
+    // Part of a working set between two cache levels is still in the faster level.
     let possible = row.diagnosis.as_ref().is_some_and(|d| d.limit != Limit::AboveCeiling);
     if !possible && row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
         words.push("above ceiling".to_string());
@@ -249,11 +250,11 @@ pub(crate) fn tone(row: &Row) -> Tone {
     }
 }
 
-/// Most cases that a reason names; of more it gives the number.
+/// Most cases that a reason names; for more, it gives their number.
 const NAMED: usize = 3;
 
-/// Why rows were not measured: one line per implementation and reason, with the cases if they are few of several, else
-/// their number and, unless all of the sections have such rows, their workloads.
+/// Why rows were not measured: one line per implementation and reason. It names the cases if they are a few of several;
+/// otherwise it gives their number and, unless all sections have such rows, their workloads.
 pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
     let all: usize = sections.iter().map(|section| section.cases.len()).sum();
     let mut seen: Vec<(String, usize, Vec<&str>, Vec<String>)> = Vec::new();

@@ -30,7 +30,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
         column("judged by", false, 7, &|row| row.judged_by.clone()),
     ]);
     if rows.iter().any(|row| row.beside.is_some()) {
-        // After the verdict, which names no statistic.
+        // Follows the verdict, which names no statistic.
         let at = columns.iter().position(|column| column.head == "verdict").map_or(0, |at| at + 1);
         columns.insert(at, column("beside", false, 0, &|row| row.beside.map_or_else(String::new, side)));
     }
@@ -40,7 +40,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
     columns
 }
 
-/// What the column `beside` holds.
+/// Explains the column `beside`.
 const BESIDE: &str = "; slower-beside: the judged time is not shown to be slower, but the median, 90th percentile (p90) or mean of all slots \
      is, by the ratio in the next column";
 

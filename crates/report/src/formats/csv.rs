@@ -122,7 +122,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
     }
     columns.push(column("warnings", |_, row: &Row| row.warnings.join("; ")));
     for axis in axes(report).into_iter().rev() {
-        // An axis may have the name of a column; then its column is marked as an axis.
+        // An axis may have the name of a column; its own column is then marked as an axis.
         let taken = columns.iter().any(|(name, _)| name == axis);
         let name = if taken { format!("param_{axis}") } else { axis.to_string() };
         columns.insert(parameters, column(name, move |_, row| row.param(axis).unwrap_or_default()));

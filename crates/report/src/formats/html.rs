@@ -18,7 +18,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(ellwand_page::run_page(&page_model(report)?, out)?)
 }
 
-/// What the page holds: the JSON of a report, its views, and its tables of readings as text.
+/// The data of the page: the JSON of a report, its views, and its tables of readings as text.
 ///
 /// # Errors
 /// When the report cannot be written as JSON.
@@ -34,7 +34,7 @@ pub fn page_model(report: &Report) -> Result<Value, ReportError> {
 
 /// The tables of readings of a section, as text.
 fn tables(report: &Report, section: &Section) -> Value {
-    // The page's table of results has none of them.
+    // The page's table of results has no columns of readings.
     let tables = readings::tables_without(report, section, &[]);
     let shared = if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" };
     let table = |(title, block): (&str, Block)| {

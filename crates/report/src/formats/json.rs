@@ -9,7 +9,7 @@ use super::parts::{self, Components};
 use super::targets::{self, Judged};
 use crate::{Report, ReportError};
 
-/// The model with what its views say of it.
+/// The model, and what its views show.
 #[derive(Serialize)]
 pub(super) struct Whole<'a> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Machines side by side, as a table for terminal and Markdown.
+//! Several machines compared, as a table for terminal and Markdown.
 
 use std::io::Write;
 

@@ -30,7 +30,7 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     Ok(())
 }
 
-/// A line in which no name (`sort::<u64>`) begins an HTML tag.
+/// Escapes a line so that no name (`sort::<u64>`) begins an HTML tag.
 fn without_tags(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, c) in line.char_indices() {
@@ -67,7 +67,7 @@ fn everything(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<()
     targets::write_markdown(report, out)?;
     parts::write_markdown(report, out)?;
     spans::write_markdown(report, out)?;
-    // A report of components only has nothing to compare and no result columns to explain.
+    // A report with only components has nothing to compare and no result columns to explain.
     if !report.workloads.is_empty() {
         compare::side_by_side(report, out)?;
         compare::what_limits(report, out)?;
@@ -113,7 +113,7 @@ fn measured(run: &RunInfo, comparisons: &[&ComparisonInfo]) -> [(&'static str, S
     let none = |count: usize, text: String| if count == 0 { String::new() } else { text };
     let measurements = format!("{} ({} with times)", run.measurements, run.measured);
     [
-        // A run that only compares has no measurements.
+        // A run with only comparisons has no measurements.
         ("measurements", if comparisons.is_empty() { measurements } else { none(run.measurements, measurements) }),
         ("comparisons", none(comparisons.len(), comparisons.len().to_string())),
         ("instrument", if of_commands { COMMANDS.into() } else { settings_line(&run.settings) }),

@@ -1,4 +1,4 @@
-//! Formats: one file and one row of [`FORMATS`] each. They print numbers of the model and compute none.
+//! Formats: one file and one row of [`FORMATS`] each. They print numbers of the model and compute nothing.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! A long table on one screen: a line per case, a column per implementation.
+//! A long table on one screen: one line per case, one column per implementation.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use super::readings;
 use crate::grid::{Column, over};
 use crate::model::{CaseInfo, Report, Row, Section, distinct, distinct_by};
 
-/// Most cases that an overview of one workload lists.
+/// Most cases in an overview of one workload.
 const CASES: usize = 11;
-/// Most lines of an overview of several workloads; each has two at least.
+/// Most lines in an overview of several workloads; each workload has at least two.
 const LINES: usize = 36;
-/// Fewest workloads of such an overview: the tables of fewer fit on a screen, with their readings.
+/// Fewest workloads in such an overview: fewer tables fit on a screen, with their readings.
 const WORKLOADS: usize = 5;
 /// Most implementations with a column in it.
 const IMPLEMENTATIONS: usize = 6;
-/// Ranks of columns that a narrow terminal hides first: axes that distinguish no cases of a workload, implementations of one
-/// workload among several, limits, intervals.
+/// Ranks of columns that a narrow terminal hides first: axes that distinguish no cases of a workload, implementations
+/// of only one of several workloads, limits, intervals.
 const FOLLOWING: u8 = 14;
 const RARE: u8 = 13;
 const LIMIT: u8 = 12;
 const INTERVAL: u8 = 11;
-/// Ranks of those that it hides last: the time of what is fastest, the axes that name the case, the speed-up, another time or
-/// reading.
+/// Ranks of columns that it hides last: the time of the fastest, the axes that identify the case, the speed-up, another
+/// time or reading.
 const TIME: u8 = 1;
 const LEADING: u8 = 2;
 const SPEEDUP: u8 = 3;
@@ -40,7 +40,7 @@ impl<'a> Line<'a> {
         self.case.rows.iter().map(|index| &section.rows[*index])
     }
 
-    /// The fastest row; of tied rows the first, which has the shortest time.
+    /// The fastest row; if rows are tied, the first, which has the shortest time.
     fn first(&self) -> Option<&'a Row> {
         self.section.fastest(self.case)
     }
@@ -62,14 +62,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// An overview and what its title and the note below it need.
+/// An overview, and the facts that its title and the note below it need.
 pub(super) struct Overview {
     pub(super) columns: Vec<Column>,
-    /// Number of cases without a line.
+    /// Number of omitted cases.
     pub(super) left_out: usize,
     /// Axes with the same value in all lines that have them (`batch 8`).
     pub(super) fixed: Vec<String>,
-    /// Why lines name no fastest row, each with the number of these lines.
+    /// Why lines name no fastest row, each reason with the number of lines.
     pub(super) unnamed: Vec<(String, usize)>,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn of_all(report: &Report, sections: &[&Section]) -> Option<Overview>
     Some(Overview { columns, left_out: cases - lines.len(), fixed, unnamed: unnamed(&lines) })
 }
 
-/// Why lines whose rows were measured name no fastest one. The reasons for rows that were not are printed elsewhere.
+/// Why lines with measured rows name no fastest one. The reasons for rows that were not measured are printed elsewhere.
 fn unnamed(lines: &[Line<'_>]) -> Vec<(String, usize)> {
     let measured = |line: &&Line<'_>| line.rows().any(Row::measured);
     let all: Vec<&str> = lines.iter().filter(measured).filter_map(Line::unnamed).collect();
@@ -134,7 +134,7 @@ fn filled(column: &Column) -> bool {
     column.cells.iter().any(|cell| !cell.is_empty())
 }
 
-/// Names of the implementations with a measured row. Why another has none is said below the table.
+/// Names of the implementations with a measured row. The note below the table explains why others have none.
 fn ran<'a>(sections: &[&'a Section]) -> Vec<&'a String> {
     let measured = |section: &'a Section| {
         let has = |name: &&String| section.rows.iter().any(|row| row.implementation == **name && row.measured());
@@ -159,8 +159,8 @@ fn results(lines: &[Line<'_>], names: &[&String]) -> Vec<Column> {
         move |line: &Line<'_>| line.rows().find(|row| row.implementation == name).map_or_else(String::new, time)
     };
     let sections: BTreeSet<&str> = lines.iter().map(|line| line.section.workload.as_str()).collect();
-    // The one that is fastest most often stays longest, then the baselines, which the speed-up refers to. Registration goes
-    // from plain to fast, so that the first of the others are the least interesting.
+    // The implementation that is fastest most often stays longest, then the baselines, which speed-ups refer to.
+    // Registration goes from plain to fast, so the first of the others are the least interesting.
     let wins =
         |name: &&&String| lines.iter().filter_map(Line::first).filter(|row| row.implementation == ***name).count();
     let fastest = names.iter().max_by_key(wins);
@@ -194,8 +194,8 @@ fn limits(lines: &[Line<'_>]) -> Column {
     Column::new("its limit", false, LIMIT, lines.iter().map(bound))
 }
 
-/// At most `most` of the cases: the first, the last, and others at even distances. A single one more takes the line that would
-/// count it.
+/// At most `most` of the cases: the first, the last, and others at even distances. If only one more remains, it takes
+/// the line that would count it.
 fn spread(cases: &[CaseInfo], most: usize) -> Vec<&CaseInfo> {
     if cases.len() <= most + 1 {
         return cases.iter().collect();

@@ -1,5 +1,5 @@
-//! Views of kind `parts`: workloads that make a whole side by side, with time, share of their sum, what bounds each and what
-//! would change most.
+//! Views of kind `parts`: the workloads of a whole in one table, with time, share of their sum, the limit of each and
+//! the change that would help most.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, capital, clean, human};
 
-/// Heading of the column that says what would change most.
+/// Heading of the column with the most helpful change.
 const ADVICE: &str = "recommendation";
 
 /// The parts of one run, case, implementation and device.
@@ -42,8 +42,9 @@ impl<'a> Group<'a> {
         self.parts.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
     }
 
-    /// The fused form with the share of the total that it can save at most: the traffic of the parts that it replaces, as far
-    /// as it is not hidden by their arithmetic. `None` unless all of them were measured and the share is worth it.
+    /// The fused form with an upper bound on the share of the total that it saves: the traffic of the parts that it
+    /// replaces, as far as their arithmetic does not hide it. `None` unless all of these parts were measured and the
+    /// share is large enough.
     fn fused(&self) -> Option<(&'a Fused, f64)> {
         let fused = self.view.fused.as_ref()?;
         let mut saved = 0.0;
@@ -55,7 +56,7 @@ impl<'a> Group<'a> {
         Some((fused, saved / self.total())).filter(|(_, share)| *share >= fused.worth)
     }
 
-    /// What would change most for a part: if traffic bounds it that the fused form does not have, the fused form.
+    /// The most helpful change for a part: the fused form, if the part is bound by traffic that the fused form avoids.
     fn advice(&self, part: &Part<'_>) -> Option<String> {
         let bound = part.row.diagnosis.as_ref().is_some_and(|d| d.limit == Limit::Memory);
         match self.fused() {
@@ -109,7 +110,7 @@ impl<'a> Group<'a> {
             Column::new("of compute", true, 1, cells(&|part| used(part.row, Limit::Compute), String::new())),
             Column::new("of bandwidth", true, 1, cells(&|part| used(part.row, Limit::Memory), String::new())),
         ];
-        // One recommendation for all is in the line of the bottleneck.
+        // A recommendation common to all parts is printed in the line of the bottleneck.
         let mut given = advice.iter().filter(|text| !text.is_empty());
         let first = given.next();
         if given.any(|text| Some(text) != first) {
@@ -133,12 +134,12 @@ fn fused(form: &Fused, share: f64) -> String {
     saving(&clean(&form.advice), share)
 }
 
-/// A change with the share of the total that it saves at most.
+/// A change with the upper bound on the share of the total that it saves.
 fn saving(change: &str, share: f64) -> String {
     format!("{change} (saves at most {} of the total)", human(share, "1"))
 }
 
-/// What would change most for a part with the given share of the total, as the diagnosis says.
+/// The diagnosis's most helpful change for a part with the given share of the total.
 fn recommendation(row: &Row, share: f64) -> Option<String> {
     let change = row.diagnosis.as_ref()?.changes.first()?;
     Some(saving(change.experiment, share * change.saving_upper_bound))
@@ -153,7 +154,7 @@ fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
     parts.filter(|(_, groups)| !groups.is_empty()).collect()
 }
 
-/// The parts of one run, case, implementation and device, as JSON has them.
+/// The parts of one run, case, implementation and device, in JSON form.
 #[derive(Debug, Serialize)]
 pub(crate) struct Components {
     pub(crate) title: String,
@@ -162,7 +163,7 @@ pub(crate) struct Components {
     pub(crate) implementation: String,
     device: String,
     total_s: f64,
-    /// Which part takes longest and what would change most, as the other formats say it.
+    /// The part that takes longest and the most helpful change, in the words of the other formats.
     summary: String,
     pub(crate) parts: Vec<Component>,
 }
@@ -245,7 +246,7 @@ pub(super) fn shows(report: &Report, section: &Section) -> bool {
     report.views.iter().any(|view| matches!(view, View::Parts(view) if with_whole(view)))
 }
 
-/// For a terminal.
+/// Writes the terminal tables.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, full, .. } = report.options;
     for (title, groups) in tables(report) {
@@ -253,7 +254,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         for group in groups {
             report.options.title(&format!("{title} · {}", group.title()), out)?;
             let mut columns = group.columns();
-            // What is too wide for the table follows below it: with --full, and for a single table.
+            // With --full, and for a single table, columns that do not fit follow below the table.
             let below = if (full || one) && !grid::fits(&columns, width) {
                 columns.pop_if(|last| last.head == ADVICE)
             } else {
@@ -269,7 +270,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// For the Markdown report.
+/// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (title, groups) in tables(report) {
         writeln!(out, "## {}\n", capital(title))?;

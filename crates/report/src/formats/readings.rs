@@ -10,10 +10,10 @@ use crate::units::{UNAVAILABLE, clean, human};
 
 /// Readings from the resident set of a process.
 const METERED: [&str; 2] = ["peak-memory", "peak-working-memory"];
-/// What they do not resolve.
+/// Bytes that they do not resolve.
 pub(super) const METER_BYTES: f64 = Reading::RESIDENT_STEP;
 
-/// Readings of one kind: a table of those that vary and a line of those that do not.
+/// Readings of one kind: a table of those that vary, and a line of those that do not.
 #[derive(Default)]
 pub(crate) struct Block {
     /// Readings with the same value in every row, as text: `overload 1.25 %`.
@@ -36,8 +36,7 @@ impl Block {
     }
 }
 
-/// The readings that views ask to have beside the time and that vary between the rows of a section: they are columns of
-/// its table.
+/// The readings that views request next to the time and that vary between the rows of a section: columns of its table.
 pub(super) fn beside_time<'a>(report: &Report, section: &'a Section) -> Vec<&'a Reading> {
     let asked = report.views.iter().filter_map(|view| match view {
         View::Columns(view) if view.workloads.contains(&section.workload) => Some(&view.readings),
@@ -70,7 +69,7 @@ pub(crate) struct Tables {
     pub(crate) implementations: Block,
 }
 
-/// The tables of the readings that are no columns of the results.
+/// The tables of the readings that are not columns of the results.
 pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
     tables_without(report, section, &beside_time(report, section))
 }
@@ -133,8 +132,8 @@ fn text(row: &Row, reading: &Reading) -> String {
     }
 }
 
-/// True if every measured row of each case has the reading with the same value and some case has two such rows; also if
-/// every case has one row, since nothing can differ then.
+/// True if every measured row of each case has the reading with the same value and some case has two such rows; also
+/// true if every case has one row, because nothing can differ then.
 fn alike(section: &Section, id: &str) -> bool {
     let mut compared = section.cases.iter().all(|case| case.rows.len() == 1);
     for case in &section.cases {

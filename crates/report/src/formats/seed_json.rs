@@ -15,17 +15,17 @@ use super::readings::METER_BYTES;
 use crate::ReportError;
 use crate::model::{Report, Row, Section};
 
-/// A measured row under the keys of the scripts.
+/// A measured row, with the keys that scripts use.
 #[derive(Serialize)]
 pub(super) struct SeedRow<'a> {
     pub(super) operation: &'a str,
-    /// Name of the workload: several may have one operation.
+    /// Name of the workload, because several workloads may share an operation.
     pub(super) workload: &'a str,
     pub(super) implementation: &'a str,
     /// Number of the run from 1, if the report has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<usize>,
-    /// Values of axes: under the keys of the form, and any other axis that varies under its own name.
+    /// Values of axes: under the keys of the form, and each other varying axis under its name.
     #[serde(flatten)]
     pub(super) axes: BTreeMap<String, Option<Value>>,
     /// Median, in milliseconds.
@@ -44,7 +44,7 @@ pub(super) struct SeedRow<'a> {
     /// How much of the answer the reference judged, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compared: Option<String>,
-    /// That the time is an upper bound, and why, if other programs held the row up.
+    /// If other programs held the row up: states that the time is an upper bound, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) held_up: Option<String>,
 }
@@ -97,8 +97,8 @@ fn seed_row<'a>(
     })
 }
 
-/// What all implementations of the workload state, otherwise what the meter resolves: the rows of a column are compared with
-/// each other.
+/// The memory that all implementations of the workload report, otherwise what the meter resolves, because the rows of a
+/// column are compared with each other.
 fn memory(section: &Section, row: &Row) -> Option<f64> {
     let stated = |row: &Row| row.reading(Reading::TOTAL_MEMORY);
     if section.rows.iter().filter(|row| row.measured()).all(|row| stated(row).is_some()) {
@@ -107,7 +107,7 @@ fn memory(section: &Section, row: &Row) -> Option<f64> {
     row.reading("peak-memory").filter(|bytes| *bytes >= METER_BYTES)
 }
 
-/// The axes of a row: those of the form as whole numbers, and every other axis that varies, or without a form every axis.
+/// The axes of a row: those of the form as whole numbers, and each other axis that varies; without a form, every axis.
 fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<String, Option<Value>> {
     let known = form.map_or(&[][..], |form| form.axes.as_slice());
     let whole = |axis: &str| row.number(axis).map(|value| Value::Int(value as i64));
@@ -122,7 +122,8 @@ fn axes(section: &Section, row: &Row, form: Option<&JsonForm>) -> BTreeMap<Strin
     axes
 }
 
-/// The key of an axis without one in the form: its name, or `param_` and its name if the row has a member of that name.
+/// The key of an axis that the form does not name: its name, or `param_` and its name if the row has a member of that
+/// name.
 fn own_key(axis: &str) -> String {
     const MEMBERS: [&str; 12] = [
         "operation",

@@ -1,4 +1,4 @@
-//! The comparison that benchmark scripts print: a table for each operation, with the values of `seed-json`.
+//! The comparison that benchmark scripts print: one table per operation, with the values of `seed-json`.
 
 use std::io::Write;
 
@@ -42,9 +42,9 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     Ok(())
 }
 
-/// What a share above 105 % means.
+/// Explains a share above 105 %.
 const ABOVE: &str = " (above 105 %: part of the data is in a faster cache, or the ceiling was measured on a busier machine: measure it again with `machine`)";
-/// What the sign of a bound means.
+/// Explains the sign of a bound.
 const HELD_UP: &str =
     "≤: an upper bound, because other programs held the row up; the other numbers of its row follow from it";
 
@@ -91,7 +91,7 @@ fn columns(rows: &[SeedRow<'_>]) -> Vec<Column> {
     columns
 }
 
-/// Decimals of a number: as many as the scripts print, or as its significant digits need.
+/// Number of decimals: as many as the scripts print, or as its significant digits need.
 fn places(value: f64, least: usize, digits: usize) -> usize {
     if value > 0.0 { (digits as f64 - 1.0 - value.log10().floor()).clamp(least as f64, 12.0) as usize } else { least }
 }

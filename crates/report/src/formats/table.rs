@@ -50,7 +50,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     advice(report, out)
 }
 
-/// The tables of results: one for all workloads if they are many and alike, else one for each.
+/// The tables of results: a single one for all workloads if they are many and similar, otherwise one for each.
 fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let sections: Vec<&Section> =
         report.workloads.iter().filter(|section| report.options.full || !parts::shows(report, section)).collect();
@@ -69,7 +69,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
         results(report, section, out)?;
         readings_of(report, section, &mut shown, out)?;
         for remark in &section.remarks {
-            // What holds for all rows of several workloads is said once.
+            // Print a remark that applies to all rows of several workloads only once.
             if remark.rows == remark.of && remarked.contains(&remark.text.as_str()) {
                 continue;
             }
@@ -94,7 +94,7 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
 /// Most implementations that a remark names.
 const REMARKED: usize = 3;
 
-/// A remark, and the rows among `of` that have it: a single one by its case, few by their implementations.
+/// A remark, with the rows among `of` that have it: a single row by its case, a few by their implementations.
 fn remark_of_rows(
     same: &[(&Section, &Remark)],
     of: usize,
@@ -151,7 +151,7 @@ fn legend(report: &Report) -> String {
 /// Readings as printed, with the workload that printed them first.
 type Shown = (String, Vec<String>, Vec<Vec<String>>);
 
-/// Prints the readings of a section, or that they are those of an earlier one.
+/// Prints the readings of a section, or a reference to an earlier section with the same readings.
 fn readings_of(
     report: &Report,
     section: &Section,
@@ -186,13 +186,13 @@ fn readings_of(
 fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let mut columns = comparisons::columns(report);
     if report.options.full {
-        // The case alone names the row in each part of a wide table.
+        // In each part of a wide table, only the case identifies the row.
         columns.iter_mut().skip_while(|column| column.head != "case").skip(1).for_each(|column| column.rank = 2);
     }
     if columns.is_empty() {
         return Ok(());
     }
-    // Few terminals are wide enough for notes: they follow the table.
+    // Few terminals are wide enough for notes, so they follow the table.
     let narrow = !report.options.full && !grid::fits(&columns, report.options.width);
     let cells = |head: &str| columns.iter().find(|column| column.head == head).map(|column| column.cells.clone());
     let (cases, notes) = (cells("case").unwrap_or_default(), cells("note").filter(|_| narrow).unwrap_or_default());
@@ -226,7 +226,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     }
     if !full {
         let hidden = grid::fit(&mut columns, width);
-        // `--full` has the other columns; without an axis, lines read alike.
+        // `--full` shows the other columns; but without an axis, several lines would look the same.
         let axes: Vec<String> = hidden.into_iter().filter(|head| section.leading.contains(head)).collect();
         notes.extend(grid::hidden(&axes));
     }
@@ -258,7 +258,7 @@ fn overview_block(
     report.options.print(Tone::Strong, title, out)?;
     let rows = || sections.iter().flat_map(|section| &section.rows);
     if !rows().any(Row::measured) {
-        // A table would hold nothing.
+        // The table would be empty.
         return reasons_of(sections, report, out);
     }
     let mut columns = overview.columns;
@@ -284,12 +284,12 @@ fn overview_block(
     reasons_of(sections, report, out)
 }
 
-/// The baselines of the sections: the most frequent, and the others with their workloads.
+/// The baselines of the sections: the most frequent one, and the others with their workloads.
 fn over(sections: &[&Section]) -> String {
     let lists = distinct(sections.iter().map(|section| section.baselines.join(", ")));
     let of =
         |list: &String| sections.iter().filter(|section| section.baselines.join(", ") == *list).collect::<Vec<_>>();
-    // Of equally frequent ones the first.
+    // Of equally frequent ones, the first.
     let most = lists.iter().rev().max_by_key(|list| of(list).len());
     let others = lists.iter().filter(|list| Some(*list) != most).map(|list| {
         let workloads: Vec<&str> = of(list).iter().map(|section| section.workload.as_str()).collect();

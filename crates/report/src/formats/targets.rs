@@ -1,4 +1,4 @@
-//! Views of kind `targets`: a line a target, with what was measured and whether it is met.
+//! Views of kind `targets`: one line per target, with the measured value and whether it meets the target.
 
 use std::io::{self, Write};
 
@@ -11,13 +11,13 @@ use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section, distinct};
 use crate::units::{capital, clean, human};
 
-/// Share of samples that lost the processor from which other programs shape the 10th and 90th percentile.
+/// Share of samples that lost the processor above which other programs shape the 10th and 90th percentile.
 const SWITCHED: f64 = 0.1;
 
 /// Heading of the column that names the workload of a target.
 const WORKLOAD: &str = "workload";
 
-/// A target that some row counts for.
+/// A target to which at least one row applies.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     target: &'a Target,
@@ -26,7 +26,7 @@ struct Line<'a> {
     bound: bool,
     /// Upper end of the 95 % interval of a rate or a speed-up.
     high: Option<f64>,
-    /// The row that decides.
+    /// The row that decides whether the target is met.
     row: &'a Row,
     section: &'a Section,
 }
@@ -114,7 +114,7 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
         Measure::Unknown => None,
     }?;
     let switched = row.switched_share.is_some_and(|share| share >= SWITCHED);
-    // Other programs change times, not readings, and the spread of times before their median.
+    // Other programs change times but not readings, and they change the spread of times before the median.
     let bound = match target.measure {
         Measure::Reading(_) => false,
         Measure::Spread => row.held_up.is_some() || switched,
@@ -128,7 +128,7 @@ fn line<'a>(report: &'a Report, target: &'a Target) -> Option<Line<'a>> {
     Some(Line { target, value, bound, high, row, section })
 }
 
-/// A target and what was measured, as JSON has it.
+/// A target and the measured value, in JSON form.
 #[derive(Debug, Serialize)]
 pub(super) struct Judged {
     title: String,
@@ -143,7 +143,7 @@ pub(super) struct Judged {
     place: String,
 }
 
-/// All targets that some row counts for.
+/// All targets to which at least one row applies.
 pub(super) fn judged(report: &Report) -> Vec<Judged> {
     let of = |title: &str, line: &Line<'_>| Judged {
         title: title.to_string(),
@@ -171,10 +171,10 @@ fn columns(lines: &[Line<'_>]) -> Vec<Column> {
     ]
 }
 
-/// For a terminal.
+/// Writes the terminal tables.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, full, .. } = report.options;
-    // A full report hides nothing: what is too wide for a table is a list.
+    // A full report hides nothing: what is too wide for a table becomes a list.
     let fit = |columns: &mut Vec<Column>| if full { Vec::new() } else { grid::fit(columns, width) };
     for (title, lines) in tables(report) {
         let mut all = columns(&lines);
@@ -183,7 +183,8 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             table(&title, &lines, (&all, &hidden), report, out)?;
             continue;
         }
-        // Targets of several workloads may read the same, so without room for the column each workload has a table.
+        // Targets of several workloads may have the same text, so if the column does not fit, each workload gets a
+        // table.
         for name in distinct(lines.iter().map(|line| line.target.workload.as_str())) {
             let mine: Vec<Line<'_>> = lines.iter().filter(|line| line.target.workload == name).copied().collect();
             let mut columns = columns(&mine);
@@ -195,7 +196,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A table, or a list where its narrowest form is too wide.
+/// A table, or a list if its narrowest form is too wide.
 fn table(
     title: &str,
     lines: &[Line<'_>],
@@ -218,7 +219,7 @@ fn table(
     report.options.print(Tone::Faint, &grid::hidden(hidden).unwrap_or_default(), out)
 }
 
-/// For the Markdown report.
+/// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (title, lines) in tables(report) {
         writeln!(out, "## {}\n", capital(title))?;

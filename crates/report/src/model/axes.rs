@@ -40,8 +40,8 @@ pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone)
     once.map(complete).collect()
 }
 
-/// Names of the varying axes that distinguish the cases: an axis that varies together with an earlier one, as those of
-/// named sizes do, is left out.
+/// Names of the varying axes that distinguish the cases: omits an axis that varies together with an earlier one, as
+/// axes of named sizes do.
 pub(super) fn leading(cases: &[CaseRecord], swept: &[AxisInfo]) -> Vec<String> {
     let value = |case: &CaseRecord, axis: &str| {
         case.params.iter().find(|param| param.axis == axis).map(|param| text(&param.value))

@@ -1,4 +1,4 @@
-//! The fastest implementation of a case, as far as the samples show it.
+//! The fastest implementation of a case, if the samples show one.
 
 use ellwand_core::Measurement;
 use ellwand_core::record::Basis;
@@ -15,7 +15,7 @@ pub struct Best {
     /// that is surely slower than one of them, or slower by more than 25 %.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<usize>,
-    /// Why none can be named.
+    /// Why no row can be named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
 }
@@ -26,8 +26,9 @@ impl Best {
     }
 }
 
-/// True if all times in `other` are longer than all in `own`, and equal rows would show that with a probability of at most
-/// 5 %. Each order of n + m times is as likely, so the probability is one over the number of ways to choose n of them.
+/// True if all times in `other` are longer than all in `own`, and equal rows would show that with a probability of at
+/// most 5 %. Each order of n + m times is equally likely, so the probability is one over the number of ways to choose n
+/// of them.
 fn is_apart(other: &[f64], own: &[f64]) -> bool {
     let (few, many) = (other.len().min(own.len()), other.len().max(own.len()));
     let orders = (1..=few).map(|taken| (many + taken) as f64 / taken as f64).product::<f64>();
@@ -47,12 +48,12 @@ fn are_disjoint(slow: &Row, fast: &Row) -> bool {
     slow.device == fast.device && ends.is_some_and(|(high, low)| high < low)
 }
 
-/// Ratio of times from which a run alone can tell two implementations apart.
+/// Smallest ratio of times at which a single run can distinguish two implementations.
 const FASTER: f64 = 1.05;
 /// Ratio of times above which two rows are not tied, however much they scatter.
 const TIED: f64 = 1.25;
-/// The row whose time is shorter than that of each other row by 5 % and by more than the 95 % interval of their ratio,
-/// among the rows from index `first`, which belong to `measurements`.
+/// Among the rows from index `first`, which belong to `measurements`: the row that is faster than each other row by 5 %
+/// and by more than the 95 % interval of their ratio.
 pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) -> Best {
     let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
     // A row below the timer resolution is faster than all others, by an unknown amount.
@@ -76,11 +77,11 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
             Some((low, _)) => low > 1.0,
             None => is_apart(&other.all_seconds(), &own.all_seconds()),
         };
-        // A few disturbed slots widen the interval of few processes, but move none of their medians past the others.
+        // A few disturbed slots widen the interval from few processes, but move none of their medians past the others.
         let surely = surely || is_apart(&by_process(other), &by_process(own));
         slow.1 >= FASTER * fast.1 && (surely || are_disjoint(&rows[slow.0], &rows[fast.0]))
     };
-    // Without other programs, a row that they held up may take as little as its CPU time spread over the processors.
+    // A held-up row may, without other programs, take as little as its CPU time spread over the processors.
     let faster_alone = |(index, _): &(usize, f64)| rows[*index].held_up.is_some_and(|held| held.least_s < fastest.1);
     let others = timed.split_off(1);
     let open: Vec<(usize, f64)> =
@@ -98,7 +99,7 @@ pub(super) fn best(rows: &[Row], first: usize, measurements: &[&Measurement]) ->
     if !held.is_empty() {
         return Best::unknown(format!("other programs held up {}, which may be faster without them", names(&held)));
     }
-    // A tie ends at the first row that is surely slower than one of its rows, or far slower, so that it has no gaps.
+    // The tie ends at the first row that is surely slower than one of its rows, or far slower, so it has no gaps.
     let mut tied = vec![fastest];
     for other in others {
         if other.1 > TIED * fastest.1 || tied.iter().any(|one| separated(other, *one)) {

@@ -99,7 +99,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
 /// Most missing cases or rows that a warning names.
 const NAMED: usize = 4;
 
-/// Warning for a record that was merged from a part of a sweep.
+/// Warning for a record merged from only a part of a sweep.
 fn missing_cases(record: &Record) -> Option<String> {
     let missing = record.run.shard.as_ref().map(|shard| &shard.missing).filter(|missing| !missing.is_empty())?;
     let count = if missing.len() == 1 { "1 case".into() } else { format!("{} cases", missing.len()) };
@@ -113,7 +113,7 @@ fn lost_rows(record: &Record) -> Option<String> {
     Some(format!("the record lacks {} of the {planned} rows that its first line lists: {}", lost.len(), first(&lost)))
 }
 
-/// The first names of a list, and how many follow.
+/// The first names of a list, and the number of the others.
 fn first(names: &[impl AsRef<str>]) -> String {
     let named: Vec<String> = names.iter().take(NAMED).map(|name| crate::units::clean(name.as_ref())).collect();
     let more = names.len() - named.len();
@@ -164,7 +164,7 @@ fn limits(records: &[Record]) -> Vec<String> {
 
 const WARM: &str = "Inputs are warm: iterations follow each other and find in the caches what the previous one left.";
 
-/// Cold caches: what they include, and what they do not.
+/// Explains cold caches: what they include and what they do not.
 const COLD: &str = "With cold caches every slot is one iteration after a flush: inputs, outputs, instructions and address translations come from main memory, \
      and pool threads may have to be woken. Shares of the ceiling then refer to the read bandwidth of main memory; \
      written data need not have reached it when the iteration ends.";
@@ -243,10 +243,10 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     let seconds = |ns: u64| ns as f64 / 1e9;
     let below_resolution = m.outcome.is_measured() && m.below_resolution();
     let metrics = stats::metrics(m, environment);
-    // On a device the time of the tables leaves out the host, which a first run includes.
+    // On a device the tables' time excludes the host, but a first run includes it.
     let steady_id = if m.device == "cpu" { "time" } else { "wall-time" };
     let steady = metrics.iter().find(|metric| metric.id == steady_id).and_then(|metric| metric.stats);
-    // If the clock did not move, the run was shorter than one clock step; 0 would be wrong.
+    // If the clock did not advance, the run was shorter than one clock step; 0 would be wrong.
     let first_run_s = m.first_run_ns.filter(|ns| *ns > 0).map(seconds);
     let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);
     let speedup: Speedup = speedup::speedup(m, peers, baseline, environment);
@@ -305,7 +305,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
 /// The readings of the record, plus the largest difference from the reference if it is not 0.
 fn readings(m: &Measurement) -> Vec<Reading> {
     let mut readings = m.readings.clone();
-    // One count of faults: that of all samples, not that of the one run under the probes.
+    // Show one count of faults: that of all samples instead of that of the single run with probes.
     if let Some(reading) = readings.iter_mut().find(|reading| reading.id == "page-faults") {
         reading.value = crate::diagnose::typical_faults(m).or(reading.value);
         reading.about = "minor page faults of a run in steady state: the median of the samples".into();

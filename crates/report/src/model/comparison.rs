@@ -30,7 +30,7 @@ pub struct ComparisonInfo {
     pub low: Option<f64>,
     /// Upper end of the interval of the ratio.
     pub high: Option<f64>,
-    /// What is slower if the verdict is `slower-beside`.
+    /// The statistic that is slower if the verdict is `slower-beside`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// Confidence of the interval, as a share.
@@ -65,7 +65,7 @@ const COMMAND: &str = "command";
 pub struct Beside {
     /// The statistic over the slots of a block: `median`, `p90` or `mean`.
     pub statistic: &'static str,
-    /// That of the candidate divided by that of the baseline.
+    /// The candidate's statistic divided by the baseline's.
     pub ratio: f64,
     /// Lower end of the interval of the ratio.
     pub low: f64,
@@ -78,11 +78,11 @@ pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
     records.iter().enumerate().flat_map(|(run, record)| of_run(run, record)).collect()
 }
 
-/// The comparisons of a record. Differences that chance produces among this many cases become undecided (e-BH), as in
-/// `compare` itself; main verdicts and side verdicts are corrected separately.
+/// The comparisons of a record. As in `compare`, differences that chance can produce among this many cases become
+/// undecided (e-BH); main verdicts and side verdicts are corrected separately.
 fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
     let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
-    // The side questions ask in one direction only, at half the error.
+    // The side questions test one direction only, at half the error probability.
     for (of, words, share) in
         [(support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..], 1.0), (beside, &["slower-beside"], 0.5)]
     {
@@ -124,14 +124,15 @@ type Question = (&'static str, fn(&BlockValues) -> f64);
 const QUESTIONS: [Question; 3] =
     [("median", |block| block.median), ("p90", |block| block.p90), ("mean", |block| block.mean)];
 
-/// Rounds of each block, by which the side questions weight it.
+/// Number of rounds of each block, with which the side questions weight it.
 fn rounds(comparison: &Comparison) -> Option<Vec<f64>> {
     let slots = &comparison.arms.get(1)?.samples;
     let rounds = |block: usize| slots.iter().filter(|slot| slot.block as usize == block).count().max(1) as f64;
     Some((0..comparison.blocks.len()).map(rounds).collect())
 }
 
-/// The first side question that is answered with "slower", or else, in a record by other rules, that with the largest ratio.
+/// The first side question that is answered with "slower"; in a record made by other rules, the one with the largest
+/// ratio.
 fn slower_beside(comparison: &Comparison) -> Option<Beside> {
     let rounds = rounds(comparison)?;
     let alpha = comparison.alpha / QUESTIONS.len() as f64;
@@ -176,7 +177,7 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     // Records that do not name the compared time used the elapsed time.
     let basis = comparison.basis.unwrap_or(Basis::Wall);
     let time = |index: usize| {
-        // The samples of a block follow each other.
+        // The samples of a block are adjacent.
         let blocks = arm(index)?.samples.chunk_by(|a, b| a.block == b.block);
         median(&blocks.flat_map(|block| basis.values(block)).collect::<Vec<_>>())
     };

@@ -1,5 +1,5 @@
-//! Points of views of kind `curve`: one reading over another, such as the error of a code over its rate. The plots and the
-//! page draw them.
+//! The points of views of kind `curve`: one reading over another, such as the error of a code over its rate. The plots
+//! and the page draw them.
 
 use ellwand_core::view::Curve;
 use serde::Serialize;
@@ -20,11 +20,11 @@ pub(crate) struct Drawn {
     pub(crate) series: Vec<Series>,
 }
 
-/// Points with one name in the legend.
+/// Points that share a name in the legend.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// A line instead of points.
+    /// True for a line instead of points.
     pub(crate) joined: bool,
     pub(crate) points: Vec<Point>,
 }

@@ -11,13 +11,13 @@ use crate::model::AxisInfo;
 /// Confidence of the intervals of exponents.
 const CONFIDENCE: f64 = 0.95;
 
-/// Half the width of an interval above which an exponent says nothing: it separates neither a fixed cost from a cost
-/// per item, nor linear from quadratic growth.
+/// Half-width of an interval above which an exponent is useless: it then separates neither a fixed cost from a cost per
+/// item, nor linear from quadratic growth.
 const VAGUE: f64 = 0.5;
 /// Ratio of the 90th to the 10th percentile above which other programs shape the time of a row.
 const SCATTERED: f64 = 1.5;
 
-/// True if the time of a row is that of a busy machine.
+/// True if other programs shaped the time of a row.
 fn disturbed(row: &Row) -> bool {
     row.held_up.is_some() || row.stats("time").is_some_and(|stats| stats.p90 > SCATTERED * stats.p10)
 }
@@ -62,7 +62,7 @@ pub struct AlongAxis {
     pub speedup: Option<f64>,
     /// True if other programs held up one of the rows: the time is then an upper bound.
     pub held_up: bool,
-    /// What the speed-up is of the one on an undisturbed machine, if other programs held up one of the rows.
+    /// How the speed-up relates to that on an undisturbed machine, if other programs held up one of the rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Cases in which the implementation was fastest.
@@ -98,7 +98,7 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
             }
             let groups: Vec<Vec<(f64, f64)>> = groups.into_values().collect();
             let Some(slope) = common_slope(&groups, CONFIDENCE) else { continue };
-            // Two points give a ratio, not an exponent, and a wide interval none either.
+            // Two points give a ratio but no exponent, and neither does a wide interval.
             let Some((low, high)) = slope.interval.filter(|(low, high)| high - low <= 2.0 * VAGUE) else { continue };
             all.push(Growth {
                 run,
@@ -127,7 +127,7 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
     if swept.len() < 2 {
         return Vec::new();
     }
-    // A mean over different cases would compare the cases instead of the implementations.
+    // Use only cases with all implementations; a mean over different cases would compare the cases.
     let measured = |row: &&Row| row.median("time").is_some();
     let possible: Vec<&str> = rows.iter().filter(measured).map(|row| row.implementation.as_str()).collect();
     let complete: Vec<&CaseInfo> = cases

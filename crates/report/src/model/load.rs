@@ -1,4 +1,4 @@
-//! What other programs did to the time of a row: how much of the processors it got.
+//! The effect of other programs on the time of a row: how much of the processors the row got.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism, Reading, Sample};
 use serde::Serialize;
 
-/// Involuntary context switches per second of CPU time, at most of elapsed time, from which other programs compete for the
-/// processors. An idle machine has a few; two programs per processor have some hundred. A row that hardly gets a processor
-/// has few switches per second of elapsed time.
+/// Involuntary context switches per second of CPU time, but at most of elapsed time, above which other programs compete
+/// for the processors. An idle machine has a few; two programs per processor cause some hundred. A row that hardly gets
+/// a processor has few switches per second of elapsed time.
 const SWITCHES: f64 = 50.0;
 /// A row that got less than this share of the processors that its threads could use, while other programs competed for
 /// them, was held up.
@@ -17,7 +17,7 @@ const GOT: f64 = 0.8;
 /// A row whose elapsed time other programs lengthened. The printed time is then an upper bound of the undisturbed one.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct HeldUp {
-    /// CPU time of an iteration over the printed time: the processors that worked for the row on average.
+    /// CPU time of an iteration divided by the printed time: the average number of processors that worked for the row.
     pub busy: f64,
     /// Processors that its threads could use.
     pub could_use: f64,
@@ -31,7 +31,7 @@ impl fmt::Display for HeldUp {
     }
 }
 
-/// Whether other programs lengthened the time of a measurement; `None` if not, or if nothing shows it.
+/// How other programs lengthened the time of a measurement; `None` if they did not, or if nothing shows it.
 pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<HeldUp> {
     let elsewhere = m.undeclared_threads().is_some() || m.samples.iter().any(|sample| sample.device_ns.is_some());
     if !m.outcome.is_measured() || elsewhere {
@@ -39,13 +39,13 @@ pub(crate) fn held_up(m: &Measurement, environment: &Environment) -> Option<Held
     }
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().map(of).collect::<Option<Vec<f64>>>()?);
     let ran = |s: &Sample| s.cpu_ns.map_or(s.wall_ns, |cpu| cpu.min(s.wall_ns)).max(1) as f64 * 1e-9;
-    // Over all slots, since most short ones meet no switch. A single switch is no rate.
+    // Over all slots, because most short ones contain no switch. A single switch is no rate.
     let switches =
         m.samples.iter().map(|sample| sample.switches).sum::<Option<u64>>().filter(|switches| *switches > 1)?;
     let switches = switches as f64 / m.samples.iter().map(ran).sum::<f64>();
     let time = median(&m.all_seconds())?;
-    // The CPU time of an iteration hardly depends on other programs, so that of whole slots is that of their fastest parts. Whole
-    // slots are often disturbed where the printed time is not.
+    // The CPU time of an iteration hardly depends on other programs, so that of whole slots equals that of their
+    // fastest parts. Whole slots are often disturbed although the printed time is not.
     let cpu = middle(&Sample::cpu_seconds)?;
     let could_use = if m.used_one_thread() { 1.0 } else { could_use(m, environment) };
     let busy = cpu / time;
@@ -59,8 +59,8 @@ pub(crate) fn could_use(m: &Measurement, environment: &Environment) -> f64 {
     if m.ran_on() == Parallelism::Single { 1.0 } else { threads().clamp(1.0, cores) }
 }
 
-/// Median wall time over median CPU time. Only for one CPU thread: several threads have more CPU than wall time, and a
-/// device has its own clock.
+/// Median wall time divided by median CPU time. Only for a single CPU thread: several threads have more CPU than wall
+/// time, and a device has its own clock.
 pub(super) fn contention(m: &Measurement) -> Option<f64> {
     if m.ran_on() != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
         return None;

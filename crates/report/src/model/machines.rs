@@ -1,4 +1,4 @@
-//! Several machines side by side: the same cases, each time next to the share of that machine's own ceilings.
+//! Several machines compared: the same cases, each time next to the share of that machine's own ceilings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,8 @@ impl MachineRow {
 }
 
 impl Machines {
-    /// Places the rows of all machines side by side. Of several runs on a machine, the last one given counts.
+    /// Puts rows of the same case on different machines next to each other. Of several runs on a machine, the last one
+    /// given counts.
     pub(super) fn new(report: &Report) -> Result<Self, ReportError> {
         let mut machines: Vec<MachineInfo> = Vec::new();
         for run in &report.runs {
@@ -104,7 +105,7 @@ impl Machines {
     }
 }
 
-/// Why no two machines share a row: the first part of its identity in which the rows of all machines differ.
+/// Why no two machines share a row: the first property of the rows in which all machines differ.
 fn nothing_common(report: &Report) -> String {
     let rows = || report.workloads.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
     if rows().next().is_none() {

@@ -57,7 +57,7 @@ pub struct Options {
     pub across_machines: bool,
 }
 
-/// Everything that a reader sees of the records.
+/// Everything that a report shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Version of this model; the keys of the JSON format are stable within a version.
@@ -74,14 +74,14 @@ pub struct Report {
     /// Components inside implementations, from runs separate from those of the results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanTable>,
-    /// Machines side by side, if asked for.
+    /// Comparison of several machines, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Machines>,
     /// Findings with evidence and advice, most important first.
     pub findings: Vec<Finding>,
-    /// Defects of the records as a whole.
+    /// Defects that concern the records as a whole.
     pub warnings: Vec<String>,
-    /// Limits of what the numbers show.
+    /// Limits on what the numbers show.
     pub limits: Vec<String>,
     /// What the measured workloads show beyond the common tables.
     #[serde(skip)]
@@ -92,7 +92,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What its views say of implementations.
+    /// The views of kind `implementations`.
     pub(crate) fn implementations(&self) -> impl Iterator<Item = &Implementations> {
         self.views.iter().filter_map(|view| match view {
             View::Implementations(known) => Some(known),
@@ -283,7 +283,7 @@ impl Row {
         self.stats(id).map(|stats| stats.median)
     }
 
-    /// Median CPU time of an iteration over whole slots, next to a time that is that of their fastest parts.
+    /// Median CPU time of an iteration over whole slots, if the printed time is that of their fastest parts.
     pub(crate) fn whole_slots_s(&self) -> Option<f64> {
         let of_parts = self.basis == Some(Basis::Fastest) && self.parallelism == Parallelism::Single;
         self.median("cpu-time").filter(|_| of_parts && self.device == "cpu")
@@ -304,15 +304,15 @@ impl Row {
         self.params.iter().find(|param| param.axis == axis).and_then(|param| param.value.number())
     }
 
-    /// Share of the printed time that a limit alone would take, for [`Limit::Compute`] and [`Limit::Memory`] the
-    /// utilisation of the peak; `None` if no such ceiling was measured or the limit plays no part.
+    /// Share of the printed time that a limit alone would take; for [`Limit::Compute`] and [`Limit::Memory`] this is
+    /// the utilisation of the peak. `None` if no such ceiling was measured or the limit is irrelevant.
     pub fn utilisation(&self, limit: Limit) -> Option<f64> {
         let seconds = self.diagnosis.as_ref()?.seconds(limit);
         Some(seconds / self.median("time")?).filter(|share| *share > 0.0 && share.is_finite())
     }
 
-    /// Share of the time that its limit explains: the utilisation of the peak, or else what the diagnosis says, which
-    /// refers to the undisturbed time. So does a row that other programs held up.
+    /// Share of the time that its limit explains: the utilisation of the peak, or else the diagnosis's share, which
+    /// refers to the undisturbed time. A row that other programs held up uses that share too.
     pub fn limit_share(&self) -> Option<f64> {
         let diagnosis = self.diagnosis.as_ref()?;
         let peak = matches!(diagnosis.limit, Limit::Compute | Limit::Memory) && self.held_up.is_none();
@@ -342,7 +342,7 @@ impl Section {
         self.swept.iter().filter(|axis| self.leading.contains(&axis.name))
     }
 
-    /// The values of the other varying axes, each with one value for each of a leading one.
+    /// The values of the other varying axes, which have one value for each value of a leading axis.
     pub(crate) fn following_line(&self) -> Option<String> {
         let others = self.swept.iter().filter(|axis| !self.leading.contains(&axis.name));
         let others: Vec<String> = others.map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();

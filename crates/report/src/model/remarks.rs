@@ -1,4 +1,4 @@
-//! Merges equal remarks of rows.
+//! Merges equal remarks on rows.
 
 use super::build::push_new;
 use super::{Remark, Row};
@@ -27,7 +27,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Remark> {
     remarks
 }
 
-/// One text for two remarks that say the same, perhaps of other numbers of slots.
+/// One text for two remarks that are equal except perhaps for their numbers of slots.
 fn joined(a: &str, b: &str) -> Option<String> {
     if let (Some(one), Some(other)) = (Counted::find(a), Counted::find(b)) {
         let (some, all) = (one.some + other.some, one.all + other.all);
@@ -37,7 +37,7 @@ fn joined(a: &str, b: &str) -> Option<String> {
     (a == b).then(|| a.to_string())
 }
 
-/// A text with `in N of M slots`.
+/// A text that contains `in N of M slots`.
 struct Counted<'a> {
     before: &'a str,
     some: u64,

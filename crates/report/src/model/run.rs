@@ -38,7 +38,7 @@ pub struct RunInfo {
     /// The machine's last self-check when the run began, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// One line on the self-check, or on how to make one.
+    /// One line about the self-check, or about how to make one.
     pub trust: String,
     /// Defects of the record file.
     pub warnings: Vec<String>,

@@ -87,7 +87,7 @@ pub struct SpanRow {
     pub time_median_s: Option<f64>,
     /// Time as a share of the iteration; above 1 if several threads ran it at the same time.
     pub share: Option<f64>,
-    /// Mean seconds inside but in no nested component.
+    /// Mean seconds inside but not in a nested component.
     pub self_s: f64,
     /// Self time as a share of the iteration.
     pub self_share: Option<f64>,
@@ -95,7 +95,7 @@ pub struct SpanRow {
     pub call_min_s: Option<f64>,
     /// Median call, in seconds.
     pub call_median_s: Option<f64>,
-    /// 99th percentile of the calls, in seconds; empty below 100 calls, which have none.
+    /// 99th percentile of the calls, in seconds; empty below 100 calls, which are too few for it.
     pub call_p99_s: Option<f64>,
     /// Longest call, in seconds.
     pub call_max_s: Option<f64>,
@@ -191,7 +191,7 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
     table
 }
 
-/// Calls from which their 99th percentile is another value than the longest.
+/// Fewest calls for which the 99th percentile differs from the longest call.
 const TAIL: u64 = 100;
 
 /// The iterations that count in times and shares. Whole iterations are excluded, so components still add up to their
@@ -251,7 +251,7 @@ fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
     }
 }
 
-/// Sorts siblings by time, each followed by its children; the record sorts them by the time in all iterations.
+/// Sorts siblings by time, each followed by its children; the record sorts them by their time in all iterations.
 fn by_time(rows: Vec<SpanRow>) -> Vec<SpanRow> {
     // Sort key of a row: time and original index of each ancestor and of the row itself.
     let mut key: Vec<(f64, usize)> = Vec::new();

@@ -22,7 +22,7 @@ pub struct Speedup {
     pub low: Option<f64>,
     /// Upper end of its 95 % interval.
     pub high: Option<f64>,
-    /// What the ratio is of the one on an undisturbed machine, if other programs held up one of the two.
+    /// How the ratio relates to that on an undisturbed machine, if other programs held up one of the two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Rounds in which both were sampled.
@@ -32,7 +32,7 @@ pub struct Speedup {
     pub unavailable: Option<String>,
 }
 
-/// What a disturbed ratio says of the undisturbed one.
+/// How a disturbed ratio relates to the undisturbed one.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -40,7 +40,7 @@ pub enum Bound {
     AtLeast,
     /// The baseline was held up: without other programs the speed-up is smaller.
     AtMost,
-    /// Both were held up: the ratio holds beside these programs only.
+    /// Both were held up: the ratio holds only while these programs run.
     Disturbed,
 }
 
@@ -81,7 +81,8 @@ impl Speedup {
         Some(bounded(self.bound, self.ratio?))
     }
 
-    /// The ends of the interval that hold on an undisturbed machine too: a bound has one end, two held up rows have none.
+    /// The ends of the interval that also hold on an undisturbed machine: a bound has one end, two held-up rows have
+    /// none.
     pub fn ends(&self) -> (Option<f64>, Option<f64>) {
         match self.bound {
             None => (self.low, self.high),
@@ -172,7 +173,7 @@ pub(super) fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f6
     }
 }
 
-/// Why two measured rows of a case share no rounds although the round numbers are equal.
+/// Why two measured rows of a case share no rounds, although the round numbers are equal.
 fn separate_commands(own: &Measurement, base: &Measurement) -> Option<String> {
     (own.session != base.session).then(|| {
         format!(
@@ -193,8 +194,8 @@ pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement
 /// Difference from which the ratio of the elapsed times is printed next to that of the reported times.
 const OTHER: f64 = 1.05;
 
-/// The speed-up in the time that both rows have, if one row reports CPU time and the other elapsed time and that makes a
-/// difference.
+/// The speed-up in the time that both rows have, if one row reports CPU time and the other elapsed time and the two
+/// ratios differ.
 pub(super) fn two_clocks(speedup: &Speedup, own: &Measurement, peers: &[&Measurement]) -> Option<String> {
     let ratio = speedup.ratio?;
     let base = base_of(own, peers, &speedup.baseline)?;
@@ -214,7 +215,7 @@ pub(super) fn two_clocks(speedup: &Speedup, own: &Measurement, peers: &[&Measure
     })
 }
 
-/// Ratios of times, base over own, of the rounds that both were sampled in.
+/// Ratios of times, base over own, in the rounds in which both were sampled.
 pub(crate) fn paired_ratios(base: &Measurement, own: &Measurement) -> Vec<f64> {
     pairs(base, own).map(|(_, ratio)| ratio).collect()
 }

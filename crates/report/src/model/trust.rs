@@ -1,10 +1,10 @@
-//! One line on the last self-check of a machine: how far verdicts made there can be trusted.
+//! One line about the last self-check of a machine: how far verdicts made there can be trusted.
 
 use ellwand_core::record::Certificate;
 
 use crate::units::{clean, human};
 
-/// Age in milliseconds above which a certificate is old, since programs, kernels and neighbours change.
+/// Age in milliseconds above which a certificate is old, because programs, kernels and neighbours change.
 const OLD_CERTIFICATE_MS: u64 = 30 * DAY_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -29,7 +29,7 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     let found: Vec<String> = planted.chain(slow).collect();
     let found = if found.is_empty() { String::new() } else { format!(", detected {}", found.join(", ")) };
     let age = certificate.age_ms(started_unix_ms);
-    // A certificate later than the run means that the clock was set in between.
+    // A certificate from after the run means that the clock was set in between.
     let dated = match certificate.started_unix_ms.checked_sub(started_unix_ms).filter(|ahead| *ahead > 0) {
         Some(ahead) => format!("dated {} after this run, because the system clock was set back", span(ahead)),
         None => format!("{} before this run", span(age)),

@@ -15,7 +15,7 @@ pub(super) struct Axis {
     zero: Option<(f64, f64)>,
 }
 
-/// Ratios of the smallest value to the place of 0, and least share of the logarithmic axis between them.
+/// Ratios of the smallest value to the position of 0, and least share of the logarithmic axis between them.
 const STEP: [f64; 2] = [2.0, 10.0];
 const STEP_SHARE: f64 = 0.08;
 
@@ -77,7 +77,7 @@ impl Axis {
 
     fn ticks_of_values(&self, unit: &str, wanted: usize) -> Vec<Tick> {
         match unit {
-            // Two labels at least, or the decimal ones.
+            // At least two labels, or else the decimal ones.
             "B" if self.log && self.high / self.low >= 4.0 => self.binary_ticks(wanted),
             _ if self.log => {
                 let ticks = self.log_ticks(unit, wanted);

@@ -25,7 +25,7 @@ pub(super) struct Quantity {
     /// Axis label; `{item}` becomes the name of an item.
     label: &'static str,
     unit: &'static str,
-    /// Describes markers and whiskers.
+    /// Describes the markers and whiskers.
     marks: &'static str,
     /// Value, lower and upper end of the whisker.
     of: fn(&Row) -> Option<(f64, f64, f64)>,
@@ -47,7 +47,7 @@ fn explained(marks: &str, bounds: bool) -> String {
     format!("{marks}{}", if bounds { "; ≤, ≥, ~: bounds, because other programs held rows up" } else { "" })
 }
 
-/// The sign of a share or rate of a row that was held up.
+/// The sign for a share or rate of a row that was held up.
 fn at_least(row: &Row) -> Option<&'static str> {
     row.held_up.map(|_| "≥")
 }
@@ -132,7 +132,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// Names whose looks a view prescribes.
+/// Names whose looks a view defines.
 fn known_looks(report: &Report) -> Vec<(&str, usize)> {
     let names = report.implementations().flat_map(|view| view.looks.iter().take(LOOKS).enumerate());
     names.filter(|(_, name)| !name.is_empty()).map(|(look, name)| (name.as_str(), look)).collect()
@@ -141,8 +141,8 @@ fn known_looks(report: &Report) -> Vec<(&str, usize)> {
 /// Number of distinct combinations of colour and marker.
 const LOOKS: usize = 42;
 
-/// Assigns each implementation one look for all figures: the prescribed one, otherwise one derived from its name, so
-/// that it is the same in other reports unless two names collide.
+/// Assigns each implementation one look for all figures: the one that a view defines, otherwise one derived from its
+/// name, so it is the same in other reports unless two names collide.
 fn looks<'a>(all: impl Iterator<Item = &'a str>, known: &[(&str, usize)]) -> Vec<(String, usize)> {
     let mut names: Vec<(String, usize)> = Vec::new();
     for name in all {
@@ -178,10 +178,10 @@ fn footer(report: &Report, marks: &str) -> String {
     if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
 }
 
-/// The axis for x: the numeric one with the most values, of those that vary together the first.
+/// The x axis: the numeric axis with the most values; of those that vary together, the first.
 fn main_axis(section: &Section) -> Option<&AxisInfo> {
     let numeric = section.swept.iter().filter(|axis| axis.numeric && axis.values.len() > 1);
-    // The last of equally long ones, since workloads declare the input size last.
+    // Of equally long ones the last, because workloads declare the input size last.
     numeric.max_by_key(|axis| (axis.values.len(), section.leading.contains(&axis.name)))
 }
 
@@ -194,7 +194,7 @@ fn other_axes<'a>(section: &'a Section, axis: &AxisInfo) -> (Vec<&'a AxisInfo>, 
     };
     let others = section.swept.iter().filter(|other| other.name != axis.name);
     let (following, free): (Vec<_>, Vec<_>) = others.partition(follows);
-    // Of those that vary together apart from x, one names the panel.
+    // Of axes that vary together independently of x, one names the panel.
     (free.into_iter().filter(|other| section.leading.contains(&other.name)).collect(), following)
 }
 

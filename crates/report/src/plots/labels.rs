@@ -114,7 +114,7 @@ mod tests {
             .zip(0_u8..)
             .map(|(n, i)| ((400.0, 300.0 + f32::from(i)), *n))
             .collect();
-        // A roof through the first position of each label, and a whisker above all of them.
+        // A roof through the first position of each label, and a whisker above all labels.
         let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
         let mut scene = Scene::new(800.0, 600.0, "");
         beside(&points, &lines, plot, &fonts, &mut scene);

@@ -56,12 +56,12 @@ pub struct Plot {
 
 /// True if [`draw`] would draw plots of the report, but the feature `plots` is off.
 pub fn undrawn(report: &Report) -> bool {
-    // Counting them would compile all that they show.
+    // Counting the plots would compile all code that draws them.
     let mut rows = report.workloads.iter().flat_map(|section| &section.rows);
     cfg!(not(feature = "plots")) && rows.any(|row| row.stats("time").is_some())
 }
 
-/// Draws no plots, since the feature `plots` is off; see [`undrawn`].
+/// Draws no plots, because the feature `plots` is off; see [`undrawn`].
 ///
 /// # Errors
 /// Never.

@@ -10,7 +10,7 @@ use crate::model::curves_of;
 /// The quantities of the figures of a workload, as parts of file names.
 pub(super) const QUANTITIES: [&str; 5] = ["time", "throughput", "speedup", "memory", "of-ceiling"];
 
-/// The figure of several machines.
+/// Name of the figure that compares several machines.
 pub(super) const MACHINES: &str = "across-machines";
 
 /// Makes a name that every file system accepts.
@@ -19,7 +19,7 @@ pub(super) fn file_name(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// The file of a curve.
+/// The file name of a curve.
 pub(super) fn curve_file(workload: &str, id: &str) -> String {
     format!("{}-{}", file_name(workload), file_name(id))
 }

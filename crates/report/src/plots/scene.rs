@@ -1,4 +1,4 @@
-//! A picture as a list of shapes, from which SVG and PNG are made, so that both show exactly the same.
+//! A picture as a list of shapes, from which SVG and PNG are made, so both show exactly the same.
 
 /// Red, green, blue.
 pub(super) type Color = [u8; 3];

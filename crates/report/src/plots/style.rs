@@ -23,7 +23,7 @@ pub(super) struct Style {
     pub(super) run: usize,
 }
 
-/// Numbers from here on are limits, not results: grey lines without markers.
+/// Numbers from here on mean limits, not results: grey lines without markers.
 pub(super) const LIMIT: usize = 1000;
 
 impl Style {

@@ -9,11 +9,11 @@ use crate::units::clean;
 pub struct Trend {
     /// File name without extension.
     pub name: String,
-    /// What changes over the commits.
+    /// The quantity that changes over the commits.
     pub title: String,
-    /// The case and the machine; parts separated by ` · `.
+    /// The case and the machine, as parts separated by ` · `.
     pub subtitle: String,
-    /// What the values are.
+    /// Axis label of the values.
     pub label: String,
     /// Unit of the values: `s` or `x`.
     pub unit: String,
@@ -56,7 +56,7 @@ impl Trend {
             joined: false,
             points: points.collect(),
         };
-        // Change points have a label, and some others between them.
+        // Change points have a label, and so do some points between them.
         let every = self.points.len().div_ceil(LABELS).max(1);
         let mut at: Vec<usize> = (0..self.points.len()).step_by(every).collect();
         at.retain(|at| self.changes.iter().all(|(change, _)| change.abs_diff(*at) * 2 >= every));

@@ -81,7 +81,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         }
         Limit::PageFaults => levers.add(
             Lever::BufferReuse,
-            // The price of a fault varies, so its product with the count bounds nothing.
+            // The cost of a fault varies, so its product with the count is no bound.
             1.0 - memory.max(compute),
             "keep the buffers between calls, or ask for huge pages, and check that the faults per iteration vanish",
         ),
@@ -112,7 +112,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
             1.0 - memory,
             "follow several chains at once, or sort the accesses, and compare the time per load",
         ),
-        // Launch and transfer are device limits; a time above the ceiling and a busy machine need no advice on the code.
+        // Launch and transfer are limits of devices, and for a time above the ceiling or on a busy machine there is no
+        // advice on the code.
         Limit::AboveCeiling | Limit::FewSlots | Limit::Launch | Limit::Transfer | Limit::HeldUp => {}
         Limit::Unexplained if d.cold => levers.add(Lever::Tuning, 1.0 - d.share, AGAINST_WARM),
         Limit::Unexplained => levers.add(
@@ -167,7 +168,7 @@ fn of_compute(levers: &mut Levers, d: &Diagnosis, m: &Measurement, e: &Environme
 
 /// What to try if instructions are the limit.
 fn fewer_or_faster(d: &Diagnosis, m: &Measurement) -> &'static str {
-    // Counters that the run could not read are missing for `perf stat` too.
+    // Counters that the run could not read are not available to `perf stat` either.
     let uncounted = m.reading("cycles").is_some_and(|cycles| cycles.value.is_none());
     match d.limit {
         Limit::Issue => "do the same with fewer instructions: wider vectors, tables, or fewer conversions and moves",
@@ -184,7 +185,8 @@ fn fewer_or_faster(d: &Diagnosis, m: &Measurement) -> &'static str {
     }
 }
 
-/// The most that using all threads could save: the limits of all threads and their wake-up against those of one thread.
+/// The most that using all threads could save: compares the limits of all threads, with their wake-up, to those of one
+/// thread.
 fn more_threads(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings: &[Ceiling]) -> f64 {
     if m.ran_on() == Parallelism::Many {
         return 0.0;

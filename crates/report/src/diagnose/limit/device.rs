@@ -62,7 +62,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
         return (Limit::AboveCeiling, above);
     }
     let possible = [Limit::Transfer, Limit::Memory, Limit::Compute, Limit::Launch].into_iter();
-    // Launches in a graph cost less than the separate launches behind the ceiling.
+    // Launches in a graph cost less than the separate launches that the ceiling was measured with.
     let possible = possible.filter(|limit| *limit != Limit::Launch || share(*limit) <= REFUTED);
     let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
     if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
@@ -80,7 +80,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
 fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Saving> {
     let share = |limit| (d.seconds(limit) / d.time_s).min(1.0);
     let (memory, compute, transfer) = (share(Limit::Memory), share(Limit::Compute), share(Limit::Transfer));
-    // Tuning does not shorten launches, and no bytes or operations are processed during one.
+    // Tuning does not shorten launches, and a device processes no bytes or operations during one.
     let beside = |share_of: f64| (1.0 - share_of - share(Limit::Launch)).max(0.0);
     let narrow = m.work.bf16;
     let mut levers = Levers::default();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{ABOVE, BINDS, CALLS, CLOSE, Saving};
 use crate::units::human;
 
-/// What an unexplained time from cold caches holds besides.
+/// Addition for an unexplained time with cold caches.
 const COLD: &str =
     "; with cold caches, code, page tables and scratch memory also come from memory, which takes an unknown time";
 
@@ -45,7 +45,7 @@ ellwand_core::words! {
         Transfer = "transfer-bound",
         /// Faster than the measured ceilings allow: the measurement, a ceiling or the count of work is wrong.
         AboveCeiling = "above ceiling",
-        /// Fewer than three slots, whose time is not known well enough.
+        /// Fewer than three slots, too few to know the time well.
         FewSlots = "few slots",
         /// None of these explains the time: uncounted operations, dependent arithmetic, branches, conversions.
         Unexplained = "unexplained",
@@ -70,8 +70,8 @@ pub struct Diagnosis {
     pub limit: Limit,
     /// Cache level of the working set (`L2`, `DRAM`; `cache` or `memory` on a device), if known.
     pub level: Option<String>,
-    /// The time to explain, in seconds: CPU time of a single thread; the fast parts of the slots for several threads,
-    /// which hardly depend on how busy the machine was; the median device time on a device.
+    /// The time to explain, in seconds: CPU time for a single thread; for several threads, the fast parts of the slots,
+    /// which hardly depend on how busy the machine was; on a device, the median device time.
     pub time_s: f64,
     /// Share of that time that the limit explains; above 1 for [`Limit::AboveCeiling`], never clamped.
     pub share: f64,
@@ -80,10 +80,12 @@ pub struct Diagnosis {
     /// Instructions per cycle in steady state, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_cycle: Option<f64>,
-    /// True if instructions are the limit, and one lane of a vector could do the required operations in about this time (the code names no vectors).
+    /// True if instructions are the limit, one lane of a vector could do the required operations in about this time,
+    /// and the row does not name vector code.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_lane: bool,
-    /// True for cold caches on the CPU: code, page tables and scratch memory come from memory too, and no count shows for how long.
+    /// True for cold caches on the CPU: code, page tables and scratch memory then come from memory too, and no count
+    /// shows for how long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cold: bool,
     /// The changes that would help most, best first, each with an upper bound on its saving.
@@ -93,7 +95,7 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// A time to explain and the parts known of it, not yet limited by any.
+    /// A time to explain and its known parts, with no limit chosen yet.
     pub(super) fn open(time_s: f64, level: Option<String>, parts: &[(Limit, Option<f64>)]) -> Self {
         let known = parts.iter().filter_map(|(limit, seconds)| Some(Part { limit: *limit, seconds: (*seconds)? }));
         let mut parts: Vec<Part> = known.filter(|part| part.seconds.is_finite() && part.seconds > 0.0).collect();
@@ -112,7 +114,7 @@ impl Diagnosis {
         }
     }
 
-    /// Seconds that a limit alone would take; 0 if it plays no part or was not measured.
+    /// Seconds that a limit alone would take; 0 if it is irrelevant or was not measured.
     pub fn seconds(&self, limit: Limit) -> f64 {
         self.parts.iter().find(|part| part.limit == limit).map_or(0.0, |part| part.seconds)
     }
@@ -128,7 +130,7 @@ impl Diagnosis {
         self.largest().map_or(0.0, |part| part.seconds / self.time_s)
     }
 
-    /// True if the traffic is faster than the bandwidth that it is compared with, so that its share is no bound.
+    /// True if the traffic is faster than the bandwidth it is compared with, so its share is no bound.
     pub(crate) fn is_above(&self) -> bool {
         self.limit == Limit::Memory && self.share > ABOVE
     }

@@ -4,7 +4,7 @@
 //! unreused memory costs a page fault per page, threads must be woken, a call has overhead, a dependent load takes the
 //! latency of its cache level, and threads wait for each other. Each of these costs is a measured
 //! [ceiling](ellwand_core::Ceiling), and its count is in the record or in the required work, so the time that each
-//! explains is a product. What they leave is the core's ([`rest`]). Devices add launches and the link to the host.
+//! explains is a product. The rest belongs to the core ([`rest`]). Devices add launches and the link to the host.
 
 use ellwand_core::ceiling;
 use ellwand_core::{Environment, Measurement};
@@ -33,7 +33,7 @@ const CALLS: f64 = 5.0;
 /// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
 
-/// Slots from which a time is known well enough to name what limits it.
+/// Fewest slots for which the time is known well enough to name a limit.
 pub(crate) const FEWEST: usize = 3;
 
 /// Compares a measurement with the ceilings of its device. `None` without times or without ceilings.
@@ -45,7 +45,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let cpu = m.device == "cpu";
     let mut found =
         if cpu { processor::place(m, environment, ceilings) } else { device::place(m, environment, ceilings) }?;
-    // No number of slots makes a time above the ceiling possible.
+    // A time above the ceiling is impossible whatever the number of slots.
     if m.samples.len() < FEWEST && found.limit != Limit::AboveCeiling {
         (found.limit, found.share, found.one_lane) = (Limit::FewSlots, 0.0, false);
         found.changes.clear();

@@ -18,7 +18,7 @@ const WAKES: f64 = 7.0;
 /// Loads in flight that identify a chain of dependent loads, given the uncertainty of level latencies and alignment:
 /// next to programs that use the same memory, a load takes up to twice as long.
 const CHAIN: std::ops::RangeInclusive<f64> = BINDS..=1.7;
-/// Waits per iteration from which waiting is regular.
+/// Waits per iteration above which waiting is regular.
 const WAITS: f64 = 1.0;
 /// Waits per iteration that show more than the pool's own behaviour: on a busy machine, the caller may sleep once while
 /// the others finish.
@@ -33,7 +33,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let bytes = work.bytes_total() as f64;
     let memory = traffic(environment, ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
-    // Faults are those of whole slots, the time may be that of their fastest parts.
+    // Faults are counted over whole slots, but the time may be that of their fastest parts.
     let part = whole(m).filter(|_| threads == Parallelism::Single).map_or(1.0, |whole| (time_s / whole).min(1.0));
     let fault = |kind: CeilingKind| of(kind).map(|each| each * part);
 
@@ -74,7 +74,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     }
     diagnosis.limit = limit;
     diagnosis.share = seconds / time_s;
-    // A cost that varies by half explains all of the time, never more.
+    // A cost that varies by half explains at most all of the time.
     if matches!(limit, Limit::PageFaults | Limit::ThreadWake | Limit::Contended) {
         diagnosis.share = diagnosis.share.min(1.0);
     }
@@ -97,7 +97,7 @@ fn classify(
     if above > ABOVE * d.time_s {
         return Some((Limit::AboveCeiling, above));
     }
-    // Waiting comes first: it is slow whatever else the code does.
+    // Waiting comes first: it makes code slow, whatever else the code does.
     let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
     let refuted = |limit: &Limit| matches!(limit, Limit::PageFaults | Limit::ThreadWake) && share(*limit) > REFUTED;
     let possible = products.into_iter().filter(|limit| !refuted(limit));
@@ -191,7 +191,7 @@ fn waited(m: &Measurement, each: f64) -> Option<f64> {
 }
 
 /// Seconds in which no thread computes, if the threads sleep regularly and compute less between two waits than a
-/// wake-up of `each` seconds costs. Other programs determine how long such a wait lasts, so no wake-up cost explains
+/// wake-up of `each` seconds costs. How long such a wait lasts depends on other programs, so no wake-up cost explains
 /// it. Pool threads that merely lack a processor compute for longer between waits.
 fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().filter_map(of).collect::<Vec<f64>>());

@@ -105,7 +105,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
     writeln!(out)
 }
 
-/// The diagnosis of a row; without one (a device's own clock), a statement on the share of the ceiling.
+/// The diagnosis of a row; without one (times from a device's own clock), its share of the ceiling.
 fn verdict(row: &Row) -> String {
     if let Some(d) = &row.diagnosis {
         return format!("{}: {}", d.label(), d.description());

@@ -85,7 +85,8 @@ fn by_value(
     )
 }
 
-/// The implementations that are fastest, or tied for it, in most of the cases, each with their number unless it is all.
+/// The implementations that are fastest, or tied for it, in most of the cases, each with the number of these cases
+/// unless it is all of them.
 fn first_in(mut rows: Vec<&AlongAxis>, cases: usize) -> String {
     let count = |row: &AlongAxis| row.best_in + row.tied_in;
     rows.retain(|row| count(row) > 0);
@@ -127,7 +128,7 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
     if unnamed().next().is_some() { writeln!(out) } else { Ok(()) }
 }
 
-/// The time of the next row over that of the fastest.
+/// The time of the next row divided by that of the fastest.
 fn lead(section: &Section, case: &CaseInfo) -> String {
     if !case.best.tied.is_empty() {
         return "tied".to_string();

@@ -23,9 +23,9 @@ pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The largest case, since the best rate of a sweep may occur at a shape that is never used; among cases of the same size,
-/// the one with the highest rate. Of its rows the fastest, or where none can be named the one with the shortest time and the
-/// reason.
+/// The largest case, since the best rate of a sweep may occur at a shape that is never used; among cases of the same
+/// size, the one with the highest rate. Shows its fastest row, or if none can be named, the one with the shortest time
+/// and the reason.
 fn line(report: &Report, section: &Section) -> String {
     let rows = section
         .cases
@@ -43,7 +43,7 @@ fn line(report: &Report, section: &Section) -> String {
     }
     parts.extend(row.median("time").map(|time| format!("{} per call", at_most(row.held_up.is_some(), time))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
-    // A share above its ceiling is a finding and no achievement.
+    // A share above its ceiling is a finding, not an achievement.
     let share = row.median("roofline-fraction").filter(|share| *share <= ABOVE);
     parts.extend(share.map(|share| format!("{} of the ceiling", human(share, "1"))));
     if let (Some(speed), false) = (row.speedup.text(), row.speedup.is_baseline) {
@@ -58,7 +58,7 @@ fn line(report: &Report, section: &Section) -> String {
     format!("{} reaches {} at {place}{run}{tied}{}", row.implementation, parts.join(", "), over_all(section, row))
 }
 
-/// The row of a case with the shortest time, unless one is too short to be known.
+/// The row of a case with the shortest time, unless one is below the timer resolution.
 fn shortest<'a>(section: &'a Section, case: &CaseInfo) -> Option<&'a Row> {
     let rows: Vec<&Row> = case.rows.iter().filter_map(|index| section.rows.get(*index)).collect();
     let timed = rows.iter().filter_map(|row| Some((*row, row.median("time")?)));

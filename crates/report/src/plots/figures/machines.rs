@@ -1,4 +1,4 @@
-//! Machines side by side: the share of each machine's own ceiling.
+//! Several machines compared: the share of each machine's own ceiling.
 
 use super::super::chart::{Body, Dot, Dots, Figure, Scale};
 use super::super::names::MACHINES;
@@ -7,7 +7,7 @@ use super::footer;
 use crate::model::Report;
 use crate::units::human;
 
-/// One group of dots for each case and implementation, a dot for each machine.
+/// One group of dots for each case and implementation, with one dot per machine.
 pub(super) fn figure(report: &Report) -> Option<Figure> {
     let machines = report.machines.as_ref()?;
     let mut groups: Vec<(String, Vec<Dot>)> = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn figure(report: &Report) -> Option<Figure> {
             None => groups.push((title, vec![dot])),
         }
     }
-    // A dot alone compares nothing, and a figure has an end.
+    // A single dot compares nothing.
     groups.retain(|(_, dots)| dots.len() > 1);
     groups.truncate(MOST);
     let scale = Scale { label: "share of the machine's own ceiling".into(), unit: "1".into(), ..Scale::default() };

@@ -71,7 +71,7 @@ fn intensity(row: &Row) -> Option<f64> {
     (row.work.flops > 0.0 && bytes > 0.0).then(|| row.work.flops / bytes)
 }
 
-/// The position of a row in the figure.
+/// Position of a row in the figure: operational intensity and rate.
 fn drawn(row: &Row) -> Option<(f64, &Stats)> {
     intensity(row).zip(row.stats("compute"))
 }
@@ -109,7 +109,7 @@ fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize
     let slowest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::min)?;
     let others = [(double, 5, single.clone().double(true)), (bf16, 6, single.bf16(true))];
     let others = others.into_iter().filter(|(there, ..)| *there).filter_map(|(_, number, work)| {
-        // Products computed by widening are compared with the first peak.
+        // Products that are computed after widening are compared with the first peak.
         let ceiling = operations(ceilings, &work, place.threads).filter(|ceiling| ceiling.kind != CeilingKind::Fma)?;
         Some((number, ceiling))
     });
