@@ -1,5 +1,5 @@
-//! Hands the last commit before the build to the program: a certificate says which revision it was made by. Only in a
-//! repository of Ellwand itself; inside another one its commits would say nothing about this code.
+//! Passes the last commit before the build to the program, so a certificate can name the revision it was made by. Only
+//! in Ellwand's own repository: the commits of another one would say nothing about this code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ fn main() {
     if let Some(revision) = git(&here, &["rev-parse", "--short=12", "HEAD"]) {
         println!("cargo::rustc-env=ELLWAND_REVISION={revision}");
     }
-    // Grows with every commit and checkout.
+    // This log grows with every commit and checkout.
     if let Some(log) = git(&here, &["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

@@ -1,4 +1,5 @@
-//! The steps of a profiling session as functions that return values: time a function, find what takes longest, measure memory.
+//! The steps of a profiling session as functions that return values: time a function, find the bottleneck, measure
+//! memory.
 
 use std::fmt::Debug;
 
@@ -20,7 +21,7 @@ pub struct BenchmarkOptions {
 /// The time of a function.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// Seconds of a call: the median over slots, as reports print it.
+    /// Seconds per call: the median over slots, as reports print it.
     pub seconds: f64,
     /// Everything that was measured, with the raw samples.
     pub results: Results,
@@ -83,11 +84,11 @@ pub struct Bottleneck<'a> {
     pub row: &'a Row,
     /// Seconds of an iteration.
     pub seconds: f64,
-    /// Share of the sum over all workloads and cases, from 0 to 1.
+    /// Its share of the sum over all workloads and cases, from 0 to 1.
     pub share: f64,
 }
 
-/// The workload and case that takes longest, as if a program ran each once. Of several implementations the fastest
+/// The workload and case that takes longest, as if a program ran each once. Of several implementations only the fastest
 /// counts. `None` if nothing was measured.
 ///
 /// ```
@@ -117,7 +118,7 @@ pub fn identify_bottleneck(results: &Results) -> Option<Bottleneck<'_>> {
 /// that other threads or foreign code allocate does not count.
 ///
 /// # Errors
-/// If the program does not use the counting allocator, without calling the function.
+/// If the program does not use the counting allocator; the function is then not called.
 ///
 /// ```
 /// #[global_allocator]

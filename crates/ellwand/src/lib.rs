@@ -73,7 +73,7 @@ pub mod internals {
     pub use ellwand_report as report;
 }
 
-/// The programs that README shows: the one for the profiler runs as a test of documentation, that of a suite is compiled.
+/// The programs in the README: the one for the profiler runs as a doc test, the one of a suite is only compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

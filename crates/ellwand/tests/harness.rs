@@ -1,4 +1,4 @@
-//! `bench_main` as cargo and nextest start it. This test starts itself again, then being a benchmark target.
+//! `bench_main` as started by cargo and nextest. This test starts itself again as a benchmark target.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 

@@ -36,7 +36,7 @@ fn rows_samples_and_findings_are_values() {
     let wrong = results.row("sum", "wrong").unwrap();
     assert_eq!((wrong.status.word, results.samples(wrong).len()), ("wrong", 0));
     assert_eq!(results.record.run.seed, 3);
-    // As in a record that is read back.
+    // As for a record that is read back.
     assert!(results.findings().len() == results.report.findings.len());
     let table = results.text("table").unwrap();
     assert!(table.contains("fold") && table.contains("2000"), "{table}");
@@ -85,7 +85,7 @@ fn a_function_is_timed_with_the_counts_asked_for_and_its_answers_are_judged() {
     assert!(timing.seconds > 0.0 && Some(timing.seconds) == row.median("time"));
     assert!(!samples.is_empty() && samples.iter().all(|sample| sample.iterations == 7));
     assert!(CALLS.load(Relaxed) >= 9 * samples.len() as u64, "two untimed and seven timed calls a slot");
-    // Otherwise a slot holds as many as fill it.
+    // Without counts, a slot contains as many calls as fill it.
     let usual = benchmark_function("sum", || (0..500_u64).map(black_box).sum::<u64>(), QUICK).unwrap();
     assert!(usual.results.samples(usual.row().unwrap()).iter().all(|sample| sample.iterations > 7));
     static NEXT: AtomicU64 = AtomicU64::new(0);

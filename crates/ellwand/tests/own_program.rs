@@ -1,5 +1,5 @@
-//! A user's own program on the facade has every command. Its device has a clock that moves only when an implementation
-//! says what it cost, so that verdicts and exit codes are exact although every arm runs in its own process.
+//! A user's own program on the facade has every command. The clock of its device advances only by the cost that an
+//! implementation declares, so verdicts and exit codes are exact although every arm runs in its own process.
 //!
 //! `worker`, `run`, `check`, `compare` and `report` make this program the command line; otherwise it runs the tests.
 
@@ -71,7 +71,7 @@ fn main() {
         let registry = if std::env::var_os(EMPTY).is_some() { ellwand::devices() } else { registry() };
         std::process::exit(ellwand::run(args, &registry));
     }
-    // A test runner asks twice: for the tests, and for those that are ignored; there are no ignored ones.
+    // A test runner asks twice: for the tests, and for the ignored ones; none is ignored.
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if has("--list") && has("--ignored") {
         return;
@@ -91,13 +91,13 @@ struct Clock(Arc<AtomicU64>);
 
 struct Fake(Clock);
 
-/// If this variable is set, the program has no workload.
+/// If this environment variable is set, the program has no workload.
 const EMPTY: &str = "OWN_PROGRAM_EMPTY";
 
-/// The variable of the environment that says why the device slows itself down.
+/// Environment variable with the reason why the device throttles.
 const SLOWED: &str = "OWN_PROGRAM_SLOWED_BY";
 
-/// If this variable of the environment is set, the device times the parts of slots.
+/// If this environment variable is set, the device times the parts of slots.
 const PARTS: &str = "OWN_PROGRAM_PARTS";
 
 impl Device for Fake {
@@ -113,7 +113,7 @@ impl Device for Fake {
     fn state(&self) -> SlotState {
         SlotState { slowed_by: std::env::var(SLOWED).ok().and_then(|by| by.parse().ok()), ..SlotState::default() }
     }
-    /// A call that costs nothing still takes as long as a slot: the resolution of this device.
+    /// A call without cost still takes as long as a slot: the resolution of this device.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
         let before = self.0.0.load(SeqCst);
         body();
@@ -171,10 +171,10 @@ impl Workload for Double {
     }
 }
 
-/// The number at which the reference seems to judge a part of the answer.
+/// The value for which the reference claims to judge only a part of the answer.
 const JUDGED_IN_PART: i64 = 77;
 
-/// What a run costs in nanoseconds, given how many came before and itself.
+/// The cost of a run in nanoseconds, given the number of runs including this one.
 type Cost = fn(u64) -> u64;
 
 struct Toy {
@@ -199,7 +199,7 @@ impl Prepared for Toy {
     }
 }
 
-/// Set for a program whose `plain` takes half the time.
+/// If set, `plain` takes half the time.
 const FASTER: &str = "ELLWAND_TEST_FASTER";
 
 /// A toy that changes its answer while it is timed.
@@ -233,7 +233,7 @@ fn registry() -> Registry {
         ("slower", |_| 2_200_000),
         ("faster", |_| 1_000_000),
         ("sluggish", |_| 2_000_000_000),
-        // Slow in one of the six slots of each process, whether the first one found the shape of the slots or not.
+        // Slow in one of the six slots of each process, whether or not the first process found the slot shape.
         ("moody", |runs| if matches!(runs, 8 | 9) { 6_000_000 } else { 2_000_000 }),
         ("instant", |_| 1),
         // Slower once its process has run for 30 ms.
@@ -249,7 +249,7 @@ fn registry() -> Registry {
     registry.implementation(Implementation::cpu("double", "wrong", "a toy", move |_, _, _| {
         Ok(Box::new(Toy { clock: clock.clone(), cost: |_| 1, runs: 0, answer: 0.5, y: 0.0 }))
     }));
-    // Right when it is judged before, wrong from the fourth run on.
+    // Right when it is judged before the timing, wrong from the fourth run on.
     registry.implementation(Implementation::cpu("double", "fickle", "a toy", move |_, inputs, _| {
         let answer = 2.0 * inputs.scalar("x")?;
         Ok(Box::new(Fickle(Toy { clock: late.clone(), cost: |_| 2_000_000, runs: 0, answer, y: 0.0 })))
@@ -287,7 +287,7 @@ fn tell(args: &[&str]) -> Ran {
 
 fn asked(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    // What is kept about this machine must not reach the tests.
+    // Cached data about this machine must not affect the tests.
     command.env("XDG_CACHE_HOME", std::env::temp_dir().join("ellwand-tests-without-cache"));
     command.args(args);
     command
@@ -301,7 +301,7 @@ fn ran(output: std::process::Output) -> Ran {
     }
 }
 
-/// Compares with the plain implementation.
+/// Compares a candidate with the plain implementation.
 fn compare(candidate: &str, more: &[&str]) -> Ran {
     tell(&[&["compare", "double:plain", &format!("double:{candidate}")], more].concat())
 }
@@ -315,7 +315,7 @@ fn verdicts_and_exit_codes() {
             "slower",
             &[],
             3,
-            // The ends of the interval have more digits where the clock is fine.
+            // The ends of the interval have more digits because the clock is fine.
             &[
                 "slower: slower takes 1.100x the time of plain (99 % interval 1.",
                 "), 2.20 ms against 2.00 ms, 8 blocks",
@@ -323,12 +323,12 @@ fn verdicts_and_exit_codes() {
         ),
         ("slower", &["--rope", "20"], 0, &["same within 20 %"]),
         ("slower", &["--fail-on", "never"], 0, &["1.100x the time"]),
-        // Six blocks can show that two are the same, and not that they differ.
+        // Six blocks can show that two are the same, but not that they differ.
         ("slower", &["--blocks", "6"], 4, &["slower takes 1.100x", "about 2 more blocks", "--blocks 8"]),
         ("slower", &["--blocks", "6", "--fail-on", "slower"], 0, &["undecided"]),
         ("faster", &[], 0, &["faster: faster takes 0.500x the time of plain (99 % interval 0."]),
         ("moody", &[], 3, &[": there moody takes ", "by the judged time moody takes 1.000x"]),
-        // Six blocks cannot show that slow moments are slower, and so not that all is the same.
+        // Six blocks cannot show that slow moments are slower, and so cannot show that everything is the same.
         (
             "moody",
             &["--blocks", "6"],
@@ -362,11 +362,11 @@ fn verdicts_and_exit_codes() {
         assert_eq!(ran.stdout.lines().count(), 1, "one line: {}", ran.stdout);
         assert!(!ran.stderr.contains("panicked at"), "{}", ran.stderr);
     }
-    // So does a baseline of which two copies start, in any order.
+    // The same for a baseline of which two copies start, in any order.
     let hung = tell(&["compare", "double:stuck", "double:plain", "--time", "5s"]);
     assert!(hung.stdout.contains("baseline failed: it did not answer within "), "{}", hung.stdout);
     assert_eq!(hung.code, Some(1), "{}", hung.stdout);
-    // Whether these hang or only need longer is not known.
+    // It is unknown whether these hang or only need longer.
     let neither = tell(&["compare", "double:stuck", "double:stuck", "--time", "1s"]);
     assert!(neither.stdout.contains(" was not ready when the time was up; give it --time 8.0s"), "{}", neither.stdout);
     assert_eq!(neither.code, Some(6));
@@ -377,7 +377,7 @@ fn verdicts_and_exit_codes() {
 
 fn what_slows_down_with_age_is_found() {
     let compare = |age: &str| {
-        // The clock of the sides is simulated; the forecast is not, so that a busy machine needs more time.
+        // The clock of the sides is simulated but the forecast is not, so a busy machine needs more time.
         let line = ["compare", "double:plain", "double:ageing", "--age", age, "--time", "4m"];
         ran(asked(&line).env(PARTS, "1").output().unwrap())
     };

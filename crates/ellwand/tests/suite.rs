@@ -1,4 +1,4 @@
-//! The typed builder: what the instrument makes of right, wrong, empty and panicking closures.
+//! The typed builder: how the instrument handles right, wrong, empty and panicking closures.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -27,7 +27,7 @@ fn case() -> Case {
     Case::new("sort", vec![("n".into(), Value::Int(50))])
 }
 
-/// What a short measurement comes to, which judges before and after.
+/// The outcome of a short measurement, which judges before and after.
 fn outcome(registry: &Registry, name: &str) -> Result<(), Outcome> {
     let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
     let workload = registry.find("sort").unwrap().clone();
@@ -88,7 +88,7 @@ fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
     let registry = Registry::from(into());
     let message = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
     assert!(message.contains(".output("), "{message}");
-    // As the reference too.
+    // The same as the reference.
     let first = suite("sort")
         .axis(Axis::int("n", "numbers", 0, 10_000, 50))
         .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
@@ -117,7 +117,7 @@ fn an_answer_without_a_value_is_wrong_unless_the_suite_judges_it() {
     assert!(wrong(&registry, "idle").contains("nothing is compared"));
     let judged = answering(|| ()).judge(|(), ()| Ok(()));
     assert!(outcome(&Registry::from(judged), "idle").is_ok());
-    // Lists and texts without an element, too.
+    // The same for lists and texts without elements.
     type Answer = fn() -> Vec<&'static str>;
     for (answer, right) in
         [((|| vec![]) as Answer, false), (|| vec!["", ""], false), (|| vec!["[]"], true), (|| vec!["", " "], true)]
@@ -185,7 +185,7 @@ fn an_answer_that_turns_wrong_is_found_after_the_times() {
 fn of_several_iterations_the_last_answer_is_judged() {
     let runs = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&runs);
-    // Wrong at the third run.
+    // Wrong in the third run.
     let registry = Registry::from(numbers().implementation_mut("third", move |v| {
         if counted.fetch_add(1, SeqCst) != 2 {
             v.sort();
@@ -213,7 +213,7 @@ fn every_iteration_gets_the_input_unspoiled() {
     let seen = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&seen);
     let registry = Registry::from(numbers().implementation_mut("watch", move |v| {
-        // A sorted input would be the last iteration's output.
+        // A sorted input would be the output of the previous iteration.
         counted.fetch_add(u64::from(!v.is_sorted()), SeqCst);
         v.sort();
     }));
@@ -384,7 +384,7 @@ fn work_that_panics_is_a_row_and_work_that_is_no_number_a_slip() {
     of("sound", || Work::items("calls", 1)).register(&mut registry);
     assert_eq!(ellwand::run(["mine", "check", "broken"], &registry), 1);
     assert_eq!(ellwand::run(["mine", "check", "*"], &registry), 1);
-    // Beside others, what does not fit is a row; alone it is refused.
+    // Among other cases, one that does not fit becomes a row; alone, it is refused.
     let huge = || Work::items("calls", 1).bytes(1 << 60, 0);
     let mut registry = Registry::from(of("huge", huge));
     assert_eq!(ellwand::run(["mine", "check", "huge"], &registry), 2);

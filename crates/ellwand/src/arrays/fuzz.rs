@@ -1,4 +1,4 @@
-//! Seeded mutations of array files and records: whatever a file holds, reading it ends with a value or an error.
+//! Seeded mutations of array files and records: whatever a file contains, reading it returns a value or an error.
 //!
 //! `cargo test -p ellwand --features arrays --lib -- --ignored fuzz` spends `ELLWAND_FUZZ_SECONDS` (600) on each format,
 //! within 4 GiB of address space.
@@ -16,7 +16,7 @@ use super::{npy, npz, safetensors};
 /// Mutations of each format that every test run tries.
 const FEW: usize = 1000;
 
-/// Numbers in text that readers stumble over.
+/// Numbers in text that readers tend to handle wrongly.
 const NUMBERS: [&str; 8] =
     ["0", "-1", "1e999", "4294967296", "9223372036854775807", "18446744073709551616", "0.5", "null"];
 
@@ -73,7 +73,7 @@ fn try_npz(corpus: &[Vec<u8>], coin: &mut ChaCha8Rng) {
     let bytes = if coin.random_bool(0.5) {
         mutated(corpus, coin)
     } else {
-        // A whole archive of a damaged array: nothing before the array's reader refuses it.
+        // Puts the damaged array into an intact archive, so that the array's reader sees it.
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         archive.start_file("x.npy", zip::write::SimpleFileOptions::default()).unwrap();
         archive.write_all(&mutated(&self::corpus("fuzz", &["f32.npy", "nested.npy"]), coin)).unwrap();
@@ -87,7 +87,8 @@ fn try_safetensors(corpus: &[Vec<u8>], coin: &mut ChaCha8Rng) {
     check(safetensors::parse("x", &mutated(corpus, coin), None));
 }
 
-/// With right checksums in half of the tries, so that what follows them is tried too. What can be read can be reported.
+/// Half of the tries have correct checksums, so that the code after the checksums is tested too. A record that can be
+/// read must be reportable.
 fn try_record(corpus: &[Vec<u8>], coin: &mut ChaCha8Rng) {
     let bytes = mutated(corpus, coin);
     let text = String::from_utf8_lossy(&bytes);
@@ -116,7 +117,7 @@ const FORMATS: [(&str, &str, &[&str], Try); 4] = [
     ("record", "records", &["v1.jsonl", "v1-comparisons.jsonl", "v1-cold.jsonl", "v1-views.jsonl"], try_record),
 ];
 
-/// Tries seeds one after another; a panic names the seed.
+/// Tries one seed after another; a panic names its seed.
 fn tries((name, folder, extensions, one): (&str, &str, &[&str], Try), go_on: &dyn Fn(usize) -> bool) -> usize {
     let corpus = corpus(folder, extensions);
     let mut seed = 0;

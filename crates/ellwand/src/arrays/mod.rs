@@ -11,14 +11,14 @@ use ellwand_core::tensor::{Dtype, Tensor, Tensors};
 
 pub use npy::write;
 
-/// Largest file that is read, in bytes: everything is held in memory at once.
+/// Largest file that is read, in bytes: its whole content is in memory at once.
 const LARGEST_FILE: u64 = 64 << 30;
 
-/// Reads the arrays that bindings name: `NAME=FILE` binds one array, `FILE.npz` or `FILE.safetensors` binds
-/// every array by its name in the file, `NAME=FILE.npz:ARRAY` (or `.safetensors:ARRAY`) binds one array of a file.
+/// Reads the arrays that bindings name: `NAME=FILE` binds one array, `FILE.npz` or `FILE.safetensors` binds every array
+/// by its name in the file, `NAME=FILE.npz:ARRAY` (or `.safetensors:ARRAY`) binds one array of a file.
 ///
 /// # Errors
-/// When a file cannot be read, is not what its name says, or two bindings give the same name.
+/// If a file cannot be read or is not of the type that its name implies, or if two bindings give the same name.
 pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
     let mut arrays = Tensors::new();
     for binding in bindings {
@@ -92,7 +92,7 @@ pub(crate) fn files(bindings: &[String]) -> Vec<std::path::PathBuf> {
     bindings.iter().map(file).collect()
 }
 
-/// The name that a binding states; none where it binds a whole file.
+/// The name in a binding; `None` if it binds a whole file.
 pub(crate) fn name_of(binding: &str) -> Option<&str> {
     match binding.split_once('=') {
         Some((name, _)) => Some(name),
@@ -100,7 +100,7 @@ pub(crate) fn name_of(binding: &str) -> Option<&str> {
     }
 }
 
-/// `weights.safetensors:layer.0` is a file and an array in it.
+/// `weights.safetensors:layer.0` means a file and an array in it.
 fn split_member(file: &str) -> (&str, Option<&str>) {
     for suffix in [".npz:", ".safetensors:"] {
         if let Some(at) = file.find(suffix) {
@@ -133,7 +133,7 @@ fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
     std::fs::read(path).map_err(failed)
 }
 
-/// Elements of any type from bytes in the given byte order.
+/// Converts bytes in the given byte order to elements of any type.
 fn elements(
     argument: &str,
     dtype: Dtype,
@@ -145,7 +145,7 @@ fn elements(
     tensor.map_err(|error| InputError { argument: argument.to_string(), ..error })
 }
 
-/// Number of bytes that `shape` of `dtype` takes; an error when that cannot be addressed.
+/// Number of bytes that `shape` of `dtype` takes; an error if it overflows.
 fn byte_count(argument: &str, dtype: Dtype, shape: &[usize]) -> Result<usize, InputError> {
     shape.iter().try_fold(dtype.size(), |bytes, extent| bytes.checked_mul(*extent)).ok_or_else(|| {
         InputError::new(

@@ -11,7 +11,7 @@ use super::{byte_count, elements};
 /// Reads the bytes of a `.npy` file. Big-endian and Fortran-order arrays are converted.
 ///
 /// # Errors
-/// When it is not a .npy file, holds a type that is not supported, or has more or fewer bytes than its header says.
+/// If it is not a .npy file, has an unsupported type, or has more or fewer bytes than its header requires.
 pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> {
     let Head { dtype, big_endian, fortran, shape, bytes: expected, start } = head(argument, bytes)?;
     let rest = &bytes[start..];
@@ -39,7 +39,7 @@ fn damaged(argument: &str, problem: String) -> InputError {
 /// Longest header in bytes that is read. NumPy writes 128, and refuses more than 10,000 unless asked.
 const LONGEST_HEADER: usize = 10_000;
 
-/// The text of the header, as far as it is there, the length that the file claims for it, and where it ends.
+/// The text of the header as far as the bytes hold it, the length that the file claims for it, and where it ends.
 fn header(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     let rest = bytes.strip_prefix(b"\x93NUMPY")?;
     let (len, start): (usize, usize) = match rest.first()? {
@@ -51,16 +51,16 @@ fn header(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     Some((rest.get(start..end)?, len, bytes.len() - rest.len() + end))
 }
 
-/// What a header says of the array after it.
+/// The header's description of the array.
 struct Head {
     dtype: Dtype,
     big_endian: bool,
-    /// True if the first index runs fastest.
+    /// True if the first index varies fastest (Fortran order).
     fortran: bool,
     shape: Vec<usize>,
-    /// Bytes of the array.
+    /// Size of the array in bytes.
     bytes: usize,
-    /// Where it starts.
+    /// Offset of the array in the file.
     start: usize,
 }
 
@@ -85,7 +85,7 @@ fn head(argument: &str, file: &[u8]) -> Result<Head, InputError> {
     Ok(Head { dtype, big_endian, fortran, shape, bytes, start })
 }
 
-/// Type, order and shape in the text of a header: a dictionary of Python with these three values.
+/// Type, order and shape in the text of a header: a Python dictionary with these three values.
 fn fields(text: &str) -> Option<(&str, bool, Vec<usize>)> {
     let (mut descr, mut fortran, mut shape) = (None, None, None);
     let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
@@ -122,7 +122,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     text[1..].split_once(quote)
 }
 
-/// Bytes of the whole file that begins with `start`, by its header.
+/// Size in bytes of the whole file that begins with `start`, according to its header.
 ///
 /// # Errors
 /// As [`parse`].
@@ -130,10 +130,10 @@ pub(super) fn file_len(argument: &str, start: &[u8]) -> Result<usize, InputError
     head(argument, start).map(|head| head.start.saturating_add(head.bytes))
 }
 
-/// Bytes that hold the header of any file that is read.
+/// Number of bytes that contain the header of any supported file.
 pub(super) const START: usize = LONGEST_HEADER + 12;
 
-/// Types as headers write them, after their byte order.
+/// Types as written in headers, after their byte order.
 const TYPES: [(&str, Dtype); 10] = [
     ("f4", Dtype::F32),
     ("f8", Dtype::F64),
@@ -148,7 +148,7 @@ const TYPES: [(&str, Dtype); 10] = [
 ];
 const SUPPORTED: &str = "float32, float64 or an integer type";
 
-/// The type that a header describes, and whether its highest byte comes first.
+/// The type that a header describes, and whether it is big-endian.
 fn element(argument: &str, descr: &str) -> Result<(Dtype, bool), InputError> {
     let known = descr.strip_prefix(['<', '>', '|', '=']).and_then(|of| TYPES.iter().find(|(name, _)| *name == of));
     if let Some((_, dtype)) = known {
@@ -162,7 +162,7 @@ fn element(argument: &str, descr: &str) -> Result<(Dtype, bool), InputError> {
     Err(InputError::new(argument, format!("it holds {name}, which is not supported"), SUPPORTED).help(help))
 }
 
-/// Bytes in row-major order of an array whose first index runs fastest.
+/// The bytes of a Fortran-order array in row-major order.
 fn from_fortran(shape: &[usize], size: usize, bytes: &[u8]) -> Vec<u8> {
     let count: usize = shape.iter().product();
     let mut strides = vec![1_usize; shape.len()];
@@ -185,10 +185,10 @@ fn from_fortran(shape: &[usize], size: usize, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes `tensor` to `path` under a temporary name first, so that no partial file looks whole.
+/// Writes `tensor` to `path`, first under a temporary name, so a partial file never looks complete.
 ///
 /// # Errors
-/// When the file system refuses.
+/// If the file system reports an error.
 pub fn write(path: &Path, tensor: &Tensor) -> io::Result<()> {
     ellwand_profile::replace_file(path, |out| encode(out, tensor))
 }

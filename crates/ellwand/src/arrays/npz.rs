@@ -11,7 +11,7 @@ use super::{LARGEST_FILE, npy};
 /// Reads the arrays of a `.npz` file, or only the one called `member`.
 ///
 /// # Errors
-/// When it is not a zip, an entry is damaged or no .npy, or there is no such member.
+/// If it is not a zip file, an entry is damaged or not a .npy file, or there is no such member.
 pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Result<Vec<(String, Tensor)>, InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npz file as numpy.savez writes it");
     let mut archive =
@@ -38,7 +38,7 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
                 let unpacked = entry.by_ref().take(bytes).read_to_end(content);
                 unpacked.map_err(|error| damaged(format!("{name} cannot be unpacked ({error})")))
             };
-            // Neither the directory nor the decompressor is trusted: the header of the array says how much is read.
+            // Trusts neither the directory nor the decompressor: the header of the array determines how much is read.
             unpack(&mut content, npy::START as u64)?;
             let whole = npy::file_len(&argument, &content)?.min(LARGEST_FILE as usize);
             let left = whole.saturating_sub(content.len()) as u64;
@@ -49,7 +49,7 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
         .collect()
 }
 
-/// An error that lists the arrays there are.
+/// An error that lists the arrays in the file.
 pub(super) fn missing(argument: &str, member: &str, names: &[String]) -> InputError {
     let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
     let more =

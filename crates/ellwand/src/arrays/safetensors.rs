@@ -6,10 +6,10 @@ use safetensors::SafeTensors;
 
 use super::{elements, npz::missing};
 
-/// Reads the arrays of a `.safetensors` file whose type is supported, or only the one called `member`.
+/// Reads the arrays of a `.safetensors` file that have a supported type, or only the one called `member`.
 ///
 /// # Errors
-/// When the file is damaged, there is no such member, or it has a type that is not supported.
+/// If the file is damaged, or if `member` is missing or has an unsupported type.
 pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Result<Vec<(String, Tensor)>, InputError> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| {
         InputError::new(argument, format!("it cannot be read ({error})"), "a whole .safetensors file")
@@ -27,7 +27,8 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
             file.tensor(name).map_err(|error| InputError::new(argument, format!("{name}: {error}"), "a whole file"))?;
         match element(view.dtype()) {
             Some(dtype) => arrays.push((name.clone(), elements(argument, dtype, false, view.shape(), view.data())?)),
-            // A file of many arrays may hold types that nobody asked for; the one asked for must be readable.
+            // A file of many arrays may contain unsupported types that were not requested; a requested array must be
+            // readable.
             None if member.is_none() && names.len() > 1 => {}
             None => {
                 return Err(InputError::new(

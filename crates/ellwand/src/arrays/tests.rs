@@ -1,8 +1,9 @@
-//! What users bring: right files of every kind, and every way of being wrong.
+//! Files as users provide them: correct files of every kind, and every kind of error.
 
 use super::*;
 
-/// A `.npy` file version 1 with this header text and these bytes, written by hand so that the reader is not tested against itself.
+/// A version 1 `.npy` file with this header text and these bytes, written by hand so that the reader is not tested
+/// against itself.
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
     let mut header = header.to_string();
     while !(10 + header.len() + 1).is_multiple_of(64) {
@@ -88,7 +89,8 @@ fn every_mutated_byte_is_either_read_or_refused() {
         for value in [0, 1, b'(', b'9', 0x7f, 0xff] {
             let mut file = whole.clone();
             file[at] = value;
-            // Whatever comes of it, it does not panic; a file that is read has the elements its shape says.
+            // Whatever the result, it must not panic; a file that is read has the number of elements that its shape
+            // implies.
             if let Ok(tensor) = npy::parse("x", &file) {
                 assert_eq!(tensor.len(), tensor.shape().iter().product::<usize>());
             }
@@ -176,6 +178,6 @@ fn nested_values_are_refused_wherever_they_are_in_a_header() {
 
 #[test]
 fn a_header_is_as_long_as_it_claims() {
-    // Four GiB would be allocated before they are missed.
+    // Without a check, four GiB would be allocated before the missing bytes are noticed.
     assert!(refused(b"\x93NUMPY\x02\x00\xf4\xff\xff\xfe{'descr': '<f4'").contains("its header has 4278190068 bytes"));
 }

@@ -1,12 +1,12 @@
-//! Replaces array files in a program that was built without the feature `arrays`.
+//! Replaces array files in a program built without the feature `arrays`.
 
 use ellwand_core::error::InputError;
 use ellwand_core::tensor::Tensors;
 
-/// Reads no file: only an empty list passes.
+/// Reads no file: accepts only an empty list.
 ///
 /// # Errors
-/// When a file is named.
+/// If a file is named.
 pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
     match bindings.first() {
         None => Ok(Tensors::new()),

@@ -1,4 +1,4 @@
-//! `apply`: a kernel as a tool on the user's own arrays.
+//! `apply`: runs a kernel as a tool on the user's own arrays.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     print(dir, &outputs, &readings, implementation, &others)
 }
 
-/// Prints what the user did not ask for and should know: defaults that decided, remarks on the case, and limits.
+/// Prints what the user should know without asking: defaults that affected the result, remarks on the case, and limits.
 fn print_notes(workload: &dyn Workload, selection: &Selection, case: &Case, implementation: &Implementation) {
     if let Some(chosen) = chosen_defaults(workload, selection, case) {
         output::note(&format!("note: {chosen}"));
@@ -118,12 +118,12 @@ fn computed(
     Ok((prepared.what_ran(), outputs))
 }
 
-/// What the user said of the case must be what the arrays say.
+/// Refuses flags that contradict the arrays.
 fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &Case) -> Result<(), InputError> {
     for axis in workload.axes() {
         let Some(asked) = selection.axes.get(axis.name).map(|text| axis.parse(text)).transpose()? else { continue };
         let Some(found) = case.get(axis.name) else { continue };
-        // A scale is kept in f32 in codes, so that it is compared there.
+        // Codes store a scale in f32, so compare it in f32.
         let same = match (&asked, found) {
             (Value::Float(a), Value::Float(b)) => *a as f32 == *b as f32,
             (a, b) => a == b,
@@ -136,7 +136,7 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
     Ok(())
 }
 
-/// Which of several defaults was taken, for axes that neither the user nor the arrays decide.
+/// The chosen value of axes that have several defaults and that neither the user nor the arrays decide.
 fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) -> Option<String> {
     let axes = workload.axes();
     let open = axes.iter().filter(|axis| axis.default.len() > 1 && !selection.axes.contains_key(axis.name));
@@ -150,7 +150,7 @@ fn chosen_defaults(workload: &dyn Workload, selection: &Selection, case: &Case) 
     (!taken.is_empty()).then(|| format!("computed with {}, the first default", taken.join(", ")))
 }
 
-/// The values taken for axes that neither the user nor any array decides.
+/// The values of axes that neither the user nor any array decides.
 fn open_defaults<'a>(
     workload: &'a dyn Workload,
     selection: &'a Selection,
@@ -167,7 +167,7 @@ struct Earlier {
 }
 
 impl Earlier {
-    /// Refuses the directory of another call unless it is to be replaced: arrays of two calls would be taken for one.
+    /// Refuses the directory of another call unless it may be replaced: arrays of two calls would look like one result.
     fn at(dir: &Path, overwrite: bool) -> Result<Self, Failure> {
         let about = dir.join("apply.json");
         if !about.exists() {
@@ -199,7 +199,7 @@ impl Earlier {
         Ok(())
     }
 
-    /// What the earlier call wrote, but for inputs of this one.
+    /// Files that the earlier call wrote, without inputs of this one.
     fn stale(&self, dir: &Path, args: &ApplyArgs) -> Vec<PathBuf> {
         self.files.iter().map(|file| dir.join(file)).filter(|path| !is_input(path, args)).collect()
     }
@@ -214,7 +214,7 @@ fn is_input(path: &Path, args: &ApplyArgs) -> bool {
     arrays::files(&args.input).iter().any(|input| input.canonicalize().is_ok_and(|input| input == path))
 }
 
-/// The single case that the flags describe; an axis with several defaults that the arrays decide takes its first.
+/// The single case that the flags describe; an axis with several defaults takes the first if the arrays decide it.
 fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, InputError> {
     for axis in workload.axes() {
         if let Some(text) = selection.axes.get(axis.name)
@@ -232,8 +232,7 @@ fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, Inpu
     cases.into_iter().next().ok_or_else(|| InputError::new(workload.name(), "it has no case", "a workload with a case"))
 }
 
-/// The implementations named, or the last of the single-threaded ones that can run here: registration goes from plain to
-/// fast.
+/// The named implementations, or the last single-threaded one that can run here: registration goes from plain to fast.
 fn implementations<'a>(
     registry: &'a Registry,
     workload: &str,
@@ -277,7 +276,7 @@ fn implementations<'a>(
     chosen.into_iter().map(with_device).collect()
 }
 
-/// What ran, as JSON: enough to repeat it and to read the arrays.
+/// What ran, as JSON: enough to repeat the call and to read the arrays.
 fn about(
     case: &Case,
     implementation: &Implementation,

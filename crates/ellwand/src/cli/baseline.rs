@@ -18,10 +18,10 @@ use super::exit::Failure;
 use super::revision::git;
 use super::{bench, output, signals};
 
-/// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
-/// program is kept in `target/ellwand-baseline/COMMIT` and never built twice. All revisions are built in one place, where
-/// cargo compiles what has changed since the one before. It has the profile and features of this program, unless `args` for
-/// cargo are given.
+/// Builds the program of that name at a revision of the repository around the current directory and returns its path.
+/// Each program is kept in `target/ellwand-baseline/COMMIT` and built only once. All revisions are built in one place,
+/// where cargo recompiles only what changed since the previous build. Uses the profile and features of this program,
+/// unless `args` for cargo are given.
 pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Result<PathBuf, Failure> {
     let bench = bench::target(program);
     let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     let (root, commit) = find(revision)?;
     let all = root.join("target").join("ellwand-baseline");
     let target = all.join("target");
-    // Under the same name beside its neighbours as the repository itself.
+    // Under the same name and next to the same neighbours as the repository itself.
     let source = all.join("work").join(root.file_name().unwrap_or("source".as_ref()));
     let how = Built::of(program, args);
     if how.is_debug() {
@@ -41,7 +41,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     if built.is_file() {
         return Ok(built);
     }
-    // What is built here is interrupted like a measurement, and ends with this program.
+    // Ctrl-C stops a build like a measurement, and the build ends with this program.
     let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let guard = Guard::start().context("sh could not be started")?;
     let _one_at_a_time = lock(&all, interrupt)?;
@@ -79,21 +79,21 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     Ok(built)
 }
 
-/// By way of `partial`: a copy that was interrupted must not look whole.
+/// Copies by way of `partial`, so an interrupted copy never looks complete.
 fn keep(made: &Path, partial: &Path, built: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(built.parent().unwrap_or(built))?;
     std::fs::copy(made, partial)?;
     std::fs::rename(partial, built)
 }
 
-/// The repository around the current directory, and the commit of a revision of it.
+/// The repository around the current directory, and the commit that a revision names in it.
 fn find(revision: &str) -> Result<(PathBuf, String), InputError> {
     let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
     let root = git(Path::new("."), &["rev-parse", "--show-toplevel"]).map_err(|why| {
         refused(format!("this is not a git repository ({why:#})"), "a directory inside a git work tree")
     })?;
     let root = PathBuf::from(root);
-    // The end of options: a revision is never taken for a flag.
+    // Ends the options, so a revision is never taken for a flag.
     let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
     let commit = git(&root, &verify).map_err(|_| {
         refused(format!("'{revision}' is not a revision of {}", root.display()), "a commit, tag or branch")
@@ -101,7 +101,7 @@ fn find(revision: &str) -> Result<(PathBuf, String), InputError> {
     Ok((root, commit))
 }
 
-/// Cargo in the directory in `source` that this command was given in below `root`.
+/// Cargo, run in the directory in `source` that corresponds to the current one below `root`.
 fn cargo(root: &Path, source: &Path) -> Command {
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(root).ok().map(|here| source.join(here)));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -110,10 +110,10 @@ fn cargo(root: &Path, source: &Path) -> Command {
     cargo
 }
 
-/// The arguments that give the package at the revision the features it has now. Notes those that it lacks there.
+/// The arguments that give the package at the revision its present features. Notes the features that it lacks there.
 fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Vec<String> {
     let metadata = cargo(root, source).args(["metadata", "--no-deps", "--format-version", "1"]).output();
-    // What cargo cannot read it reports when it builds.
+    // Cargo itself reports what it cannot read when it builds.
     let (args, lacking) = built::features(package, &metadata.map(|output| output.stdout).unwrap_or_default());
     if !lacking.is_empty() {
         output::note(&format!("note: {revision} has no feature {} and is built without it", lacking.join(", ")));
@@ -121,10 +121,10 @@ fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Ve
     args
 }
 
-/// How often a build says that it goes on.
+/// Interval between notes that a build is still running.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// Does `work`, and calls `beat` with the seconds gone whenever it has taken [`BEAT`] longer.
+/// Runs `work`, and calls `beat` with the elapsed seconds after each [`BEAT`].
 fn beside<T>(work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
     let (done, waiting) = channel::<()>();
     let begin = Instant::now();
@@ -141,7 +141,7 @@ fn beside<T>(work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
     })
 }
 
-/// The error about what cargo did not build.
+/// The error for a program that cargo did not build.
 fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(12)..].join("\n");
@@ -157,14 +157,14 @@ fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
     InputError::new("--baseline", format!("{revision} does not build:\n{last}\n"), expected)
 }
 
-/// Where cargo has put the program of that name, by its messages.
+/// The path of the program of that name, according to cargo's messages.
 fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
     let messages = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let made = messages.filter(|message| message["target"]["name"] == name);
     made.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back()
 }
 
-/// Locks the place where revisions are built, until the file is dropped.
+/// Locks the place where revisions are built until the file is dropped.
 fn lock(all: &Path, interrupt: &AtomicBool) -> Result<File, Failure> {
     let opened = std::fs::create_dir_all(all).and_then(|()| File::create(all.join("lock")));
     let file = opened.with_context(|| format!("{} cannot be written", all.display()))?;
@@ -181,14 +181,14 @@ fn lock(all: &Path, interrupt: &AtomicBool) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Puts a commit into the work tree in which revisions are built. Its `.git` names the repository as its common directory, so
-/// that it shares objects and settings but is not in the list of work trees. Files that two revisions share keep their times,
-/// by which cargo knows what it need not compile again.
+/// Checks out a commit into the work tree in which revisions are built. Its `.git` names the repository as its common
+/// directory, so it shares objects and settings but is not listed as a work tree. Files that two revisions share keep
+/// their times, from which cargo knows what it need not recompile.
 fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
     let common = git(root, &["rev-parse", "--git-common-dir"]).context("git does not say where the repository is")?;
     let own = source.join(".git");
     let git = |args: &[&str]| {
-        // By name, so that git never takes the repository around it, or the one of a hook, for this tree.
+        // Named explicitly, so that git never uses the repository around it, or that of a hook, instead of this tree.
         let mut git = Command::new("git");
         git.arg("-C").arg(source).args(["--git-dir=.git", "--work-tree=."]).args(args).env_remove("GIT_INDEX_FILE");
         git.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
@@ -202,7 +202,7 @@ fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
     if matches!(place(), Ok(true)) {
         return Ok(());
     }
-    // What a killed program has left is not whole.
+    // A killed program leaves an incomplete tree.
     let _ = std::fs::remove_dir_all(source);
     match place().with_context(|| format!("{} cannot be written", source.display()))? {
         true => Ok(()),
@@ -210,12 +210,13 @@ fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Links the directories beside the repository next to the work tree: its path dependencies find them there. They are as
-/// they are now, whatever the revision.
+/// Links the directories next to the repository, so that path dependencies find them next to the work tree. They are in
+/// their present state, whatever the revision.
 fn link_neighbours(root: &Path, work: &Path) {
     let beside = root.parent().and_then(|parent| parent.read_dir().ok()).into_iter().flatten().flatten();
     for path in beside.map(|entry| entry.path()).filter(|path| path != root && path.is_dir()) {
-        // Cargo finds its hidden settings from here in any case. What cannot be linked is missed only if it is needed.
+        // Cargo finds its hidden settings from here in any case. A directory that cannot be linked matters only if it
+        // is needed.
         let name = path.file_name().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
         let _ = name.map(|name| std::os::unix::fs::symlink(&path, work.join(name)));
     }

@@ -1,4 +1,4 @@
-//! `cargo bench`: a target with `harness = false` speaks the arguments that cargo and nextest pass to a test harness.
+//! `cargo bench`: a target with `harness = false` accepts the arguments that cargo and nextest pass to a test harness.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,17 +18,17 @@ struct Asked {
     list: bool,
     help: bool,
     ignored: bool,
-    /// `cargo bench` says `--bench`; without it (`cargo test --benches`, nextest) nothing is to be timed.
+    /// `cargo bench` passes `--bench`; without it (`cargo test --benches`, nextest) nothing is timed.
     time: bool,
     /// A git revision to compare with.
     baseline: Option<String>,
-    /// Options of `compare`, with their values.
+    /// Options of `compare` with their values.
     terms: Vec<String>,
 }
 
-/// Answers what cargo asks of a benchmark target; returns the exit code.
+/// Handles cargo's arguments to a benchmark target; returns the exit code.
 pub(crate) fn bench(args: &[OsString], registry: &Registry) -> i32 {
-    // The processes that measure are this program again.
+    // Worker processes run this program too.
     if args.get(1).is_some_and(|arg| arg == ellwand_bench::worker::COMMAND) {
         return super::run(args, registry);
     }
@@ -66,7 +66,7 @@ impl Asked {
                         "--baseline-args" | "--time" | "--at-least" | "--fail-on" => {
                             asked.terms.extend([flag.to_string(), value])
                         }
-                        // Other formats are those of test harnesses, which cargo and nextest ask for.
+                        // cargo and nextest use the other formats, which are those of test harnesses.
                         "--format" if value == "github" => asked.terms.extend([flag.to_string(), value]),
                         "--format" if value == "junit" => {
                             let expected = "github; or junit from `compare` of a program";
@@ -95,7 +95,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Whether `workload:implementation` is asked for.
+    /// True if the filters select `workload:implementation`.
     fn wants(&self, name: &str) -> bool {
         let fits = |filter: &String| {
             if self.exact {
@@ -106,7 +106,7 @@ impl Asked {
                 name.contains(filter.as_str())
             }
         };
-        // No benchmark is ever ignored, so that `--ignored` alone selects none.
+        // No benchmark is ever ignored, so `--ignored` selects none.
         !self.ignored && (self.filters.is_empty() || self.filters.iter().any(fits)) && !self.skip.iter().any(fits)
     }
 }
@@ -164,7 +164,7 @@ fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
         } else if asked.time {
             line.extend(["--effort", "quick", "--no-ceilings", "--output"].map(OsString::from));
             line.push(dir.join(workload).into());
-            // Without it a note would name this flag, which cargo's user cannot give.
+            // Otherwise a note would mention this flag, which a user of cargo cannot give.
             line.extend((!cfg!(feature = "plots")).then(|| "--no-plot".into()));
         }
         worst = worst.max(super::run(line, registry));
@@ -184,14 +184,15 @@ fn list(chosen: &BTreeMap<&str, Vec<&str>>) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Name of the benchmark target that cargo built at this path, `target/PROFILE/deps/NAME-HASH`; `None` for other programs.
+/// Name of the benchmark target built by cargo at this path, `target/PROFILE/deps/NAME-HASH`; `None` for other
+/// programs.
 pub(super) fn target(program: &Path) -> Option<&str> {
     program.parent().filter(|parent| parent.ends_with("deps"))?;
     let (name, hash) = program.file_stem()?.to_str()?.rsplit_once('-')?;
     (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
-/// `target/ellwand/NAME-TIME`, next to what cargo built.
+/// `target/ellwand/NAME-TIME`, next to cargo's own output.
 fn directory(program: &Path, stamp: &str) -> PathBuf {
     let stem = || program.file_stem().map_or_else(|| "bench".into(), |stem| stem.to_string_lossy().into_owned());
     let name = target(program).map_or_else(stem, ToString::to_string);

@@ -1,16 +1,16 @@
-//! How cargo built this program, so that its baseline is built alike.
+//! How cargo built this program, so that the baseline is built the same way.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// What cargo is asked for besides the target.
+/// The arguments of cargo besides the target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Built {
-    /// The profile, or all that the user gave.
+    /// The profile, or all arguments that the user gave.
     pub(super) args: Vec<String>,
-    /// The package whose features are not those by default.
+    /// The package whose features differ from the defaults.
     pub(super) package: Option<Package>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Package {
 }
 
 impl Built {
-    /// `given` replaces what the place of the program says.
+    /// `given` replaces what the location of the program implies.
     pub(super) fn of(program: &Path, given: Option<&str>) -> Self {
         if let Some(given) = given {
             return Self { args: given.split_whitespace().map(ToString::to_string).collect(), package: None };
@@ -45,8 +45,8 @@ impl Built {
     }
 }
 
-/// Package and features of the program, from what cargo keeps in its target directory; `None` if they are the usual ones, or
-/// if cargo keeps it in another way.
+/// Package and features of the program, from cargo's files in its target directory; `None` if they are the defaults, or
+/// if cargo stores them differently.
 fn package(folder: &Path, program: &Path) -> Option<Package> {
     let of = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     let this = of(program)?;
@@ -70,7 +70,7 @@ fn package(folder: &Path, program: &Path) -> Option<Package> {
     (without_default || !features.is_empty()).then_some(Package { name, features, without_default })
 }
 
-/// The arguments for the package as `metadata` of cargo shows it, and the features that it lacks there.
+/// The arguments for the package in cargo's `metadata`, and the features that it lacks there.
 pub(super) fn features(package: &Package, metadata: &[u8]) -> (Vec<String>, Vec<String>) {
     let all = serde_json::from_slice::<Value>(metadata).unwrap_or_default();
     let mut packages = all["packages"].as_array().into_iter().flatten();
@@ -89,7 +89,7 @@ pub(super) fn features(package: &Package, metadata: &[u8]) -> (Vec<String>, Vec<
     (args, lacking)
 }
 
-/// The directory of a build among those of its commit; empty for the usual one.
+/// The directory of a build below that of its commit; empty for the default build.
 pub(super) fn key(built: &Built) -> String {
     if built.package.is_none() && matches!(built.args.join(" ").as_str(), "--profile release" | "--profile bench") {
         return String::new();
@@ -134,7 +134,7 @@ mod tests {
         assert!(key(&given) != key(&fast));
     }
 
-    /// The features by default are known of every build with one of them.
+    /// The default features are known from every build with one of them.
     #[test]
     fn this_program_shows_its_own_features() {
         let built = Built::of(&std::env::current_exe().unwrap(), None);

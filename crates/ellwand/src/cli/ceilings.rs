@@ -1,4 +1,5 @@
-//! The ceilings of this machine, measured once and kept, so that every run can say what share of them it reached.
+//! The ceilings of this machine, measured once and cached, so that every run can report the share of them that it
+//! reached.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,16 +36,16 @@ pub(super) fn calibrated(registry: &Registry) -> Registry {
     registry
 }
 
-/// Measures the ceilings afresh and keeps them.
+/// Measures the ceilings again and caches them.
 pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
     let registry = &calibrated(registry);
     let (limits, around) = (machine::cells(registry, environment), machine::cells_of_crossing(registry, environment));
     let measured = of_cells(registry, environment, effort, &limits, &around)?;
-    // On one processor both are one thread.
+    // On one processor, one thread and all threads are the same.
     if let Some(warning) = hindered(&measured.0).filter(|_| environment.cores > 1) {
         output::note(&warning);
     }
-    // A quick look does not take the place of ceilings that were measured with more care.
+    // A quick measurement does not replace ceilings that were measured with more care.
     if replaces(effort, environment) {
         let devices = environment.devices.clone();
         output::cache(
@@ -81,13 +82,13 @@ fn hindered(ceilings: &[Ceiling]) -> Option<String> {
     ))
 }
 
-/// Whether ceilings that are measured now would be kept.
+/// True if ceilings measured now would be cached.
 pub(super) fn replaces(effort: Effort, environment: &Environment) -> bool {
     effort != Effort::Quick || kept(environment).is_none()
 }
 
-/// Measures those of devices that are found on request and were looked for. They are shown and not kept: a run that asks for
-/// such a device measures on purpose, and one in software has the processor's limits.
+/// Measures the ceilings of devices that are found on request, if they were requested. They are shown but not cached: a
+/// run that uses such a device measures it deliberately, and a software device has the processor's limits.
 pub(super) fn on_request(registry: &Registry, here: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
     of_cells(registry, here, effort, &machine::cells_on_request(registry), &[])
 }
@@ -110,7 +111,7 @@ fn of_cells(
     measured
 }
 
-/// There are many ceilings, and each takes the better decile of its slots: a tenth of a second each is enough.
+/// There are many ceilings, and each is the better decile of its slots: a tenth of a second each is enough.
 fn settings(effort: Effort) -> Settings {
     let settings = effort.settings();
     let (budget_ms, warm_up_ms) = match effort {
@@ -121,45 +122,48 @@ fn settings(effort: Effort) -> Settings {
     Settings { case_budget_ns: budget_ms * 1_000_000, warm_up_ns: warm_up_ms * 1_000_000, ..settings }
 }
 
-/// Which ceilings are measured, and how. Raise it when that changes: what was kept by an older program is measured again.
+/// Version of the set of ceilings and of how they are measured. Raise it with every change: ceilings cached by an older
+/// program are then measured again.
 const VERSION: u32 = 6;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     version: u32,
-    /// Id and description of what was there to be measured: another card may answer to the same id later.
+    /// Id and description of the devices at that time: another card may later have the same id.
     devices: Vec<(String, String)>,
     ceilings: Vec<Ceiling>,
 }
 
-/// The kind of the file in the cache, with what changes a ceiling and is no part of the machine's fingerprint: caches set the
-/// footprints, the governor the clock, huge pages the cost of a page fault, and the CPUs in use which of their units are shared.
+/// Name of the cache file, including what changes a ceiling but is not part of the machine's fingerprint: caches set
+/// the footprints, the governor the clock, huge pages the cost of a page fault, and the CPUs in use determine which
+/// units they share.
 fn kind(here: &Environment, allowed: &[u32]) -> String {
     let mut hash = Fnv::new();
     hash.text(&format!("{:?}", (&here.caches, &here.governor, &here.huge_pages, allowed)));
     format!("ceilings-{:08x}", hash.finish() as u32)
 }
 
-/// Whether all devices that are here now were there then. Those found on request are not kept.
+/// True if all devices that are present now were present then. Those found on request are not cached.
 fn same_devices(now: &[(String, String)], then: &[(String, String)]) -> bool {
     now.iter().filter(|(id, _)| !id.starts_with("wgpu")).all(|device| then.contains(device))
 }
 
-/// The ceilings kept for this machine; `None` when there are none yet.
+/// The cached ceilings of this machine; `None` if there are none.
 pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     let text = std::fs::read_to_string(path(environment)?).ok()?;
-    // What other versions wrote may not parse as this.
+    // A file from another version may not parse.
     let Kept { version, devices, ceilings } = serde_json::from_str(&text).ok()?;
     if version != VERSION || !same_devices(&environment.devices, &devices) {
         return None;
     }
-    // What no machine can be is damage, and is measured again.
+    // Impossible values mean that the file is damaged; the ceilings are then measured again.
     let plausible = |ceiling: &Ceiling| ceiling.value > 0.0 && ceiling.value < 1e16;
     (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)
 }
 
-/// Passes the size from which on non-temporal stores pay on this machine, if it was measured, to the kernels of this process.
+/// Passes the measured size above which non-temporal stores pay on this machine, if any, to the kernels of this
+/// process.
 pub(super) fn tell_kernels() {
     ellwand_simd::stores::measured_by(|| {
         let kept = kept(&ellwand_bench::environment::facts()).unwrap_or_default();
@@ -171,9 +175,9 @@ pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
     output::cache_path(&kind(environment, &allowed_cores()), environment)
 }
 
-/// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
-/// implementation holds its own inputs, and what it flushes the processor's caches with; in one process inputs come one
-/// after the other.
+/// Refuses cells that would not fit into this machine's memory, before anything is allocated. Each worker process holds
+/// its own inputs and its own buffer for flushing the processor's caches; in a single process, inputs follow one
+/// another.
 pub(super) fn check_memory(cells: &[Cell], workers: bool, caches: Caches) -> Result<(), InputError> {
     let flush = if caches.is_warm() { 0 } else { ellwand_bench::flush_bytes() };
     match ellwand_bench::environment::available_memory() {
@@ -182,7 +186,7 @@ pub(super) fn check_memory(cells: &[Cell], workers: bool, caches: Caches) -> Res
     }
 }
 
-/// `flush`: bytes of a process that drive the processor's caches out; a device has its own for its own.
+/// `flush`: bytes with which a process flushes the processor's caches; a device uses its own memory for its own caches.
 fn fits(cell: &Cell, workers: bool, flush: u64, available: u64) -> Result<(), InputError> {
     let each = || cell.implementations.iter().map(|i| (cell.workload.footprint_of(&cell.case, &i.name), &i.name));
     let most = each().max_by_key(|(bytes, _)| *bytes);
@@ -221,16 +225,16 @@ fn fits(cell: &Cell, workers: bool, flush: u64, available: u64) -> Result<(), In
     Err(if ways.is_empty() { error } else { error.help(ways.join(", or ")) })
 }
 
-/// The axes of which half as much would need less memory.
+/// The axes for which half the value would need less memory.
 fn axes_that_cost(cell: &Cell) -> Vec<String> {
     let needs = |case: &ellwand_core::Case| cell.workload.footprint(case);
     let costs = |axis: &&ellwand_core::Axis| {
         let Some(value) = cell.case.int(axis.name).filter(|value| *value > 1) else { return false };
         let mut half = cell.case.clone();
         half.set(axis.name, value / 2);
-        // A case that makes no sense has no footprint.
+        // An invalid case has no footprint.
         let less = needs(&half);
-        // Where it needs more than can be said, half as much may be as well.
+        // If the case needs more than can be expressed, half the value may as well.
         let all = needs(&cell.case);
         cell.workload.check(&half).is_ok() && less > 0 && (less < all || all == u64::MAX)
     };
@@ -289,7 +293,7 @@ mod tests {
         ceilings.push(ceiling("L3", many, 1.7e9));
         let warning = hindered(&ceilings).unwrap();
         assert!(warning.contains("(copy L3: 1.70 GB/s, one thread 13.0 GB/s)"), "{warning}");
-        // The best of a level counts, and a little less is noise.
+        // The best value of a level counts, and a small shortfall is noise.
         ceilings.push(ceiling("L3", many, 12e9));
         assert_eq!(hindered(&ceilings), None);
         assert_eq!(hindered(&ceilings[..1]), None, "nothing to compare with");

@@ -1,4 +1,4 @@
-//! The last self-check of this machine, as runs embed it.
+//! The last self-check of this machine, which runs embed.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,11 +15,11 @@ pub(super) fn revision() -> Option<String> {
     option_env!("ELLWAND_REVISION").filter(|revision| !revision.is_empty()).map(str::to_string)
 }
 
-/// A certificate that cannot be read; `kept` has printed why.
+/// The certificate cannot be read; `kept` has printed why.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
-/// What `selfcheck` kept for this machine and version; `None` if it has not run.
+/// The certificate that `selfcheck` saved for this machine and version; `None` if it has not run.
 pub(super) fn kept(environment: &Environment) -> Result<Option<Certificate>, Unreadable> {
     static NOTED: Once = Once::new();
     let Some(path) = cache_path("selfcheck", environment) else { return Ok(None) };
@@ -41,13 +41,13 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     format!("note: the self-check {} cannot be read ({error}); `ellwand selfcheck` replaces it", path.display())
 }
 
-/// Whether the certificate `before` stays: `new` ran out of time, with fewer decisions on equal code. What was decided plays no
-/// part.
+/// True if the certificate `before` is kept: `new` ran out of time, with fewer decisions on equal code. The decisions
+/// themselves are irrelevant.
 pub(super) fn stays(before: &Certificate, new: &SelfCheck) -> bool {
     new.planned.is_some() && before.decisions > new.false_alarms().1
 }
 
-/// The counts that a reader needs: all kernels together, one line a planted difference.
+/// The counts that a reader needs: all kernels together, one line per planted difference.
 fn short(full: &SelfCheck) -> Certificate {
     let (false_alarms, decisions, _) = full.false_alarms();
     let mut planted: Vec<Planted> = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
             row(SLOWED, 2, 30, 28, 0),
             row(TWIN, 0, 200, 0, 1),
             row(SLOWED, 2, 30, 29, 0),
-            // A tail is no slow-down of a size.
+            // A tail is not a slow-down of a given size.
             row(TAIL, 0, 30, 30, 0),
             row(TAIL, 0, 30, 28, 0),
         ];
@@ -127,7 +127,7 @@ mod tests {
             (row.workload, row.decisions, row.failed) = ("selfcheck-dram".into(), 0, 3);
         }
         assert_eq!(super::short(&late).unjudged, ["dram"]);
-        // A certificate that was kept before revisions were noted is still read.
+        // A certificate saved before revisions were recorded can still be read.
         let old = serde_json::to_string(&full).unwrap().replace(r#""revision":"abc","#, "");
         assert_eq!(serde_json::from_str::<SelfCheck>(&old).unwrap().revision, None);
     }

@@ -21,17 +21,17 @@ use super::exit::{Exit, Failure, Outcome, judged};
 use super::progress::Progress;
 use super::{ceilings, output, plan, signals};
 
-/// What became of one implementation at one case.
+/// The result of one implementation at one case.
 struct Line {
     case: String,
     implementation: String,
     outcome: Result<Verdict, Fate>,
 }
 
-/// What is known so far, printed row by row: a user who interrupts keeps the rows so far.
+/// Prints the results row by row, so a user who interrupts keeps the rows so far.
 struct Printer {
     json: bool,
-    /// Columns of the longest name.
+    /// Width of the longest name.
     width: usize,
     lines: Vec<Line>,
 }
@@ -58,7 +58,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints what follows the rows, of which there were to be `planned`.
+    /// Prints the summary after the rows, of which `planned` were expected.
     fn end(&self, planned: usize) -> Result<(), Failure> {
         if self.json {
             if self.lines.len() < planned {
@@ -75,11 +75,12 @@ impl Printer {
     }
 }
 
-/// Why cases do not fit into memory, by id.
+/// Reasons why cases do not fit into memory, by case id.
 type TooLarge = BTreeMap<String, String>;
 
 /// # Errors
-/// If one workload is asked for: then its user chose the cases. Among others they must not end the check of all.
+/// Cases that do not fit into memory. An error if only one workload is selected, because then the user chose the cases;
+/// otherwise such cases must not end the check of the others.
 fn too_large(plan: &Plan) -> Result<TooLarge, InputError> {
     let Some(first) = plan.cells.first() else { return Ok(TooLarge::new()) };
     if plan.cells.iter().all(|cell| cell.workload.name() == first.workload.name()) {
@@ -111,7 +112,7 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outc
     })
 }
 
-/// Runs and judges each implementation once, in this process, and times nothing.
+/// Runs and judges each implementation once in this process, without timing.
 pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Option<&Tensors>) -> Outcome {
     let Some(format) = args.format.of_rows() else {
         let problem = format!("{} is made from times, and --once takes none", args.format.name());
@@ -120,7 +121,7 @@ pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Opti
     judge_here(registry, plan, format == Form::Json, args.how.chosen.cases.seed(), given, None)
 }
 
-/// Judges in this process, on the inputs of each case and, of `all` that fit into memory, on the hard sets.
+/// Judges in this process, on the inputs of each case and, for those of `all` that fit into memory, on the hard sets.
 fn judge_here(
     registry: &Registry,
     plan: &Plan,
@@ -157,7 +158,7 @@ fn judge_here(
     })
 }
 
-/// What an implementation answered at a cell, and what it wrote meanwhile.
+/// The answer of an implementation at a cell, and what it wrote meanwhile.
 type Judge<'a> = dyn FnMut(&Cell, &Implementation) -> Result<(Result<Verdict, Fate>, Option<String>), Interrupted> + 'a;
 
 fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
@@ -169,7 +170,7 @@ fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
         progress.cell(index, &case);
         for row in &cell.implementations {
             let answer = judge(cell, row);
-            // After Ctrl-C it has perhaps not seen all hard sets.
+            // After Ctrl-C it may not have run on all hard sets.
             let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
             judged(progress.aside(|| {
                 words.iter().for_each(|words| output::note(words));
@@ -183,7 +184,7 @@ fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
     if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }
 }
 
-/// The verdict on ordinary inputs, with the result on the hard sets.
+/// Adds the result on the hard sets to the verdict on ordinary inputs.
 fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
     let mut detail = verdict.detail;
     match judged.right {
@@ -197,13 +198,13 @@ fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
     Verdict { detail, ..verdict }
 }
 
-/// After this time a note names the row under way, so that the user knows what hangs and can end it.
+/// After this time a note names the row in progress, so the user knows what hangs and can end it.
 const LONG: Duration = Duration::from_secs(10);
 
 pub(super) fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let (done, waits) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        // Where no thread can be started, nothing is named.
+        // If no thread can be started, no note is printed.
         let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
                 output::note(&format!("{what} takes longer than {} s (Ctrl-C ends it)", LONG.as_secs()));

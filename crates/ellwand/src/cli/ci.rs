@@ -1,4 +1,4 @@
-//! Verdicts for machines that gate on them: JUnit XML and GitHub's workflow commands.
+//! Verdicts for continuous integration: JUnit XML and GitHub's workflow commands.
 
 use std::io::{self, Write};
 
@@ -16,16 +16,16 @@ use super::verdict;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Good,
-    /// Slower than the baseline, or over its budget.
+    /// Slower than the baseline, or beyond a budget.
     Bad,
     Open,
     Broken,
-    /// A budget that fits nothing.
+    /// A budget that applies to nothing.
     Idle,
 }
 
 impl Grade {
-    /// The grade that agrees with the exit code: `--fail-on` decides whether what is open or bad fails.
+    /// The grade that matches the exit code: `--fail-on` determines whether an open or bad result fails.
     fn by(self, fail_on: FailOn) -> Self {
         match (self, fail_on) {
             (Grade::Open, FailOn::Undecided) => Grade::Bad,
@@ -35,11 +35,11 @@ impl Grade {
     }
 }
 
-/// One thing that was judged.
+/// One judged result.
 pub(super) struct Case {
     class: String,
     name: String,
-    /// What an annotation is about: it shows neither class nor name.
+    /// Title of the annotation, which shows neither class nor name.
     title: String,
     seconds: f64,
     grade: Grade,
@@ -62,7 +62,7 @@ impl Case {
     fn of_budget(verdict: &Verdict) -> Self {
         Self {
             class: verdict.subject.clone(),
-            // Servers take two cases of one name for one.
+            // CI servers merge two cases of the same name.
             name: format!("budget: {}, {}", verdict.judged.what, verdict.place),
             title: verdict.subject.clone(),
             seconds: 0.0,
@@ -76,7 +76,7 @@ impl Case {
         }
     }
 
-    /// What two records suggest about a cell. That they suggest something is never a failure: nothing is decided by it.
+    /// The suggestion of two records about a cell. A suggestion never fails, because records decide nothing.
     pub(super) fn of_suggestion(cell: &str, line: String, fine: bool) -> Self {
         Self {
             class: cell.to_string(),
@@ -88,13 +88,13 @@ impl Case {
         }
     }
 
-    /// That the user or the machine ended a command before its end: what it did not do is no success.
+    /// The user or the machine interrupted a command: the part that it did not do is no success.
     fn interrupted(command: &str, what: String) -> Self {
         let [class, title, name] = [command, command, "interrupted"].map(String::from);
         Self { class, name, title, seconds: 0.0, grade: Grade::Broken, line: what }
     }
 
-    /// A measurement: whether there is one.
+    /// A measurement: passes if it exists.
     fn of_measurement(m: &Measurement) -> Self {
         let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
         Self {
@@ -114,7 +114,7 @@ impl Case {
         }
     }
 
-    /// As a workflow command of GitHub: `::error::` for what fails the command, `::warning::` for what does not and is not
+    /// As a workflow command of GitHub: `::error::` if it fails the command, `::warning::` if it does not but is not
     /// good either, `::notice::` otherwise.
     pub(super) fn annotate(&self, out: &mut dyn Write) -> io::Result<()> {
         let level = match self.grade {
@@ -122,13 +122,13 @@ impl Case {
             Grade::Open => "warning",
             Grade::Bad | Grade::Broken => "error",
         };
-        // Commands end at the end of a line; titles also at commas and colons.
+        // Commands end at the end of a line; titles end also at commas and colons.
         let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
         let title = escape(&self.title).replace(':', "%3A").replace(',', "%2C");
         writeln!(out, "::{level} title={title}::{}", escape(&self.line))
     }
 
-    /// The case as it is with `--fail-on`. Where nothing was measured at all, the command fails whatever that is.
+    /// The case under `--fail-on`. If nothing at all was measured, the command fails in any case.
     fn by(self, fail_on: FailOn, nothing: bool) -> Self {
         let grade = if nothing && self.grade == Grade::Open { Grade::Broken } else { self.grade.by(fail_on) };
         Self { grade, ..self }
@@ -139,12 +139,12 @@ impl Case {
     }
 }
 
-/// A line, and what there is to remark.
+/// A line with its remark, if any.
 fn and(line: String, remark: Option<String>) -> String {
     remark.into_iter().fold(line, |line, remark| format!("{line}; {remark}"))
 }
 
-/// The remark on an answer that the reference judged in part.
+/// The remark on an answer that the reference judged only in part.
 fn partly(m: &Measurement) -> Option<String> {
     m.check.as_ref()?.compared?.remark()
 }
@@ -194,8 +194,8 @@ fn of_run(measurements: &[Measurement], budgets: &[Verdict], fail_on: FailOn) ->
     measured.chain(budgets.iter().map(Case::of_budget)).map(|case| case.by(fail_on, nothing)).collect()
 }
 
-/// One test case each: a failure for what fails the command, skipped for what does not and is not good either, an error
-/// for what broke.
+/// One test case each: a failure if it fails the command, skipped if it does not but is not good either, an error if
+/// something broke.
 pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io::Result<()> {
     let count = |grade: Grade| cases.iter().filter(|case| case.grade == grade).count();
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
@@ -227,7 +227,7 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
     writeln!(out, "</testsuite>")
 }
 
-/// The comparisons, and the budgets that are not kept, as GitHub's workflow commands.
+/// Writes the comparisons, and the budgets that are not kept, as GitHub's workflow commands.
 pub(super) fn write_github(
     rows: &[Row],
     budgets: &[Verdict],
@@ -240,7 +240,8 @@ pub(super) fn write_github(
     shown.map(|(_, case)| case).chain(&cut.map(of_interrupted)).try_for_each(|case| case.annotate(out))
 }
 
-/// What `run` measured and the budgets, as JUnit XML. `cut`: how many of how many measurements an interrupted run made.
+/// Writes the measurements and budgets of `run` as JUnit XML. `cut`: numbers of finished and planned measurements of an
+/// interrupted run.
 pub(super) fn write_run_junit(
     all: &[Measurement],
     budgets: &[Verdict],
@@ -253,7 +254,7 @@ pub(super) fn write_run_junit(
     write_suite("ellwand run", &cases, out)
 }
 
-/// What `run` could not measure, the budgets that are not kept, and how many there were. `cut` as for
+/// Writes what `run` could not measure, the budgets that are not kept, and how many there were. `cut` as for
 /// [`write_run_junit`].
 pub(super) fn write_run_github(
     all: &[Measurement],
@@ -266,7 +267,7 @@ pub(super) fn write_run_github(
     let good = cases.iter().filter(|case| case.is_good()).count();
     let judged = cases.iter().filter(|case| case.grade != Grade::Idle).count();
     let so_far = if cut.is_some() { " so far" } else { "" };
-    // What is in order has no line.
+    // Successful measurements have no line.
     let parts = all.iter().filter_map(partly).count();
     let remark = (parts > 0).then(|| format!("in {parts} of them the reference judged a part of the answer"));
     let line = format!("{good} of {judged} measurements and budgets{so_far} are in order");
@@ -275,7 +276,7 @@ pub(super) fn write_run_github(
     bad.chain(&cut.map(of_interrupted_run)).try_for_each(|case| case.annotate(out))
 }
 
-/// Text as an XML attribute or element; what XML 1.0 cannot hold is left out.
+/// Text as an XML attribute or element; omits characters that XML 1.0 does not allow.
 fn xml(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().filter(|c| *c >= ' ' || ['\t', '\n', '\r'].contains(c)) {

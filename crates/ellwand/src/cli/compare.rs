@@ -23,7 +23,7 @@ use ellwand_report::units;
 pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
     let mut spoke = false;
     let outcome = of_sides(registry, args, line, &mut spoke);
-    // Who reads verdicts alone must not take an error for nothing to say.
+    // A program that only reads verdicts must not mistake an error for an empty result.
     if let (Err(failure @ (Failure::Input(_) | Failure::Other(_))), false) = (&outcome, spoke) {
         exit::judged(output::result(|out| match args.format {
             Form::Junit => ci::write_suite("ellwand compare", &[ci::of_failure(failure)], out),
@@ -48,10 +48,10 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     if args.command && args.session.config.is_some() {
         return Err(unheeded("--config", "shell commands are compared", "budgets are about workloads").into());
     }
-    // Terms cannot fail later on when they do not fail now.
+    // If the terms are valid now, they cannot fail later.
     rows::terms(args.rope, args.blocks, args.limit.limits())?;
     let limits = if args.command { None } else { budgets::find(registry, args.session.config.as_deref())? };
-    // The kernels of the self-check can be compared like any other; `list` does not show them.
+    // The kernels of the self-check can be compared like any others; `list` does not show them.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
     let contests = contests(&all, args, limits.as_ref().is_some_and(Budgets::ask_for_memory))?;
@@ -101,12 +101,12 @@ fn refuse_cold(args: &CompareArgs) -> Result<(), InputError> {
     Err(InputError::new("--caches", problem, "--caches warm").help(help))
 }
 
-/// The error about an option that would change nothing.
+/// The error about an option that would have no effect.
 fn unheeded(flag: &str, what: &str, why: &str) -> InputError {
     InputError::new(flag, what, format!("no {flag}: {why}"))
 }
 
-/// The two records, if the sides are records. If one is, or is named like one, the other must be a record as well.
+/// The two records, if the sides are records. If one is a record, or is named like one, the other must be one too.
 fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError> {
     if args.command || args.workload.is_some() {
         return Ok(None);
@@ -126,14 +126,14 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     Err(InputError::new(argument, problem, "a record.jsonl as `run` writes it, or the directory that holds one"))
 }
 
-/// That some of the `planned` cases were not compared to their end, and why.
+/// A note that some of the `planned` cases were not completely compared, and why.
 fn cut(rows: &[Row], planned: usize, unkept: Option<&Failure>) -> Option<String> {
     let whole = rows::whole(rows);
     let why = unkept.map_or("interrupted".to_string(), |failure| failure.to_string());
     (whole < planned).then(|| format!("{why}: {whole} of {planned} cases were compared completely"))
 }
 
-/// Refuses what applies only to a measurement, when two records are compared.
+/// Refuses options that apply only to a measurement if two records are compared.
 fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
     args.refuse_cases("the cases are those of the two records")?;
     if args.session.output.is_some() {
@@ -145,7 +145,7 @@ fn refuse_measuring(args: &CompareArgs) -> Result<(), InputError> {
     }
 }
 
-/// Decides one contest, or says how an arm ended; `None` if the user interrupted before there was anything to say.
+/// Decides one contest, or reports how an arm ended; `None` if the user interrupted before there was any result.
 fn decided(
     args: &CompareArgs,
     what: &What,
@@ -184,8 +184,8 @@ fn decided(
     }))
 }
 
-/// Decides contest after contest, until the last one, until the user interrupts, or until a row cannot be kept: then the
-/// error is returned beside the rows.
+/// Decides one contest after another, until the last one, until the user interrupts, or until a row cannot be saved:
+/// the error is then returned with the rows.
 fn measure(
     args: &CompareArgs,
     contests: Vec<Contest>,
@@ -197,7 +197,7 @@ fn measure(
     signals::stop_on_ctrl_c(signals::DECIDED_KEPT);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
     let clock = Clock::start(args, cases.len());
-    // Before the bar: what is printed beside it leaves a copy of it behind.
+    // Before the bar is drawn: text printed next to a bar leaves a copy of the bar.
     output::note(&clock.sentence());
     let mut progress = Progress::named(&cases);
     let (mut rows, mut unkept) = (Vec::new(), None);
@@ -232,10 +232,10 @@ fn measure(
 }
 
 fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_ns: f64) -> Row {
-    // A command is a whole process, longer than what the clock cannot resolve.
+    // A command is a whole process, which takes longer than the clock's resolution.
     let resolution_ns = if matches!(contest.what, What::Commands(_)) { 0.0 } else { resolution_ns };
     let Contest { case, names, mut candidate, what } = contest;
-    // What the inputs required, if the program of the candidate reports it.
+    // The work that the inputs require, if the candidate's program reports it.
     let required = result.as_ref().ok().and_then(|decision| decision.reported.work[1].clone());
     if let Some((candidate, required)) = candidate.as_mut().zip(required) {
         candidate.work = required;
@@ -269,7 +269,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, one_below_s, remarks }
 }
 
-/// The remark on one side that is below the resolution of the clock.
+/// The remark on a single side that is below the resolution of the clock.
 fn bound(seconds: [f64; 2], resolution_ns: f64, names: &[String; 2]) -> Option<String> {
     let resolution = resolution_ns * 1e-9;
     let name = match seconds.map(|seconds| seconds < resolution) {
@@ -283,7 +283,7 @@ fn bound(seconds: [f64; 2], resolution_ns: f64, names: &[String; 2]) -> Option<S
     ))
 }
 
-/// The remark on a side whose threads share one processor, since it declares one.
+/// The remark on a side whose threads share one processor, because it declares a single thread.
 fn undeclared(samples: &[Sample], name: &str, threads: Parallelism) -> Option<String> {
     let share = share_of_others(samples).filter(|_| threads == Parallelism::Single)?;
     let share = units::human(share, "1");
@@ -306,7 +306,7 @@ fn older(unable: [bool; 2], names: &[String; 2]) -> Option<String> {
     ))
 }
 
-/// The candidate against its budgets, over the blocks of the comparison.
+/// Judges the candidate by its budgets, from the blocks of the comparison.
 fn judge(limits: &Budgets, candidate: &Candidate, name: &str, result: &Decided, resolution_ns: f64) -> Vec<Verdict> {
     let subject = budgets::Subject {
         workload: &candidate.case.workload,
@@ -319,14 +319,14 @@ fn judge(limits: &Budgets, candidate: &Candidate, name: &str, result: &Decided, 
             Err(_) => Err("there is no comparison"),
         },
         readings: result.as_ref().map_or(&[], |decision| &decision.reported.readings[1]),
-        // A comparison decides about its two sides; neither need be the baseline of the workload.
+        // A comparison decides between its two sides; neither need be the baseline of the workload.
         baseline: None,
         resolution_s: Some(resolution_ns * 1e-9),
     };
     limits.judge(name, &subject)
 }
 
-/// All budgets that were judged, of the candidate's program and of the rows; then those that fit nothing.
+/// All judged budgets, of the candidate's program and of the rows; then the budgets that apply to nothing.
 fn verdicts(limits: &Budgets, program: Option<&Path>, rows: &[Row]) -> (Vec<Verdict>, Vec<Verdict>) {
     let of_program = program.and_then(|program| limits.judge_program(program));
     let judged: Vec<Verdict> =

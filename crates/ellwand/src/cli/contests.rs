@@ -1,4 +1,4 @@
-//! What the two sides of `compare` mean: shell commands, programs, revisions, or implementations.
+//! The sides of `compare`: shell commands, programs, revisions, or implementations.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) struct Contest {
     pub(super) case: String,
     pub(super) names: [String; 2],
     pub(super) what: What,
-    /// What budgets limit; shell commands have none.
+    /// The subject of budgets; `None` for shell commands.
     pub(super) candidate: Option<Candidate>,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum What {
     Commands([String; 2]),
 }
 
-/// The candidate as a budget sees it.
+/// The candidate as the subject of budgets.
 pub(super) struct Candidate {
     pub(super) case: Case,
     pub(super) implementation: String,
@@ -37,20 +37,20 @@ pub(super) struct Candidate {
     pub(super) work: Work,
     /// True if it runs on the CPU.
     pub(super) on_host: bool,
-    /// The program it lives in.
+    /// The program that contains it.
     pub(super) program: PathBuf,
 }
 
-/// How arms are asked, besides what they compute.
+/// How arms are run, besides what they compute.
 struct Ask {
-    /// Devices in the order of preference, if the user chose some.
+    /// Devices in order of preference, if the user chose some.
     devices: Option<Registry>,
     seed: u64,
-    /// Whether memory is read, because a budget wants to know.
+    /// True if memory must be read for a budget.
     probes: bool,
 }
 
-/// What the two sides mean: shell commands, programs, or implementations.
+/// The contests of two sides: shell commands, programs, or implementations.
 pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) -> Result<Vec<Contest>, Failure> {
     let wanted = &args.cases.device;
     check_devices_known(registry, wanted)?;
@@ -102,14 +102,14 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
         let problem = format!("it is given {} times", args.prepare.len());
         return Err(InputError::new("--prepare", problem, "once for both commands, or once for each"));
     }
-    // What a command holds could move the cursor or start an escape sequence.
+    // A command may contain characters that move the cursor or start an escape sequence.
     let names = sides
         .map(|command| format!("'{}'", command.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")));
     let what = What::Commands(sides.map(String::clone));
     Ok(vec![Contest { case: "command".into(), names, what, candidate: None }])
 }
 
-/// This program, as it was at a revision and as it is.
+/// This program at a revision, and as it is now.
 fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &Ask) -> Result<Vec<Contest>, Failure> {
     let expected = "one WORKLOAD or WORKLOAD:IMPLEMENTATION: both sides are this program";
     let workload = match (&args.side[..], &args.workload) {
@@ -122,14 +122,14 @@ fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &As
         }
     };
     let candidate = std::env::current_exe().context("this program's own path is unknown")?;
-    // Report whatever is misspelt before anything is built.
+    // Report spelling errors before anything is built.
     let names = [revision.to_string(), "the work tree".to_string()];
     of_programs(registry, args, workload, [&candidate, &candidate], &names, ask)?;
     let built = baseline::build(revision, &candidate, args.baseline_args.as_deref())?;
     Ok(of_programs(registry, args, workload, [&built, &candidate], &names, ask)?)
 }
 
-/// Two programs built on Ellwand, at every case and implementation that is asked for.
+/// Two programs built on Ellwand, at every selected case and implementation.
 fn of_programs(
     registry: &Registry,
     args: &CompareArgs,
@@ -181,7 +181,7 @@ fn implementations(
     }
     let mut selection = args.selection(workload);
     selection.implementations = vec![first.to_string(), second.to_string()];
-    // A side may be on the processor: devices are chosen here, not implementations by their devices.
+    // A side may run on the CPU: this chooses devices, not implementations by device.
     let sides = registry.implementations(workload).into_iter();
     if !sides.filter(|one| [first, second].contains(&one.name.as_str())).any(|one| selection.on_device(one)) {
         let problem = format!("neither side runs on {}", selection.devices.join(","));
@@ -197,7 +197,8 @@ fn implementations(
     Ok((cells, [first.to_string(), second.to_string()]))
 }
 
-/// Workload and implementation of both sides. A side without a workload has that of the other, or the program's only one.
+/// Workload and implementation of both sides. A side without a workload uses that of the other, or the program's only
+/// one.
 fn two_sides<'a>(
     registry: &'a Registry,
     baseline: &'a str,
@@ -207,7 +208,7 @@ fn two_sides<'a>(
         .workloads()
         .iter()
         .map(|workload| workload.name())
-        // Those of the self-check are in every program.
+        // Every program contains those of the self-check.
         .filter(|name| !name.starts_with("selfcheck-"))
         .collect();
     let split = [baseline, candidate].map(|text| text.split_once(':'));
@@ -231,7 +232,7 @@ fn two_sides<'a>(
     Ok([side("BASE", baseline, split[0])?, side("CANDIDATE", candidate, split[1])?])
 }
 
-/// Groups and patterns are no tasks: a side is one implementation.
+/// Refuses groups and patterns: a side is one implementation.
 fn known_workload(registry: &Registry, argument: &str, name: &str) -> Result<(), InputError> {
     if registry.find(name).is_some() {
         return Ok(());
@@ -252,7 +253,7 @@ fn known_implementation(registry: &Registry, argument: &str, workload: &str, nam
     Err(unknown(argument, problem, &format!("{workload}:{name}"), &sides))
 }
 
-/// Baseline and candidate: which implementations of the cell, in which programs.
+/// Baseline and candidate: the implementations of the cell and their programs.
 fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], ask: &Ask) -> Sides {
     let implementations = which.map(|index| &cell.implementations[index]);
     let spec = |side: usize| Spec {

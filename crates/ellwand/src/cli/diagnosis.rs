@@ -1,4 +1,4 @@
-//! `selfcheck --diagnosis`: workloads that are bound by a known thing, and what the diagnosis says of them.
+//! `selfcheck --diagnosis`: runs workloads with a known limit and tests what the diagnosis reports about them.
 
 use std::io::Write;
 
@@ -14,16 +14,16 @@ use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::{ceilings, output, plan, signals};
 
-/// A workload whose limit is known because it was built to meet it.
+/// A workload whose limit is known because it was built to reach it.
 struct Truth {
     workload: &'static str,
     implementation: &'static str,
-    /// What it is bound by.
+    /// The limit it is bound by.
     limit: Limit,
-    /// The axis of its size and three sizes.
+    /// The axis of its size, and three sizes.
     axis: &'static str,
     sizes: [i64; 3],
-    /// Values of other axes that are not the default.
+    /// Values of other axes that differ from the default.
     fixed: &'static [(&'static str, &'static str)],
 }
 
@@ -49,7 +49,7 @@ const fn truth(
     Truth { workload, implementation, limit, axis, sizes, fixed: &[] }
 }
 
-/// The same on a device, where one is here.
+/// The same on a device, if one is present.
 const TRUTHS_OF_DEVICES: &[Truth] = &[
     truth("copy", "cuda", Limit::Memory, "bytes", [128 << 20, 256 << 20, 512 << 20]),
     Truth { fixed: &[("groups", "4752")], ..truth("fma", "cuda", Limit::Compute, "steps", [4096, 8192, 16_384]) },
@@ -63,13 +63,13 @@ const TRUTHS_OF_DEVICES: &[Truth] = &[
     },
 ];
 
-/// A truth at one size, and what was said of it.
+/// A truth at one size, and what the diagnosis reported.
 #[derive(Serialize)]
 struct Row {
     case: String,
     implementation: &'static str,
     truth: Limit,
-    /// Why the diagnosis is missing.
+    /// Why there is no diagnosis.
     unavailable: Option<String>,
     diagnosis: Option<Diagnosis>,
     right: bool,
@@ -96,8 +96,8 @@ pub(super) fn diagnosis(registry: &Registry, args: &SelfcheckArgs) -> Outcome {
     let mut rows = Vec::new();
     for (truth, size) in truths.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
         let cell = cell(registry, truth, size)?;
-        // Beside other programs a wait lasts as long as the scheduler takes to get to the thread, but for those that find the
-        // processor free: even the longest cells get enough slots that some of them show what waiting costs by itself.
+        // On a busy machine, most waits last until the scheduler gets to the thread, except those that find a free
+        // processor: even the longest cells get enough slots that some of them show what waiting costs by itself.
         instrument.settings.samples_min = if truth.limit == Limit::Contended { 30 } else { settings.samples_min };
         progress.cell(rows.len(), &cell.case.id());
         let measured = instrument.measure(&cell, &mut |_: Event| {}).map_err(|Interrupted| Failure::Interrupted)?;
@@ -117,7 +117,7 @@ pub(super) fn diagnosis(registry: &Registry, args: &SelfcheckArgs) -> Outcome {
     })
 }
 
-/// Those of the processor and of the devices that are here; of the kinds that were asked for, where any were.
+/// The truths for the CPU and for the devices that are present; only those of the selected kinds, if any are selected.
 fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
     let here = |truth: &&Truth| {
         let mut rows = registry.implementations(truth.workload).into_iter();
@@ -126,7 +126,7 @@ fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
     let all = TRUTHS.iter().chain(TRUTHS_OF_DEVICES.iter().filter(here));
     let chosen = |truth: &&Truth| {
         let rows = registry.implementations(truth.workload);
-        // What is not registered is an error when it is measured.
+        // An unregistered one is an error when it is measured.
         let row = rows.into_iter().find(|row| row.name == truth.implementation);
         row.is_none_or(|row| selection.on_device(row))
     };
@@ -223,7 +223,7 @@ mod tests {
                 }
             }
         }
-        // Devices are looked for when a command begins, and none has begun here.
+        // Devices are searched for when a command begins, and none has begun here.
         assert_eq!(truths(&registry, &Selection::default()).len(), TRUTHS.len());
         let on_cuda = Selection { devices: vec!["cuda".into()], ..Selection::default() };
         assert!(truths(&registry, &on_cuda).is_empty());

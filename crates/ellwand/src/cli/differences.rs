@@ -14,11 +14,11 @@ pub(super) struct Other {
 /// How two arrays differ.
 #[derive(Debug, PartialEq)]
 enum Difference {
-    /// Not in a single bit.
+    /// Equal in every bit.
     Identical,
-    /// By a finite number at most.
+    /// By at most a finite number.
     AtMost(f64),
-    /// In type, shape, or by more than a number.
+    /// In type, in shape, or by more than a number can express.
     Apart(String),
 }
 
@@ -35,7 +35,7 @@ impl Other {
         Self { name: implementation.name.clone(), what_ran, differences }
     }
 
-    /// A line an array, `first` being the implementation that it is compared with.
+    /// One line per array; `first` is the implementation that it is compared with.
     pub(super) fn lines<'a>(&'a self, first: &'a str) -> impl Iterator<Item = String> + 'a {
         self.differences.iter().map(move |(array, difference)| {
             let how = match difference {

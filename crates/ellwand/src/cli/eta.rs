@@ -1,48 +1,49 @@
-//! How long a sweep will still take. Cells differ by orders of magnitude, so what is left is predicted from what each cell
-//! must do, not from their number: its implementations, and the passes of each process over inputs, reference and runs, at usual
-//! speeds. The cells that are done show how many times that they take. A cell whose time is limited takes no longer than that,
-//! but one process of each implementation.
+//! How long a sweep will still take. Cells differ by orders of magnitude, so the remaining time is predicted from the
+//! work of each cell, not from their number: its implementations, and the passes of each process over inputs, reference
+//! and runs, at usual speeds. Finished cells show by what factor the prediction is off. A cell with a time limit takes
+//! no longer than that, but at least one process of each implementation.
 
-/// What the cost of a cell depends on.
+/// The quantities that the cost of a cell depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
-    /// Index of the workload: each has its own speed.
+    /// Index of the workload; each has its own speed.
     pub(super) workload: usize,
     /// Implementations to measure.
     pub(super) implementations: f64,
-    /// Seconds that one process of each implementation takes for its passes at the usual speeds.
+    /// Seconds that one process of each implementation needs for its passes at the usual speeds.
     pub(super) pass_s: f64,
 }
 
 impl Load {
-    /// Of a case that needs `bytes` of memory and `flops` operations. A process goes over its arrays many times: it makes or
-    /// reads the inputs, runs a first time, settles, fills slots and checks the answer twice. An implementation averages some
-    /// 4 * 10^7 bytes/s and 2 * 10^9 operations a second for all of that, because the reference in f64 counts most.
+    /// The load of a case that needs `bytes` of memory and `flops` operations. A process passes over its arrays many
+    /// times: it makes or reads the inputs, runs a first time, settles, fills slots and checks the answer twice.
+    /// Averaged over all of that, an implementation reaches about 4 * 10^7 bytes/s and 2 * 10^9 operations per second,
+    /// because the reference in f64 dominates.
     pub(super) fn new(workload: usize, implementations: usize, bytes: u64, flops: f64) -> Self {
         let n = implementations as f64;
         Self { workload, implementations: n, pass_s: n * (bytes as f64 / 4e7 + flops.max(0.0) / 2e9) }
     }
 }
 
-/// Prediction of what is left.
+/// Predicts the remaining time.
 #[derive(Debug, Clone)]
 pub(super) struct Eta {
     loads: Vec<Load>,
-    /// Seconds that each finished cell took; `None` for one still to do.
+    /// Seconds that each finished cell took; `None` for an unfinished one.
     took: Vec<Option<f64>>,
-    /// Seconds an implementation, expected from the settings.
+    /// Seconds per implementation, expected from the settings.
     each: f64,
     terms: Terms,
 }
 
-/// What the settings say about each cell.
+/// What the settings imply for each cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     /// Processes of each implementation.
     pub(super) processes: u32,
     /// Seconds after which no further process starts.
     pub(super) limit_s: f64,
-    /// True if the first processes end then, too.
+    /// True if the first processes end then too.
     pub(super) hard: bool,
 }
 
@@ -53,24 +54,24 @@ impl Default for Terms {
 }
 
 impl Eta {
-    /// For these cells; `each` is what one implementation is expected to take besides its passes, in seconds.
+    /// A prediction for these cells; `each` is the expected time of one implementation besides its passes, in seconds.
     pub(super) fn new(loads: Vec<Load>, each: f64) -> Self {
         Self { took: vec![None; loads.len()], loads, each: each.max(1e-3), terms: Terms::default() }
     }
 
-    /// On these terms.
+    /// Sets the terms.
     pub(super) fn on(self, terms: Terms) -> Self {
         Self { terms, ..self }
     }
 
-    /// Cell `index` took this many seconds.
+    /// Records that cell `index` took this many seconds.
     pub(super) fn done(&mut self, index: usize, seconds: f64) {
         if let Some(took) = self.took.get_mut(index) {
             *took = Some(seconds.max(1e-6));
         }
     }
 
-    /// Cell `index` needs nothing: it was measured before.
+    /// Records that cell `index` needs no time, because it was measured before.
     pub(super) fn skip(&mut self, index: usize) {
         if let Some(load) = self.loads.get_mut(index) {
             (load.implementations, load.pass_s) = (0.0, 0.0);
@@ -101,7 +102,7 @@ impl Eta {
         self.left(index) - self.left(index + 1)
     }
 
-    /// Seconds of a cell that takes `slowness` times what is expected of it.
+    /// Seconds of a cell that takes `slowness` times its expected time.
     fn predict(&self, load: &Load, slowness: f64) -> f64 {
         let processes = f64::from(self.terms.processes.max(1));
         let all = slowness * (self.each * load.implementations + load.pass_s * processes);
@@ -109,7 +110,7 @@ impl Eta {
         all.min(self.terms.limit_s.max(least))
     }
 
-    /// How many times the expected time the finished cells took together, of one workload or of all.
+    /// Ratio of actual to expected time over the finished cells, of one workload or of all.
     fn slowness(&self, workload: Option<usize>) -> Option<f64> {
         let mine = |load: &Load| workload.is_none_or(|wanted| wanted == load.workload) && load.implementations > 0.0;
         let done = self.loads.iter().zip(&self.took).filter(|(load, _)| mine(load));
@@ -123,8 +124,8 @@ impl Eta {
 mod tests {
     use super::*;
 
-    /// Cells in the order of a sweep, small to large, and what they take: 0.2 s an implementation, and passes three times
-    /// as slow as usual for workload 1.
+    /// Cells in the order of a sweep, from small to large, and their times: 0.2 s per implementation, and for workload
+    /// 1 passes three times as slow as usual.
     fn sweep() -> Vec<(Load, f64)> {
         let mut cells = Vec::new();
         for workload in 0..2 {

@@ -1,4 +1,4 @@
-//! How commands end: exit codes, failures, and errors about names that nothing has.
+//! How commands end: exit codes, failures, and errors about unknown names.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ pub(super) type Outcome = Result<Exit, Failure>;
 pub(super) enum Exit {
     Ok,
     Error,
-    /// The command line or an input is not usable.
+    /// The command line or an input is invalid.
     Usage,
     Regression,
-    /// Neither a difference nor its absence was shown.
+    /// Neither a difference nor equality was shown.
     Undecided,
     Wrong,
     Nothing,
@@ -39,18 +39,18 @@ impl Exit {
     }
 }
 
-/// What the user reads on stderr, and why.
+/// A failure, as the user reads it on stderr.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The user must change something.
     #[error("error: {}", .0.clone().into_flag())]
     Input(#[from] InputError),
-    /// The system or a file refused.
+    /// The system or a file caused an error.
     #[error("error: {0:#}")]
     Other(#[from] anyhow::Error),
     #[error("interrupted")]
     Interrupted,
-    /// The reader of stdout went away (`| head`).
+    /// The reader of stdout closed it (`| head`).
     #[error("stdout is closed")]
     Unread,
 }
@@ -66,12 +66,12 @@ impl Failure {
     }
 }
 
-/// A reader of stdout that went away changes no verdict: the exit code is that of what was judged.
+/// A closed stdout changes no verdict: the exit code is that of the judged results.
 pub(super) fn judged(printed: Result<(), Failure>) -> Result<(), Failure> {
     if matches!(printed, Err(Failure::Unread)) { Ok(()) } else { printed }
 }
 
-/// The error about a name that is not among those known.
+/// The error about a name that is not among the known ones.
 pub(super) fn unknown(argument: impl Into<String>, problem: String, given: &str, known: &[&str]) -> InputError {
     let error = InputError::new(argument, problem, format!("one of {}", known.join(", ")));
     error.near(given, known.iter().copied())

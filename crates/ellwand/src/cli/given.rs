@@ -1,4 +1,4 @@
-//! The arrays of workloads: which there are, and those of them that the user gives.
+//! The arrays of workloads, and those of them that the user gives.
 
 use ellwand_core::axis::Domain;
 use ellwand_core::error::did_you_mean;
@@ -9,7 +9,7 @@ use ellwand_core::{Case, InputError};
 use super::output;
 use crate::arrays;
 
-/// An array of a workload, and the flags without which it has no part in the case.
+/// An array of a workload, and the flags without which the case does not use it.
 pub(super) struct Array {
     pub(super) port: Port,
     /// `--mask padding`.
@@ -30,7 +30,7 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
         for word in words {
             let Ok(value) = axis.parse(word) else { continue };
             let mut other = case.clone();
-            // A case leaves out an axis at its neutral value.
+            // A case omits an axis at its neutral value.
             other.params.retain(|(name, _)| name != axis.name);
             other.params.push((axis.name.to_string(), value));
             for port in which(workload.ports(&other)) {
@@ -53,11 +53,11 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
     found
 }
 
-/// The arrays that the user gave, if any. A misspelt name would silently leave an array out and change the answer: it is
-/// refused if the user wrote it, and noted if it comes with a whole file.
+/// The arrays that the user gave, if any. A misspelt name would silently drop an array and change the answer: it is
+/// refused if the user typed it, and noted if it comes from a file.
 ///
 /// # Errors
-/// When a file cannot be read, a name is taken by no case, or every case lacks an array.
+/// If a file cannot be read, no case takes a name, or every case lacks an array.
 pub(super) fn given(bindings: &[String], cases: &[(&dyn Workload, &Case)]) -> Result<Option<Tensors>, InputError> {
     if bindings.is_empty() {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(super) fn given(bindings: &[String], cases: &[(&dyn Workload, &Case)]) -> Re
 /// The arrays that cases take.
 struct Known {
     who: String,
-    /// None when a workload does not say what it takes.
+    /// `None` if a workload does not declare its arrays.
     arrays: Option<Vec<Array>>,
 }
 
@@ -124,7 +124,7 @@ impl Known {
         }
     }
 
-    /// A flag that would make the name known, or a name near it that is not given as well.
+    /// A flag that would make the name known, or a similar name that is not given as well.
     fn hint(&self, name: &str, given: &[&str]) -> Option<String> {
         let flagged = self.arrays.iter().flatten().find(|array| array.port.name == name);
         if let Some(flags) = flagged.and_then(|array| array.only_with.as_ref()) {
@@ -133,7 +133,7 @@ impl Known {
         did_you_mean(name, self.names().into_iter().filter(|name| !given.contains(name)))
     }
 
-    /// Arrays of a file that nothing takes: many files hold more than one task needs.
+    /// Notes arrays of a file that nothing takes; many files contain more than one task needs.
     fn note_unused(&self, given: &Tensors) {
         let names: Vec<&str> = given.iter().map(|(name, _)| name).collect();
         let unused: Vec<String> = names
@@ -151,7 +151,7 @@ impl Known {
         }
     }
 
-    /// All that is missing at once, when no case can be computed.
+    /// If no case can be computed, reports everything that is missing at once.
     fn refuse_missing(&self, cases: &[(&dyn Workload, &Case)], given: &Tensors) -> Result<(), InputError> {
         let missing = |(workload, case): &(&dyn Workload, &Case)| -> Vec<Port> {
             let inputs = workload.ports(case).inputs;

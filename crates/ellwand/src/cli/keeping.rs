@@ -1,4 +1,4 @@
-//! `compare -o DIR`: the record of a comparison, and the report that is made from it.
+//! `compare -o DIR`: the record of a comparison, and the report made from it.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ impl Keeper {
         follow(&mut self.record)
     }
 
-    /// Reads the record back and writes the report next to it. Old results stay when there are no new ones, or not all.
+    /// Reads the record back and writes the report next to it. Old results stay if there are no new ones, or not all.
     pub(super) fn end(self, interrupted: bool) -> Result<(), Failure> {
         let Self { results, mut record } = self;
         follow(&mut record)?;
@@ -105,7 +105,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
 }
 
 fn arms_of(decision: &Decision) -> Vec<Arm> {
-    // The third arm is the baseline again; its memory is not read a second time.
+    // The third arm is the baseline again; its memory is not read twice.
     let side = |arm: usize| arm % decision.reported.what_ran.len();
     let arms = decision.samples.iter().enumerate().map(|(arm, samples)| Arm {
         what_ran: decision.reported.what_ran[side(arm)].clone(),

@@ -1,4 +1,4 @@
-//! Measuring from a program, with the results as values instead of files and an exit code.
+//! Measuring from within a program: results are values instead of files and an exit code.
 
 use std::sync::atomic::AtomicBool;
 
@@ -43,21 +43,22 @@ pub fn measure(registry: impl Into<Registry>) -> Measure {
 }
 
 impl Measure {
-    /// Measures these workloads, groups or patterns only; `WORKLOAD:IMPLEMENTATION` for one implementation.
+    /// Measures only these workloads, groups or patterns; `WORKLOAD:IMPLEMENTATION` for one implementation.
     #[must_use]
     pub fn workloads<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.selection.workloads = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Measures these implementations only.
+    /// Measures only these implementations.
     #[must_use]
     pub fn implementations<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.selection.implementations = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets an axis to a value, or to several with commas between, as on the command line. The last call counts, by name or alias.
+    /// Sets an axis to a value, or to several separated by commas, as on the command line. The last call counts, by
+    /// name or alias.
     #[must_use]
     pub fn axis(mut self, name: &str, values: impl ToString) -> Self {
         for workload in self.registry.workloads() {
@@ -69,7 +70,7 @@ impl Measure {
         self
     }
 
-    /// Sets the named size, or several with commas between.
+    /// Sets the named size, or several separated by commas.
     #[must_use]
     pub fn size(mut self, names: &str) -> Self {
         self.selection.size = Some(names.to_string());
@@ -148,12 +149,12 @@ pub enum MeasureError {
     Unmeasured(String),
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Debug, Clone)]
 pub struct Results {
     /// The facts: environment, settings, every raw sample.
     pub record: Record,
-    /// What is computed from them: medians, speed-ups, limits, findings.
+    /// What is computed from the record: medians, speed-ups, limits, findings.
     pub report: Report,
 }
 
@@ -169,7 +170,7 @@ impl Results {
         section.rows.iter().find(|row| row.implementation == implementation)
     }
 
-    /// The raw samples of a row, in the order in which they were taken; empty if it was not measured.
+    /// The raw samples of a row in the order taken; empty if it was not measured.
     pub fn samples(&self, row: &Row) -> &[Sample] {
         let same = |m: &&Measurement| {
             m.case.id == row.case && m.implementation == row.implementation && m.device == row.device
@@ -182,8 +183,8 @@ impl Results {
         &self.report.findings
     }
 
-    /// The results as text: `table`, `csv`, `json`, `jsonl`, `markdown`, `seed-json`, `seed-table`, or with the feature `page`
-    /// `html`.
+    /// The results as text: `table`, `csv`, `json`, `jsonl`, `markdown`, `seed-json`, `seed-table`, or with the feature
+    /// `page` `html`.
     ///
     /// # Errors
     /// If there is no such format. `junit` and `github` describe exit codes, which only the command line has.

@@ -8,14 +8,14 @@ use super::progress::Progress;
 use super::rows::{Row, is_final};
 use super::{output, verdict};
 
-/// What is printed of the rows so far.
+/// The lines printed so far.
 pub(super) struct Lines {
     table: bool,
     rope: f64,
     /// Number of cases of the whole comparison.
     cases: usize,
     printed: usize,
-    /// The first error of stdout. It ends the command after the record is written.
+    /// The first error of stdout, which ends the command after the record is written.
     failed: Option<Failure>,
 }
 
@@ -25,7 +25,7 @@ impl Lines {
     }
 
     /// Prints the lines that are final now that the last of `rows` is measured. If that row has to wait for others, or
-    /// for the end as in every form but the table, stderr says that it is measured.
+    /// for the end as in every format except the table, a note on stderr says that it is measured.
     pub(super) fn follow(&mut self, rows: &[Row], progress: &mut Progress) {
         let until = if self.table { self.printed + finals(&rows[self.printed..], self.cases) } else { self.printed };
         if until > self.printed {
@@ -46,7 +46,7 @@ impl Lines {
         progress.spoke();
     }
 
-    /// Prints the lines that are left.
+    /// Prints the remaining lines.
     pub(super) fn end(&mut self, rows: &[Row]) -> Result<(), Failure> {
         let failed = self.failed.take().map_or(Ok(()), Err);
         failed.and_then(|()| self.print(&rows[self.printed..]))
@@ -60,8 +60,8 @@ impl Lines {
     }
 }
 
-/// How many of the first of these rows can be printed now: those before the first one that may be taken back. Failures at
-/// the end wait, since further ones of the same kind share their line.
+/// How many of the first of these rows can be printed now: those before the first one that may be retracted. Failures
+/// at the end wait, because further failures of the same kind share their line.
 fn finals(rows: &[Row], cases: usize) -> usize {
     let until = rows.iter().take_while(|row| is_final(row, cases)).count();
     if until < rows.len() {
@@ -90,9 +90,9 @@ mod tests {
         let same = || row(Call::As(Difference::Same), 0.0);
         let slower = |evidence: f64| row(Call::As(Difference::Slower), evidence);
         assert_eq!(finals(&[same(), slower(1e4)], 9), 2);
-        // As many cases may take back a call with little evidence; the order of the lines is that of the cases.
+        // A large number of cases may retract a call with little evidence; lines are printed in the order of the cases.
         assert_eq!(finals(&[same(), slower(200.0), same()], 9), 1);
-        // Failures that follow may share the line.
+        // Later failures may share the line.
         assert_eq!(finals(&[same(), failed("x"), failed("x")], 9), 1);
         assert_eq!(finals(&[failed("x"), failed("x"), same()], 9), 3);
     }

@@ -1,4 +1,4 @@
-//! `list`: the workloads in a line each, or some in detail, and the devices.
+//! `list`: the workloads in one line each, or some in detail, and the devices.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::exit::{Exit, Outcome};
 use super::given::{Array, arrays_of};
 use super::output;
 
-/// Workloads without a group come after those with one, and last those that measure the machine.
+/// Workloads without a group follow those with one; workloads that measure the machine come last.
 const UNGROUPED: &str = "workloads";
 const LAST: [&str; 2] = [UNGROUPED, "calibration"];
 
@@ -36,7 +36,7 @@ pub(super) fn list(registry: &Registry, args: &ListArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// A line for each workload, by groups.
+/// Writes one line per workload, by group.
 fn write_overview(workloads: &[Arc<dyn Workload>], out: &mut dyn Write) -> io::Result<()> {
     let group = |workload: &Arc<dyn Workload>| workload.groups().first().copied().unwrap_or(UNGROUPED);
     let mut groups: Vec<&str> = Vec::new();
@@ -73,16 +73,16 @@ fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Why an implementation cannot run here at all; `None` when it can be tried.
+/// Why an implementation cannot run here at all; `None` if it can be tried.
 fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
     let absent = registry.device_for(implementation).is_err();
     absent.then(|| format!("unavailable: no {} device", implementation.needs.title()))
 }
 
-/// Column in which the words about a flag, an implementation or a device begin.
+/// Column at which the descriptions begin.
 const ABOUT: usize = 21;
 
-/// A name and what it is, on as many lines as the terminal needs.
+/// A name and its description, on as many lines as the terminal needs.
 fn entry(name: &str, about: &str, width: Option<usize>) -> String {
     output::wrapped(&format!("  {name:18} "), about, ABOUT, width)
 }
@@ -110,7 +110,7 @@ fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Wr
     writeln!(out)
 }
 
-/// A named size: its axes, and the memory that it takes, known without running anything.
+/// A named size: its axes, and the memory it needs, known without running anything.
 struct SizeInfo {
     name: &'static str,
     axes: Vec<String>,
@@ -123,7 +123,7 @@ impl SizeInfo {
         let bytes = |bytes: u64| ellwand_report::units::human(bytes as f64, "B");
         let parts: Vec<String> = self.parts.iter().map(|(name, part)| format!("{name} {}", bytes(*part))).collect();
         let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-        // A suite need not state its bytes.
+        // A suite need not state its size in bytes.
         let memory = match self.footprint {
             0 => String::new(),
             most => format!("; at most {} of memory{parts}", bytes(most)),
@@ -154,13 +154,13 @@ fn sizes(workload: &dyn Workload) -> Vec<SizeInfo> {
     workload.sizes().iter().filter_map(of).collect()
 }
 
-/// The arrays of a workload: those of its default case, and what other values of an axis add.
+/// The arrays of a workload: those of its default case, and those that other values of an axis add.
 fn arrays(workload: &dyn Workload, which: fn(Ports) -> Vec<Port>) -> Vec<Array> {
     let case = cases(workload, &Selection::default()).ok().and_then(|cases| cases.into_iter().next());
     case.map_or_else(Vec::new, |case| arrays_of(workload, &case, which))
 }
 
-/// A line for each array, `what` before the first.
+/// Writes one line per array, with `what` before the first.
 fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     for (index, Array { port, only_with }) in arrays.iter().enumerate() {
         let head = format!("  {:18} ", if index == 0 { what } else { "" });

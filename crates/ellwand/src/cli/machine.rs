@@ -1,4 +1,4 @@
-//! `machine`: what this box can do at most.
+//! `machine`: the limits of this machine.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use super::{ceilings, output};
 
 pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     let mut here = ceilings::environment(registry);
-    // First, while nothing else has spans in this process.
+    // First, because nothing else uses spans in this process yet.
     let spans = ellwand_profile::cost();
     let replaces = ceilings::replaces(args.effort, &here);
     let (measured, mut measurements) = ceilings::measure(registry, &here, args.effort)?;
     here.ceilings = measured;
-    // Looking for them loads drivers, so that it comes after what is measured.
+    // Looking for these devices loads drivers, so do it after the measurements.
     let mut all = registry.clone();
     all.look_for(DeviceKind::Wgpu);
     here.devices = all.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
@@ -109,7 +109,7 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
             ("cpu", Parallelism::Many) => "all threads".to_owned(),
             ("cpu", Parallelism::Single) => "1 thread".to_owned(),
             (device, _) => {
-                // An adapter in software has limits of the processor, which are no GPU's.
+                // A software adapter has the limits of the processor, not of a GPU.
                 let of = |(id, about): &(String, String)| id == device && about.contains("SOFTWARE");
                 if here.devices.iter().any(of) { format!("{device}, in software") } else { device.to_owned() }
             }
@@ -132,7 +132,7 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Below the table.
+/// Legend below the table.
 const WORDS: &str = "
 peak: the better decile of the slots; streamed: the bytes, read and written, above which stores that bypass the caches pay off.
 A ceiling describes this machine under its load during the measurement.";

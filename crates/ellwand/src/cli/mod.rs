@@ -75,9 +75,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
     run_collected(&args.into_iter().map(Into::into).collect::<Vec<_>>(), registry)
 }
 
-/// Not generic: a user's program compiles nothing of it.
+/// Not generic: a user's program does not compile it again.
 fn run_collected(args: &[OsString], registry: &Registry) -> i32 {
-    // Before a command line is made and parsed: three of these begin every block of a comparison.
+    // Before the command line is built and parsed, because every block of a comparison starts three of these.
     if args.get(1).is_some_and(|word| word == COMMAND) && args.len() == 2 {
         return worker(registry, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     }
@@ -85,14 +85,14 @@ fn run_collected(args: &[OsString], registry: &Registry) -> i32 {
     run_recorded(args, line, registry)
 }
 
-/// As [`run()`]; the record states `line` as its command, for a host with options that are not Ellwand's.
+/// As [`run()`], but the record states `line` as its command, for a host with options that are not Ellwand's.
 pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
     let command = match args::parse(registry, args) {
         Ok(command) => command,
         Err(error) => {
-            // Help and version are answers (stdout, 0); the rest are errors of usage (stderr, 2).
+            // Help and version are results (stdout, 0); the rest are usage errors (stderr, 2).
             return match error.print() {
                 _ if error.use_stderr() => Exit::Usage.code(),
                 Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -130,7 +130,7 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
     })
 }
 
-/// The exit code of an outcome, after the user has read why the command failed.
+/// The exit code of an outcome; prints why the command failed.
 fn code(outcome: Outcome) -> i32 {
     let failure = match outcome {
         Ok(exit) => return exit.code(),
@@ -142,21 +142,21 @@ fn code(outcome: Outcome) -> i32 {
     failure.exit().code()
 }
 
-/// The hidden command by which this program, started again, becomes one arm of a measurement; returns the exit code. Errors of
-/// the protocol go to stderr, where the parent reads them as the last words.
+/// The hidden command by which this program, started again, becomes one arm of a measurement; returns the exit code.
+/// Protocol errors go to stderr, which the parent reads.
 pub fn worker(registry: &Registry, questions: &mut dyn BufRead, answers: &mut dyn Write) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
     ceilings::tell_kernels();
-    // The kernels of the self-check live in every program that has a command line.
+    // Every program with a command line contains the kernels of the self-check.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
     let host = Host { registry: &all, probes: PROBES, read_given: &crate::arrays::read };
     code(serve(&host, questions, answers).map(|()| Exit::Ok).map_err(Into::into))
 }
 
-/// The registry with the devices of CUDA, and with those of Vulkan if the command line mentions them or shows `all`;
-/// `machine` looks for these itself when it has measured.
+/// The registry with CUDA devices, and with Vulkan devices if the command line mentions them or shows `all`; `machine`
+/// looks for these itself after measuring.
 fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Registry {
     let mut registry = registry.clone();
     registry.look_for(DeviceKind::Cuda);

@@ -1,4 +1,4 @@
-//! Where a command writes: stdout for results, stderr for notes, a directory for records, the user's cache.
+//! Output of a command: results to stdout, notes to stderr, records to a directory, and the user's cache.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use super::exit::Failure;
 
 /// Notes to the user, on stderr. A closed or full stderr is no reason to stop.
 pub(super) fn note(text: &str) {
-    // One write call, so that a line is not mixed with those of a worker.
+    // One write call, so the line is not mixed with a worker's.
     let _ = io::stderr().write_all(format!("{}\n", harmless(text)).as_bytes());
 }
 
-/// Longest message in characters: files and workers may put any text into one.
+/// Longest message in characters, because files and workers may put any text into one.
 const LONGEST: usize = 8_000;
 
-/// `text` without control characters, which could move the cursor or start an escape sequence, and of bounded length.
+/// `text` without control characters, which could move the cursor or start an escape sequence, and with a limited
+/// length.
 fn harmless(text: &str) -> String {
     let keep = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
     let mut kept: String = text.chars().take(LONGEST).map(keep).collect();
@@ -28,7 +29,7 @@ fn harmless(text: &str) -> String {
     kept
 }
 
-/// Writes a result to stdout in one go. An error of the system says nothing of the place.
+/// Writes a result to stdout in one call. System errors do not name the place.
 pub(super) fn result<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), Failure>
 where
     Failure: From<E>,
@@ -41,7 +42,7 @@ where
     })
 }
 
-/// Width for tables: of the terminal, or of `COLUMNS`; none when the output goes into a file or a pipe.
+/// Width for tables, from the terminal or `COLUMNS`; `None` if the output goes to a file or a pipe.
 pub(super) fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     if !io::stdout().is_terminal() {
@@ -50,8 +51,8 @@ pub(super) fn width() -> Option<usize> {
     columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).or(Some(100))
 }
 
-/// A first line that begins with `head` and further ones indented by `indent`, broken between words so that none is wider
-/// than the width if there is one; a word that is wider gets a line for itself.
+/// Text whose first line begins with `head` and whose other lines are indented by `indent`, broken between words at the
+/// width, if any; a word that is too long gets a separate line.
 pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize>) -> String {
     let width = width.unwrap_or(usize::MAX);
     let mut out = head.to_string();
@@ -72,7 +73,7 @@ pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize
     out
 }
 
-/// Prose, each line of which is broken where the terminal ends and goes on two columns further in.
+/// Writes prose; lines are broken at the terminal's width and continue two columns further in.
 pub(super) fn prose(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut text = Vec::new();
     write(&mut text)?;
@@ -89,12 +90,12 @@ pub(super) fn prose(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> i
     Ok(())
 }
 
-/// Whether colour may be used: a terminal, and NO_COLOR (no-color.org) not set.
+/// True if colour may be used: on a terminal, unless NO_COLOR (no-color.org) is set.
 pub(super) fn color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Makes the directory and proves that it can be written.
+/// Makes the directory and verifies that it is writable.
 pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     let refused = |error: io::Error| {
         let problem = format!("{} cannot be written ({error})", dir.display());
@@ -114,7 +115,7 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     written.and(removed).map_err(refused)
 }
 
-/// Proves that a result can be written to `file`. It replaces a file only if that is asked for, and an input never.
+/// Verifies that a result can be written to `file`. Replaces an existing file only if requested, and never an input.
 pub(super) fn new_file(file: &Path, inputs: &[&Path], overwrite: bool) -> Result<(), Failure> {
     let refused =
         |problem: &str, expected| Err(InputError::new("-o", format!("{} {problem}", file.display()), expected).into());
@@ -129,18 +130,18 @@ pub(super) fn new_file(file: &Path, inputs: &[&Path], overwrite: bool) -> Result
         return refused("exists", "a new name, or --overwrite to replace the file");
     }
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A device, such as /dev/stdout, may lie where no file can be made.
+    // A device, such as /dev/stdout, may be where no file can be created.
     if file.exists() && !file.is_file() { Ok(()) } else { directory("-o", dir) }
 }
 
-/// Writes a small text file under a temporary name first, so that no partial file looks whole.
+/// Writes a small text file, first under a temporary name, so a partial file never looks complete.
 pub(super) fn text_file(path: &Path, text: &str) -> Result<(), Failure> {
     replace_file(path, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
 }
 
-/// `ellwand-out/lattice-20261121-053012`: a new directory for each run, so that no result is ever overwritten unasked.
+/// `ellwand-out/lattice-20261121-053012`: a new directory for each run, so no result is overwritten without a request.
 pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
     let name: String = workloads
         .join("+")
@@ -149,7 +150,7 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
         .take(60)
         .collect();
     let dir = PathBuf::from("ellwand-out").join(format!("{name}-{}", stamp(unix_ms)));
-    // Two runs in the same second must not meet.
+    // Two runs in the same second must not share a directory.
     let mut free = dir.clone();
     let mut n = 2;
     while free.exists() {
@@ -159,7 +160,7 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
     free
 }
 
-/// Where results of a kind are cached, one JSON file for each machine and program version; `None` without a home.
+/// Path of cached results of a kind: one JSON file per machine and program version; `None` without a home directory.
 pub(super) fn cache_path(kind: &str, environment: &Environment) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -168,7 +169,7 @@ pub(super) fn cache_path(kind: &str, environment: &Environment) -> Option<PathBu
     Some(cache.join("ellwand").join(format!("{kind}-{}-{}.json", environment.fingerprint(), env!("CARGO_PKG_VERSION"))))
 }
 
-/// Caches a result. A cache that cannot be written costs time at the next run and nothing else.
+/// Caches a result. If the cache cannot be written, only the next run takes longer.
 pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::Serialize) {
     let Some(path) = cache_path(kind, environment) else { return };
     let Ok(text) = serde_json::to_string(value) else { return };
@@ -187,14 +188,14 @@ pub(super) fn stamp(unix_ms: u64) -> String {
     format!("{}-{}", &digits[..8], &digits[8..])
 }
 
-/// Now, in milliseconds since 1970.
+/// The present time in milliseconds since 1970.
 pub(super) fn unix_ms() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A number of things: `1 case`, `2 cases`.
+/// A count with its noun: `1 case`, `2 cases`.
 #[cfg(any(feature = "history", feature = "page", feature = "sweep"))]
 pub(super) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }

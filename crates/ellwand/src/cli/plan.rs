@@ -12,7 +12,7 @@ use super::args::{Measuring, RunArgs};
 use super::exit::unknown;
 use super::{ceilings, given, output};
 
-/// The registry in which the devices that were asked for by index come first of their kind.
+/// The registry in which devices requested by index come first among their kind.
 pub(super) fn preferring(registry: &Registry, devices: &[String]) -> Registry {
     let mut registry = registry.clone();
     for id in devices.iter().rev() {
@@ -21,7 +21,7 @@ pub(super) fn preferring(registry: &Registry, devices: &[String]) -> Registry {
     registry
 }
 
-/// Expands a selection, and notes which workloads an axis does not apply to: otherwise they would seem to heed it.
+/// Expands a selection, and notes which workloads lack a selected axis; otherwise it would seem to apply to them.
 pub(super) fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
     let plan = Plan::expand(registry, selection).map_err(|error| of_python(error, selection))?;
     for (axis, workloads) in plan.left_alone(selection) {
@@ -34,7 +34,7 @@ pub(super) fn expand(registry: &Registry, selection: &Selection) -> Result<Plan,
 /// Implementations that the Python package adds.
 const PYTHON: [&str; 5] = ["torch", "jax", "numpy", "cupy", "triton"];
 
-/// The error of an unknown implementation with the hint that another program has it.
+/// Adds a hint to the error about an unknown implementation if the Python program has it.
 fn of_python(error: InputError, selection: &Selection) -> InputError {
     let named = |name: &&str| selection.implementations.iter().any(|one| one == name);
     match PYTHON.iter().find(|name| named(name) && error.problem == format!("'{name}' is unknown")) {
@@ -43,7 +43,7 @@ fn of_python(error: InputError, selection: &Selection) -> InputError {
     }
 }
 
-/// The plan of `run`, and the user's arrays if it computes on some. Whatever can be refused before a measurement is.
+/// The plan of `run`, and the user's arrays if given. Refuses everything that can be refused before a measurement.
 pub(super) fn of_run(registry: &Registry, args: &RunArgs) -> Result<(Plan, Option<Tensors>), InputError> {
     let (plan, given) =
         of_machine(registry, &args.how, args.blocks().is_some() && !args.once, !args.once && !args.spans)?;
@@ -53,7 +53,7 @@ pub(super) fn of_run(registry: &Registry, args: &RunArgs) -> Result<(Plan, Optio
     Ok((plan, given))
 }
 
-/// The cells that this machine can measure, in `processes` or in this one, and with the `parts` of a whole if asked for.
+/// The cells that this machine can measure, in `processes` or in this one, with the `parts` of a whole if requested.
 pub(super) fn of_machine(
     registry: &Registry,
     how: &Measuring,
@@ -70,7 +70,7 @@ pub(super) fn of_machine(
     Ok((plan, given))
 }
 
-/// The cells asked for, on whichever machine, and the user's arrays if given. `plan`: the cells of the selection.
+/// The requested cells, on any machine, and the user's arrays if given. `plan`: the cells of the selection.
 pub(super) fn of_any_machine(
     registry: &Registry,
     how: &Measuring,
@@ -90,8 +90,8 @@ pub(super) fn of_any_machine(
     Ok((plan, given))
 }
 
-/// Adds the parts of a whole that the user named (`attention`), by one implementation, if no implementations or parts are
-/// named: its report then says where the time goes.
+/// Adds the parts of a whole that the user named (`attention`), by one implementation, if no implementations or parts
+/// are named; the report then shows where the time goes.
 fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Result<(), InputError> {
     let views = registry.views.iter().filter_map(|view| match view {
         View::Parts(view) => Some((view, view.whole.as_ref()?)),
@@ -123,15 +123,15 @@ fn add_parts(registry: &Registry, selection: &Selection, plan: &mut Plan) -> Res
     Ok(())
 }
 
-/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Arrays are measured as a
-/// whole unless the user names a size or a batch. Of a sweep, the cases that the arrays do not fit are skipped; if that is all
-/// of them, the arrays alone give the case.
+/// Marks every case as computed on the user's arrays, and refuses at once what could not be adopted later. Arrays are
+/// used as a whole unless the user selects a size or a batch. In a sweep, cases that the arrays do not fit are skipped;
+/// if that is all of them, the arrays alone define the case.
 fn bind(plan: &mut Plan, given: &Tensors, selection: &Selection) -> Result<(), InputError> {
     let digest = format!("{:016x}", given.digest());
     let asked = &selection.axes;
     let whole = selection.size.is_none() && !asked.contains_key("batch");
     let (mut adopted, mut refused) = (Vec::<Cell>::new(), Vec::new());
-    // Cases of a sweep that differ in what the arrays decide are one.
+    // Cases of a sweep that differ only in what the arrays decide are one case.
     let add = |adopted: &mut Vec<Cell>, cell: Cell| {
         if !adopted.iter().any(|known| known.case == cell.case) {
             adopted.push(cell);
@@ -166,13 +166,13 @@ fn bind(plan: &mut Plan, given: &Tensors, selection: &Selection) -> Result<(), I
     Ok(())
 }
 
-/// The cell on as much of the arrays as its case asks for.
+/// The cell on as much of the arrays as its case requests.
 fn as_asked(cell: &Cell, given: &Tensors) -> Result<Cell, InputError> {
     let (case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Case)?;
     Ok(Cell { case, ..cell.clone() })
 }
 
-/// The cell on all of the arrays, but for the axes that the user asked for.
+/// The cell on the whole arrays, except for the axes that the user set.
 fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<Cell, InputError> {
     let (mut case, _) = cell.workload.adopt(&cell.case, given.clone(), Fit::Whole)?;
     for (axis, value) in asked.keys().filter_map(|axis| Some((axis, cell.case.get(axis)?))) {
@@ -181,7 +181,7 @@ fn on_all(cell: &Cell, given: &Tensors, asked: &BTreeMap<String, String>) -> Res
     as_asked(&Cell { case, ..cell.clone() }, given)
 }
 
-/// Refuses a baseline that is not measured before the sweep, not after it.
+/// Refuses a baseline that is not measured, before the sweep instead of after it.
 fn check_baseline(plan: &Plan, name: &str) -> Result<(), InputError> {
     let mut known: Vec<&str> =
         plan.cells.iter().flat_map(|cell| cell.implementations.iter().map(|i| i.name.as_str())).collect();

@@ -1,4 +1,4 @@
-//! `profile`: profiles of programs as tables, differences and other formats.
+//! `profile`: shows profiles of programs as tables, compares them, and converts them to other formats.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
     }
 }
 
-/// Reads a profile of any known format, and notes what was left out. Errors name what is `expected`.
+/// Reads a profile of any known format, and notes what was skipped. Errors name what is `expected`.
 pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace, Failure> {
     let Imported { mut trace, notes } = ellwand_trace::read(path).map_err(|error| {
         let missing = matches!(&error.problem, Problem::Io(io) if io.kind() == std::io::ErrorKind::NotFound);
@@ -36,7 +36,7 @@ pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace,
     Ok(trace)
 }
 
-/// Findings of a profile, also on the limits of this machine if they are known.
+/// Findings of a profile, including those about the limits of this machine if they are known.
 pub(super) fn findings(trace: &Trace) -> Vec<ProfileFinding> {
     ellwand_trace::findings(trace, known_limits(trace))
 }
@@ -49,16 +49,16 @@ fn known_limits(trace: &Trace) -> Option<Ceilings> {
     kept.map(|kept| limits(&kept))
 }
 
-/// True if the profile was recorded on this machine: host, processor and their number are the same.
+/// True if the profile was recorded on this machine: host, CPU model and number of CPUs are equal.
 fn is_of(trace: &Trace, here: &Environment, host: &str) -> bool {
     let fact = |name: &str| trace.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
     let is = |name: &str, expected: &str| matches!(fact(name), Some(Fact::Text(text)) if text == expected);
-    // The environment of a record adds the model in brackets.
+    // The environment of a record adds the model in parentheses.
     let cpu = here.cpu.split_once(" (family").map_or(here.cpu.as_str(), |(cpu, _)| cpu);
     is("hostname", host) && is("cpu", cpu) && fact("cores") == Some(&Fact::from(u64::from(here.cores)))
 }
 
-/// The limits of the processors: the fastest of what moves bytes at each footprint, and single-precision arithmetic.
+/// The limits of the processors: the highest bandwidth at each footprint, and single-precision arithmetic.
 fn limits(kept: &[Ceiling]) -> Ceilings {
     let mut limits = Ceilings::default();
     for ceiling in kept.iter().filter(|ceiling| ceiling.device == "cpu") {
@@ -119,7 +119,7 @@ fn text(
     let width = output::width().unwrap_or(0);
     let mut breakdown = format!("{:width$}", trace.breakdown());
     if gaps.sampled_out > 0 || gaps.last > 0 || gaps.lost > 0 {
-        // What is missing happened in that time. Texts of equal length keep the columns.
+        // What the recording lacks happened in that time. Texts of equal length keep the columns aligned.
         breakdown = breakdown.replacen("no span covers the time", "in no span, or left out", 1);
     }
     let table = if args.full { format!("{summary:#width$}") } else { format!("{summary:width$}") };
@@ -146,7 +146,7 @@ fn text(
     Ok(())
 }
 
-/// What the file of a profile says of it as a whole, with findings.
+/// The parts of a profile's file that describe it as a whole, with findings.
 fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Reached) -> Result<Value, Failure> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
@@ -201,7 +201,7 @@ fn export(args: &ExportArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Why the file would be empty, if it would: the format has no totals and the profile has nothing else.
+/// Why the file would be empty, if so: the format has no totals, and the profile has nothing else.
 fn holds_nothing(trace: &Trace, args: &ExportArgs) -> Option<InputError> {
     let only_totals = trace.spans() == 0 && trace.lanes.iter().any(|lane| lane.held() > 0);
     if args.format.aggregated || !only_totals {

@@ -1,4 +1,4 @@
-//! The progress bar: on a terminal only, drawn between slots only, never while a clock runs.
+//! The progress bar: drawn only on a terminal and only between slots, never while a clock runs.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,41 +10,41 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::eta::{Eta, Load, Terms};
 
-/// Progress over a number of cells, in the time that they are expected to take.
+/// Progress over a number of cells, weighted by their expected times.
 pub(super) struct Progress {
     bar: ProgressBar,
     eta: Eta,
     begin: Instant,
-    /// The cell that is being measured and since when.
+    /// The current cell, and when it began.
     now: Option<(usize, Instant)>,
-    /// What is shown for each cell; otherwise the name that was given.
+    /// Labels of the cells; if empty, the name passed with each cell is shown.
     labels: Vec<String>,
-    /// Time between two drawings inside a cell: drawing disturbs the caches, so it is rare.
+    /// Time of the last drawing within a cell: drawing disturbs the caches, so it is rare.
     last: Instant,
-    /// The implementation that gets ready, what it is doing, and since when.
+    /// The implementation that is getting ready, its current step, and when that began.
     step: (String, &'static str, Instant),
-    /// True if the cell has had a line about a step.
+    /// True if a line about a step of this cell was printed.
     named: bool,
 }
 
-/// Someone who has waited this long wants to see what there is.
+/// A user who has waited this long wants to see what is there.
 const WAITING: Duration = Duration::from_secs(5);
-/// A step before the timing that takes longer is named. What a line disturbs is nothing beside it.
+/// A step before the timing that takes longer than this is printed. The disturbance by a line is then negligible.
 const NAMED: Duration = Duration::from_secs(2);
-/// Longest time without a line where no bar is drawn.
+/// Longest time without a line if no bar is drawn.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A prediction may overflow a duration; a day is as good as for ever.
+/// A prediction may overflow a `Duration`; a day is as good as for ever.
 const DAY_S: f64 = 86_400.0;
 /// Steps of the bar.
 const PARTS: u64 = 1000;
 
 impl Progress {
-    /// A bar for `cells` cells that take about the same time; invisible when stderr is no terminal.
+    /// A bar for `cells` cells that take about the same time; invisible if stderr is not a terminal.
     pub(super) fn new(cells: usize) -> Self {
         Self::with(Eta::new(vec![Load::new(0, 1, 0, 0.0); cells], 1.0))
     }
 
-    /// A bar for `cells`, of which an implementation takes about `each` besides its passes over the inputs.
+    /// A bar for `cells` in which each implementation takes about `each` besides its passes over the inputs.
     pub(super) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell> + Clone, each: Duration, terms: Terms) -> Self {
         let names: Vec<String> = cells.clone().map(|cell| cell.case.id()).collect();
         Self { labels: labels(&names), ..Self::with(Eta::new(loads(cells), each.as_secs_f64()).on(terms)) }
@@ -74,12 +74,12 @@ impl Progress {
         Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now, step, named: false }
     }
 
-    /// Cell `index` needs nothing: it was measured before.
+    /// Skips cell `index`, which was measured before.
     pub(super) fn skip(&mut self, index: usize) {
         self.eta.skip(index);
     }
 
-    /// Turns to cell `index`.
+    /// Moves on to cell `index`.
     pub(super) fn cell(&mut self, index: usize, name: &str) {
         if let Some((before, since)) = self.now.take() {
             self.eta.done(before, since.elapsed().as_secs_f64());
@@ -91,12 +91,12 @@ impl Progress {
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
 
-    /// What is shown for cell `index`.
+    /// The label of cell `index`.
     pub(super) fn label(&self, index: usize) -> String {
         self.labels.get(index).cloned().unwrap_or_default()
     }
 
-    /// A line about a finished cell where no bar is drawn, if all takes long enough that someone waits for it.
+    /// Prints a line about a finished cell if no bar is drawn and the whole takes long enough that a user waits for it.
     pub(super) fn finished(&mut self, index: usize, measurements: &[Measurement]) {
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
@@ -107,7 +107,8 @@ impl Progress {
         }
     }
 
-    /// An implementation of cell `index` gets ready; `doing` is what it does now, in words that follow "while".
+    /// Reports that an implementation of cell `index` is getting ready; `doing` is its current step, in words that
+    /// follow "while".
     pub(super) fn preparing(&mut self, index: usize, implementation: &str, doing: &'static str) {
         if (self.step.0.as_str(), self.step.1) != (implementation, doing) {
             self.step = (implementation.to_string(), doing, Instant::now());
@@ -129,7 +130,7 @@ impl Progress {
         }
     }
 
-    /// `done` of `planned` rounds of cell `index`.
+    /// Reports `done` of `planned` rounds of cell `index`.
     pub(super) fn rounds(&mut self, index: usize, done: u32, planned: u32) {
         if self.bar.is_hidden() {
             self.heartbeat(index, &format!("{done} of {planned} rounds"));
@@ -141,7 +142,7 @@ impl Progress {
         }
     }
 
-    /// Where no bar is drawn, a line now and then shows that a long cell goes on.
+    /// If no bar is drawn, an occasional line shows that a long cell is still running.
     fn heartbeat(&mut self, index: usize, what: &str) {
         if self.bar.is_hidden() {
             self.line(&self.label(index), what);
@@ -156,7 +157,7 @@ impl Progress {
         }
     }
 
-    /// The user has just got a line, so that the next one may wait.
+    /// Records that the user has just got a line, so the next one may wait.
     pub(super) fn spoke(&mut self) {
         self.last = Instant::now();
     }
@@ -168,7 +169,7 @@ impl Progress {
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
-    /// Shows how far something is; its caller predicts the rest, in seconds.
+    /// Shows progress for a caller that predicts the remaining time itself, in seconds.
     pub(super) fn ahead(&mut self, message: &str, left: f64) {
         if self.bar.is_hidden() {
             self.line(message, &format!("about {} to go", human(left)));
@@ -179,17 +180,17 @@ impl Progress {
         }
     }
 
-    /// A line above the bar.
+    /// Prints a line above the bar.
     pub(super) fn note(&self, text: &str) {
         self.aside(|| super::output::note(text));
     }
 
-    /// Writes with the bar out of the way.
+    /// Writes while the bar is hidden.
     pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -211,7 +212,7 @@ fn times(measurements: &[Measurement]) -> String {
     measurements.iter().map(time).collect::<Vec<String>>().join(", ")
 }
 
-/// As the tables print it: no time if it is below the resolution.
+/// A time as the tables print it: no time if it is below the resolution.
 fn time(seconds: f64, below: Option<Option<f64>>) -> String {
     below.map_or_else(|| units::human(seconds, "s"), units::below_resolution)
 }
@@ -231,8 +232,8 @@ fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
         .collect()
 }
 
-/// Names of cases (`workload/axis=value,..`) by what distinguishes them, first what fits in a narrow terminal: the axes that
-/// differ among the cases of a workload, then the workload.
+/// Short labels of cases (`workload/axis=value,..`), most distinguishing part first, for narrow terminals: the axes
+/// that differ among the cases of a workload, then the workload.
 fn labels(names: &[String]) -> Vec<String> {
     let split = |name: &str| -> (String, Vec<String>) {
         let (workload, params) = name.split_once('/').unwrap_or((name, ""));

@@ -1,4 +1,4 @@
-//! The record that a command writes: its first line, what a continued one already holds, and what joins it.
+//! The record that a command writes: its first line, the content of a resumed one, and the lines added to it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,28 +28,28 @@ pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, start
     }
 }
 
-/// Identity of a run: its start and a part that another process does not have.
+/// Id of a run: its start, and a part that differs between processes.
 fn id(started: u64) -> String {
-    // The process id as well: two runs may start in the same millisecond.
+    // Include the process id, because two runs may start in the same millisecond.
     format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
 }
 
 /// An open record.
 pub(super) struct Recording<'a> {
     record: Writer,
-    /// The run that continues the record, until it has added something.
+    /// The run that resumes the record, until it has added a line.
     resumes: Option<&'a Run>,
-    /// Cells that the record holds already.
+    /// Cells that the record already contains.
     finished: BTreeSet<String>,
-    /// What could not be written.
+    /// Measurements that could not be written.
     unwritten: Vec<Measurement>,
 }
 
 impl<'a> Recording<'a> {
-    /// Begins a record at `path`, or continues the one there, whose finished cells are those with measurements, or with
+    /// Begins a record at `path`, or resumes the one there; its finished cells are those with measurements, or with
     /// `spans`.
     pub(super) fn open(path: &Path, run: &'a Run, resume: bool, spans: bool) -> Result<Self, Failure> {
-        // A record without a whole first line was killed before it began.
+        // A record without a complete first line was killed before it began.
         let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
         if !(resume && begun()) {
             let record = Writer::create(path, run)?;
@@ -62,13 +62,13 @@ impl<'a> Recording<'a> {
         } else {
             known.measurements.iter().map(Measurement::cell).collect()
         };
-        // A record that is continued gets a line about it when there is something to add; lines with checksums need a run
-        // line that has one.
+        // A resumed record gets a run line once there is something to add; lines with checksums need a run line with
+        // one.
         let resumes = (!finished.is_empty() || !known.checked).then_some(run);
         Ok(Self { record, resumes, finished, unwritten: Vec::new() })
     }
 
-    /// Leaves out the implementations that are finished at this case; returns whether any is left.
+    /// Removes the implementations that are already measured at this case; returns whether any remain.
     pub(super) fn leave_out(&self, instrument: &Instrument, cell: &mut Cell) -> bool {
         let case = cell.case.id();
         cell.implementations.retain(|implementation| {
@@ -79,7 +79,7 @@ impl<'a> Recording<'a> {
         !cell.implementations.is_empty()
     }
 
-    /// Notes the workloads that the continued record holds and the plan does not name.
+    /// Notes the workloads that the resumed record contains but the plan does not.
     pub(super) fn note_others(&self, plan: &Plan) {
         let held = self.finished.iter().filter_map(|cell| cell.split(['/', ' ']).next());
         let others: BTreeSet<&str> =
@@ -105,19 +105,19 @@ impl<'a> Recording<'a> {
         (self.record.path().to_path_buf(), self.unwritten)
     }
 
-    /// Directory of the record: another one from the moment on that its own has vanished.
+    /// Directory of the record: a different one once the original has vanished.
     pub(super) fn dir(&mut self) -> Result<&Path, Failure> {
         follow(&mut self.record)?;
         Ok(self.record.path().parent().unwrap_or(Path::new(".")))
     }
 
-    /// Closes the record; returns where it is.
+    /// Closes the record; returns its path.
     pub(super) fn close(mut self) -> Result<PathBuf, Failure> {
         self.dir()?;
         Ok(self.record.path().to_path_buf())
     }
 
-    /// The record, to add something to it.
+    /// The open record, for adding lines.
     pub(super) fn writer(&mut self) -> Result<&mut Writer, Failure> {
         if let Some(run) = self.resumes.take() {
             self.record.append(run)?;
@@ -126,7 +126,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Goes on with the record elsewhere if its file is no longer where it was, and says where.
+/// Continues the record elsewhere if its file has vanished, and prints where.
 pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
     let before = record.path().to_path_buf();
     if record.follow()? {
@@ -138,7 +138,7 @@ pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A damaged record is an input that the user must change, as in the commands that only read records.
+/// A damaged record is an input error, as in commands that only read records.
 fn refused(error: WriterError) -> Failure {
     match error {
         WriterError::Unreadable { .. } => {
@@ -148,7 +148,7 @@ fn refused(error: WriterError) -> Failure {
     }
 }
 
-/// Refuses to continue the record of a run that measured under other conditions.
+/// Refuses to resume the record of a run with other settings.
 fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     let differs = |what: &str, expected| InputError::new("--resume", format!("the record was made {what}"), expected);
     if known.environment.fingerprint() != run.environment.fingerprint() {
@@ -177,7 +177,7 @@ fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
     Ok(())
 }
 
-/// A flag as the user types it.
+/// A flag and its value, as the user types them.
 fn given(flag: &str, value: &str) -> String {
     match value {
         "unset" => format!("no {flag}"),
@@ -186,7 +186,7 @@ fn given(flag: &str, value: &str) -> String {
     }
 }
 
-/// The value of an option in the command of a run.
+/// The value of an option in a run's command.
 fn option(run: &Run, name: &str) -> String {
     let mut words = run.command.iter().skip_while(|word| *word != name && !word.starts_with(&format!("{name}=")));
     let value =
@@ -194,22 +194,22 @@ fn option(run: &Run, name: &str) -> String {
     value.unwrap_or("unset").to_string()
 }
 
-/// Whether the command of a run has a flag.
+/// True if a run's command has a flag.
 fn flag(run: &Run, name: &str) -> String {
     if run.command.iter().any(|word| word == name) { "set" } else { "unset" }.to_string()
 }
 
-/// A count that the user fixed.
+/// A count fixed by the user.
 fn count(run: &Run, of: fn(&Counts) -> u64) -> String {
     run.settings.counts.as_ref().map_or_else(|| "unset".into(), |counts| of(counts).to_string())
 }
 
-/// A part of the tolerance that the user chose.
+/// A part of the tolerance chosen by the user.
 fn tolerance(run: &Run, of: fn(&Allowed) -> f64) -> String {
     run.settings.allowed.as_ref().map_or_else(|| "unset".into(), |allowed| format!("{:e}", of(allowed)))
 }
 
-/// The name of the preset with these settings, in any state of the caches and with any counts.
+/// Name of the preset with these settings, ignoring the state of the caches and fixed counts.
 fn effort(settings: &Settings) -> String {
     let of = |effort: Effort| Settings {
         caches: settings.caches,

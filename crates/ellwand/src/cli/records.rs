@@ -1,5 +1,5 @@
-//! `compare RECORD RECORD`: what two runs suggest. Never a verdict: they were not measured in turns, so that whatever changed
-//! on the machine between them looks like a change of the code.
+//! `compare RECORD RECORD`: what two runs suggest. Never a verdict: they were not measured in turns, so any change of
+//! the machine between them looks like a change of the code.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use super::{ci, output};
 const ONLY_CANDIDATE: &str = "only the candidate's record has it";
 const ONLY_BASELINE: &str = "only the baseline's record has it";
 
-/// The record that a side names: a file, or a directory as `run` writes it.
+/// The record that a side names: a file, or a directory that `run` wrote.
 pub(super) fn record_at(side: &str) -> Option<PathBuf> {
     let path = Path::new(side);
     let inside = path.join("record.jsonl");
@@ -31,16 +31,17 @@ pub(super) fn record_at(side: &str) -> Option<PathBuf> {
 /// A cell of one record or of both.
 struct Pair {
     cell: String,
-    /// Fastest and slowest process over process, and the ratio of the middles.
+    /// Fastest and slowest ratio of two processes, and the ratio of the medians.
     ratio: Option<[f64; 3]>,
-    /// Seconds of an iteration, the median over slots as reports show it: baseline, candidate; `None` if there is no ratio.
+    /// Seconds per iteration, the median over slots as reports show it: baseline, candidate; `None` if there is no
+    /// ratio.
     seconds: Option<[f64; 2]>,
-    /// Which time that is.
+    /// The basis of that time.
     basis: Basis,
     /// How much of the answers the reference judged, in the record with the smaller share.
     compared: Option<Compared>,
     why_not: &'static str,
-    /// Whether both records hold it.
+    /// True if both records contain it.
     common: bool,
 }
 
@@ -68,7 +69,7 @@ pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
     Ok(if pairs.iter().any(|pair| pair.ratio.is_some()) { Exit::Ok } else { Exit::Nothing })
 }
 
-/// Reads a record, and notes what is odd about it.
+/// Reads a record, and notes its defects.
 pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
     let record = writer::read(path).map_err(|error| {
         let error = InputError::new(argument, error.to_string(), "a record as `run` writes it (record.jsonl)");
@@ -84,19 +85,20 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
     Ok(record)
 }
 
-/// What a record says of one implementation on one case: a measurement, or an arm of a comparison.
+/// A record's data on one implementation at one case: a measurement, or an arm of a comparison.
 struct Side<'a> {
     cell: String,
     caches: Option<Caches>,
-    /// The time that reports of the record show.
+    /// The basis of the time that reports of the record show.
     basis: Basis,
     /// How much of the answer the reference judged.
     compared: Option<Compared>,
-    /// None where it was not measured.
+    /// `None` if it was not measured.
     samples: Option<&'a [Sample]>,
 }
 
-/// All of a record. The arms of a comparison are two, each named with the other: an implementation may be compared to several.
+/// All sides of a record. The two arms of a comparison each name the other, because an implementation may be compared
+/// with several.
 fn sides(record: &Record) -> Vec<Side<'_>> {
     let measured = record.measurements.iter().map(|measurement| Side {
         cell: measurement.cell(),
@@ -146,9 +148,9 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 }
 
 fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
-    // Where a neighbour held up one of the runs its elapsed time says little; but both must be the same kind of time.
+    // If a neighbour held up one of the runs, its elapsed time means little; but both must be the same kind of time.
     let basis = if before.basis == after.basis { after.basis } else { Basis::Wall };
-    // What each process took: the median of its slots.
+    // The value of each process: the median of its slots.
     let of = |side: &Side<'_>| Some(basis.by_process(side.samples?).into_values().collect::<Vec<f64>>());
     let (ratio, why_not) = match (of(before), of(after)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
@@ -174,8 +176,8 @@ fn ratios(before: &[f64], after: &[f64]) -> Option<[f64; 3]> {
     ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0).then_some(ratios)
 }
 
-/// Slower or faster when all processes of one record are, by more than the region of equivalence; the same when none leaves
-/// it. Processes that scatter beyond it on either side suggest nothing, least of all that there is no difference.
+/// Slower or faster if all processes of one record are, by more than the region of equivalence; the same if none leaves
+/// it. Processes that scatter beyond it on either side suggest nothing, least of all equality.
 fn suggestion([low, _, high]: [f64; 3], rope: f64) -> &'static str {
     let (least, most) = (1.0 / (1.0 + rope), 1.0 + rope);
     if low > most {
@@ -211,7 +213,7 @@ impl Pair {
     }
 }
 
-/// For gates: what suggests a slow-down, or nothing, is open, since records decide nothing.
+/// For CI: a suggested slow-down, or no suggestion, is open, because records decide nothing.
 fn cases(pairs: &[Pair], rope: f64) -> Vec<ci::Case> {
     let fine = |pair: &Pair| matches!(pair.suggests(rope), "faster" | "same");
     pairs
@@ -224,7 +226,7 @@ fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()>
     for pair in pairs.iter().filter(|pair| pair.common) {
         writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
     }
-    // Two records of different sweeps may share few rows or none. JSON names each.
+    // Two records of different sweeps may share few rows or none. JSON lists each.
     for why_not in [ONLY_CANDIDATE, ONLY_BASELINE] {
         let alone: Vec<&Pair> = pairs.iter().filter(|pair| !pair.common && pair.why_not == why_not).collect();
         match alone.as_slice() {

@@ -1,4 +1,4 @@
-//! `report`: from records to every format; also the last step of `run`.
+//! `report`: converts records to any format; also the last step of `run`.
 
 use std::path::Path;
 
@@ -58,8 +58,8 @@ pub(super) fn report(args: &ReportArgs) -> Outcome {
     Ok(if all.iter().any(has_any) { Exit::Ok } else { Exit::Nothing })
 }
 
-/// Adds a record unless its run is there already: a copy, or the same file twice, would count every sample twice. Of two
-/// the longer one holds.
+/// Adds a record unless its run was already added: a copy, or the same file twice, would count every sample twice. Of
+/// two such records the longer one is used.
 fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
     let lines = |record: &Record| record.measurements.len() + record.comparisons.len();
     match records.iter_mut().find(|known| known.run.id == record.run.id) {
@@ -77,7 +77,7 @@ fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
     }
 }
 
-/// Reports for stdout, as the user wants them.
+/// Options for reports on stdout, as the user requests them.
 pub(super) fn options(args: &Reports) -> Options {
     Options {
         baseline: args.baseline.clone(),
@@ -92,13 +92,13 @@ pub(super) fn options(args: &Reports) -> Options {
 /// Width of tables in files and pipes.
 const PAGE: usize = 120;
 
-/// The file that `-o` names, if its ending is that of the format: `-o r.json --format seed-json`.
+/// The file named by `-o`, if its extension is that of the format: `-o r.json --format seed-json`.
 pub(super) fn file_of<'a>(output: Option<&'a Path>, format: &Format) -> Option<&'a Path> {
     let ending = |path: &Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(format.extension));
     output.filter(|path| ending(path) && !path.is_dir())
 }
 
-/// Refuses a directory whose name ends like the file of another format: a file was meant.
+/// Refuses a directory whose name ends like a file of another format: the user meant a file.
 pub(super) fn no_other_format(output: Option<&Path>, format: &Format) -> Result<(), InputError> {
     let Some(path) = output.filter(|path| !path.is_dir()) else { return Ok(()) };
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(super) fn no_other_format(output: Option<&Path>, format: &Format) -> Result<
     }
 }
 
-/// Refuses a file for what is only written to stdout.
+/// Refuses a file for a format that is only written to stdout.
 pub(super) fn no_file(output: Option<&Path>, format: &str) -> Result<(), InputError> {
     let ending =
         |path: &Path| path.extension().is_some_and(|ending| ["xml", "json", "txt"].iter().any(|one| ending == *one));
@@ -140,7 +140,7 @@ pub(super) fn print(options: &Options, format: &Format, records: &[Record]) -> R
 
 /// Writes every file of a report to an output directory.
 pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path) -> Result<(), Failure> {
-    // Files are for every reader: no terminal width and no colour.
+    // Files are for any reader, so they have no terminal width and no colour.
     let options = Options { width: None, color: false, ..options.clone() };
     let report = Report::from_records(records, &options)?;
     if options.plots && ellwand_report::undrawn(&report) {

@@ -1,4 +1,4 @@
-//! The revision of the sources in the current directory, which a record keeps for its history.
+//! The revision of the sources in the current directory, which a record stores for the history.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,8 @@ use ellwand_core::record::Revision;
 
 use super::output;
 
-/// The last commit of the repository around the current directory; `None` outside of one. Notes why a repository gives none.
+/// The last commit of the repository around the current directory; `None` outside one. Notes why a repository gives
+/// none.
 pub(super) fn here() -> Option<Revision> {
     let ask = |args: &[&str]| git(Path::new("."), args);
     let last = ask(&["log", "-1", "--no-show-signature", "--format=%H %ct"]);
@@ -23,12 +24,12 @@ pub(super) fn here() -> Option<Revision> {
     let last = last.ok()?;
     let (commit, seconds) = last.split_once(' ')?;
     let committed_unix_ms = seconds.parse::<u64>().ok()?.checked_mul(1000)?;
-    // Without the lock that git would take to remember what it has looked at.
+    // Without the lock that git would take to refresh its index.
     let changed = ask(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]).ok();
     Some(Revision { commit: commit.into(), committed_unix_ms, changed: changed.is_none_or(|files| !files.is_empty()) })
 }
 
-/// What git prints; on failure, its message.
+/// The output of git; on failure, its message.
 pub(super) fn git(at: &Path, args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new("git").arg("-C").arg(at).args(args).output().context("git")?;
     anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());

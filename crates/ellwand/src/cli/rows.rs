@@ -1,4 +1,4 @@
-//! Rows of `compare`: the decision at a case, what a report of many cases makes of it, and the exit code of all.
+//! Rows of `compare`: the decision at a case, its correction for the number of cases, and the exit code.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -12,32 +12,32 @@ use super::args::FailOn;
 use super::budgets::{State, Verdict, broken};
 use super::exit::{Exit, Failure};
 
-/// Probability of a wrong verdict by the judged time, for a case and for the report; the side questions add half of it.
+/// Probability of a wrong verdict on the judged time, for a case and for the report; the side questions add half of it.
 pub(super) const ALPHA: f64 = 0.01;
 
-/// A decision, or which arm ended without one, and how.
+/// A decision, or the arm that ended without one, and how.
 pub(super) type Decided = Result<Decision, (&'static str, Fate)>;
 
-/// One case and what came of it.
+/// One case and its result.
 pub(super) struct Row {
     pub(super) case: String,
     pub(super) names: [String; 2],
     /// The decision, or how an arm ended.
     pub(super) result: Decided,
-    /// What is printed: the decision's own call unless the sweep or the resolution takes it back.
+    /// What is printed: the decision's own call, unless the number of cases or the resolution retracts it.
     pub(super) said: Said,
-    /// Verdicts of the budgets of the candidate.
+    /// Verdicts on the candidate's budgets.
     pub(super) budgets: Vec<Verdict>,
-    /// The timer resolution in seconds, if one side is below it and the other is not: its time and the ratio are bounds.
+    /// The timer resolution in seconds, if only one side is below it: that side's time and the ratio are then bounds.
     pub(super) one_below_s: Option<f64>,
-    /// What is remarkable about one of the sides.
+    /// Remarks on one of the sides.
     pub(super) remarks: Vec<String>,
-    /// Workload and implementation of a candidate that was measured.
+    /// Workload and implementation of the candidate, if it was measured.
     pub(super) measured: Option<[String; 2]>,
 }
 
 impl Row {
-    /// True if the user interrupted it; what it shows is from the blocks before.
+    /// True if the user interrupted it; the result is from the blocks before.
     fn is_cut(&self) -> bool {
         self.result.as_ref().is_ok_and(|decision| decision.end == End::Interrupted)
     }
@@ -48,19 +48,19 @@ pub(super) fn whole(rows: &[Row]) -> usize {
     rows.iter().filter(|row| !row.is_cut()).count()
 }
 
-/// What a row says.
+/// The printed result of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Said {
-    /// What the comparison alone says.
+    /// The comparison's own call.
     Call(Call),
-    /// A call taken back, since as many cases produce one by chance too often (e-BH over the report).
+    /// A retracted call: among this many cases, chance produces such a call too often (e-BH over the report).
     OneOfMany,
-    /// Both are below this timer resolution, in seconds.
+    /// Both sides are below this timer resolution, in seconds.
     BelowResolution(f64),
     Nothing,
 }
 
-/// Terms with fresh coins: what a verdict promises rests on coins that nothing could foresee.
+/// Terms with fresh coins: the promise of a verdict rests on coins that cannot be predicted.
 pub(super) fn terms(rope: f64, blocks: Option<u32>, limits: Limits) -> Result<Terms, Failure> {
     let coin = std::collections::hash_map::RandomState::new().build_hasher().finish();
     if let Some(blocks) = blocks.filter(|blocks| *blocks < 2) {
@@ -71,7 +71,7 @@ pub(super) fn terms(rope: f64, blocks: Option<u32>, limits: Limits) -> Result<Te
 }
 
 impl Said {
-    /// What a single comparison says.
+    /// The result of a single comparison.
     pub(super) fn of(result: &Decided, resolution_ns: f64) -> Self {
         let resolution = resolution_ns * 1e-9;
         let below = |decision: &Decision| decision.seconds.iter().all(|seconds| *seconds < resolution);
@@ -83,9 +83,9 @@ impl Said {
     }
 }
 
-/// Takes back the calls that chance alone produces among the cases (e-BH), so that a report of many cases promises what
-/// one case promises. Side questions ask in one direction only: over all cases, they may be wrong half as often, which
-/// a second pass ensures.
+/// Retracts the calls that chance alone produces among the cases (e-BH), so a report of many cases promises the same as
+/// a single case. Side questions test one direction only; over all cases they may be wrong half as often, which a
+/// second pass ensures.
 pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     let mut compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
     if compared.len() < 2 {
@@ -110,7 +110,7 @@ pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True if [`take_back`] leaves this row as it is, whatever the later ones of `cases` hold.
+/// True if [`take_back`] cannot change this row, whatever the rest of the `cases` show.
 pub(super) fn is_final(row: &Row, cases: usize) -> bool {
     let needed = if cases > 1 { cases as f64 / ALPHA } else { 0.0 };
     match (row.said, &row.result) {
@@ -130,7 +130,7 @@ pub(super) fn bounded(row: &Row, rope: f64) -> bool {
 
 /// The exit code of all rows and budgets.
 ///
-/// A case that is undecided between *same* and *faster* is no failure: a slow-down beyond the region is excluded.
+/// A case that is undecided between *same* and *faster* is not a failure: a slow-down beyond the region is excluded.
 pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn) -> Exit {
     let ended = |word: &str| rows.iter().any(|row| matches!(&row.result, Err((_, fate)) if fate.word() == word));
     let slower = |row: &Row| matches!(row.said, Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)));
@@ -198,7 +198,7 @@ pub(super) mod samples {
 
     #[test]
     fn a_final_row_is_never_taken_back() {
-        // The others show nothing, the worst that can come.
+        // The others show nothing, which is the worst case.
         let sweep = |first: f64| {
             let others = (0..3).map(|_| row(Call::As(Difference::Same), 0.0));
             let mut rows: Vec<Row> = std::iter::once(row(Call::As(Difference::Slower), first)).chain(others).collect();

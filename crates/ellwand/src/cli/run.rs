@@ -23,7 +23,7 @@ use super::stage::Stage;
 use super::standing::{self, RECORD, Results};
 use super::{ceilings, check, ci, output, plan, report, signals, spans, time};
 
-/// The usual time of a case, in seconds.
+/// The usual time limit of a case, in seconds.
 const CASE_S: f64 = 60.0;
 
 pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Outcome {
@@ -45,14 +45,15 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     }
     let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.how.chosen.workload, started));
     make_room(&dir, args, &plan, registry)?;
-    // From here on Ctrl-C must leave things in order.
+    // From here on Ctrl-C must leave everything consistent.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
-    // Before ceilings are measured: a run that is killed meanwhile must not leave --resume the record that it was to replace.
+    // Before ceilings are measured: if the run is killed meanwhile, --resume must not find the record that it was to
+    // replace.
     let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let here = with_ceilings(registry, !args.spans && !args.how.no_ceilings).inspect_err(|_| {
-        // Nothing was begun: remove the empty directory. One that holds something stays, as does its parent.
+        // Nothing was begun: remove the empty directory. A directory with content stays, and so does its parent.
         if new && std::fs::remove_dir(&dir).is_ok() && directory_of(args).is_none() {
             dir.parent().map(std::fs::remove_dir);
         }
@@ -61,7 +62,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
     record.note_others(&plan);
     let planned = rows(&plan);
-    // Measuring ceilings promised something else.
+    // Measuring the ceilings printed another message for Ctrl-C.
     signals::stop_on_ctrl_c(signals::CELLS_KEPT);
     let measured = if args.spans {
         spans::record(&instrument(registry, &this_run, given.as_ref()), plan, &mut record)
@@ -82,7 +83,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     finish(args, budgets.as_ref(), &path, results, interrupted.then_some(&planned))
 }
 
-/// The rows that these cells give, as a shard of a sweep lists them.
+/// The rows of these cells, as a shard of a sweep lists them.
 pub(super) fn rows(plan: &Plan) -> Vec<String> {
     let of = |cell: &Cell| -> Vec<String> {
         cell.implementations.iter().map(|one| row_name(&cell.case.id(), &one.name)).collect()
@@ -114,7 +115,7 @@ fn instrument<'a>(registry: &'a Registry, run: &Run, given: Option<&'a Tensors>)
     Instrument { probes: PROBES, given, ..instrument }
 }
 
-/// The file that `-o` names for the format, instead of a directory.
+/// The file that `-o` names for the format, if it is not a directory.
 fn file_of(args: &RunArgs) -> Option<&Path> {
     match args.format {
         RunFormat::Report(format) => report::file_of(args.session.output.as_deref(), format),
@@ -127,7 +128,7 @@ fn directory_of(args: &RunArgs) -> Option<PathBuf> {
     args.session.output.clone().filter(|_| file_of(args).is_none())
 }
 
-/// The budgets that hold for this run: they are for warm caches and whole iterations.
+/// The budgets that apply to this run: they require warm caches and whole iterations.
 fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budgets>, InputError> {
     let budgets = budgets::find(registry, args.session.config.as_deref())?;
     if budgets.is_some() && !args.how.caches.is_warm() {
@@ -136,7 +137,7 @@ fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budget
     Ok(budgets.filter(|_| args.how.caches.is_warm() && !args.spans))
 }
 
-/// Refuses cold caches where no slot is timed.
+/// Refuses cold caches if no slot is timed.
 fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
     if args.how.caches.is_warm() || !(args.spans || args.once) {
         return Ok(());
@@ -146,7 +147,7 @@ fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
     Err(InputError::new("--caches", problem, format!("either --caches cold or {other}")))
 }
 
-/// Refuses an output directory that holds something else.
+/// Refuses an output directory with other content.
 fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<(), InputError> {
     if args.resume && directory_of(args).is_none() {
         let problem = "it continues the record in a directory, but no directory is named";
@@ -177,8 +178,8 @@ pub(super) fn with_ceilings(registry: &Registry, measure: bool) -> Result<Enviro
     Ok(here)
 }
 
-/// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted. `baseline` is that of
-/// speed-ups, instead of the one that each workload has.
+/// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted. `baseline`
+/// replaces each workload's own baseline of speed-ups.
 pub(super) fn measure(
     registry: &Registry,
     run: &Run,
@@ -199,7 +200,7 @@ pub(super) fn measure(
         more: how.time.map(|seconds| format!("try --time {}", time::dense((3.0 * seconds).max(20.0)))),
         given: how.input.clone(),
     });
-    // Starting a worker process takes some hundredths of a second.
+    // Starting a worker process takes tens of milliseconds.
     let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
     let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
     let terms = workers.as_ref().map_or_else(Terms::default, |workers| Terms {
@@ -238,17 +239,17 @@ pub(super) fn measure(
     Ok(interrupted)
 }
 
-/// Calls `work`, which may run code of the user that changes the current directory, and comes back: the paths of the command
-/// line are relative to it.
+/// Calls `work`, which may run user code that changes the current directory, and then changes back: the paths of the
+/// command line are relative to it.
 pub(super) fn staying<T>(work: impl FnOnce() -> T) -> T {
     let here = std::env::current_dir();
     let result = work();
-    // Where there is no way back, writing says so.
+    // If there is no way back, writing fails with an error.
     let _ = here.and_then(std::env::set_current_dir);
     result
 }
 
-/// Whether worker processes can be started; notes what becomes of the run if not.
+/// True if worker processes can be started; otherwise prints a note about the consequences for the run.
 fn may_start_processes() -> bool {
     let Some(why) = guard::alone() else { return true };
     let instead = "measuring in this process, so differences between processes stay unknown (as with --in-process)";
@@ -256,8 +257,8 @@ fn may_start_processes() -> bool {
     false
 }
 
-/// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
-/// `cut` holds the planned rows of a run that was interrupted.
+/// Reads the record back from disk and makes every output from it, as `report` does; then judges it by the budgets.
+/// `cut` contains the planned rows of an interrupted run.
 fn finish(
     args: &RunArgs,
     budgets: Option<&Budgets>,
@@ -271,15 +272,15 @@ fn finish(
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
     let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
     let dir = path.parent().unwrap_or(Path::new("."));
-    // Old results stay when the new ones are not complete: --resume goes on with them where they are.
+    // Old results stay if the new ones are incomplete; --resume continues the new ones where they are.
     let unfinished = results.replaces() && interrupted;
-    // And when there are no new ones.
+    // Old results also stay if there are no new ones.
     let keep_old = results.replaces() && !interrupted && !fates.iter().any(Fate::is_measured);
     let how = going_on(args, &results, path);
     let options = report::options(&args.reports);
     let cut = cut.map(|planned| [done(&record, planned), planned.len()]);
     if fates.is_empty() && interrupted && !matches!(args.format, RunFormat::Report(_)) {
-        // What reads the verdicts must not take silence for success.
+        // A program that reads the verdicts must not take silence for success.
         judged(print(args, &record, budgets, &verdicts, cut))?;
     }
     if !fates.is_empty() {
@@ -303,7 +304,8 @@ fn finish(
     if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
 }
 
-/// Prints a record in the format asked for, then its budgets. `cut` holds how many of how many rows an interrupted run has.
+/// Prints a record in the requested format, then its budgets. `cut` contains the numbers of finished and planned rows
+/// of an interrupted run.
 fn print(
     args: &RunArgs,
     record: &Record,
@@ -324,7 +326,7 @@ fn print(
     budgets.map_or(Ok(()), |budgets| budgets.print(verdicts, table))
 }
 
-/// Prints what was measured until the record could not be written any more.
+/// Prints the measurements made before and after the record could no longer be written.
 fn show_lost(
     args: &RunArgs,
     budgets: Option<&Budgets>,
@@ -341,7 +343,7 @@ fn show_lost(
     print(args, &record, budgets, &verdicts, Some([done(&record, planned), planned.len()]))
 }
 
-/// How many of the planned rows a record has.
+/// How many of the planned rows are in the record.
 fn done(record: &Record, planned: &[String]) -> usize {
     let measured = record.measurements.iter().map(|row| row_name(&row.case.id, &row.implementation));
     let spans = record.spans.iter().map(|row| row_name(&row.case.id, &row.implementation));
@@ -363,7 +365,7 @@ pub(super) fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exi
     }
 }
 
-/// The command that goes on with the record at `path`, which is elsewhere if its directory vanished.
+/// The command that resumes the record at `path`, which is elsewhere if its directory vanished.
 fn going_on(args: &RunArgs, results: &Results, path: &Path) -> String {
     let there = path.parent().unwrap_or(Path::new("."));
     let dir = if results.dir() == there { results.home() } else { there };

@@ -9,7 +9,7 @@ use super::output::note;
 static STOP: AtomicBool = AtomicBool::new(false);
 static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 
-/// What becomes of what was done when Ctrl-C comes.
+/// What happens to finished work on Ctrl-C.
 pub(super) const NOTHING_KEPT: &str = "nothing measured so far is saved";
 pub(super) const CELLS_KEPT: &str = "finished cells are saved";
 #[cfg(feature = "sweep")]
@@ -20,9 +20,9 @@ pub(super) const ROWS_PRINTED: &str = "finished rows are printed, and nothing is
 pub(super) const DECIDED_KEPT: &str = "decisions so far are printed (and saved with -o)";
 pub(super) const NO_CERTIFICATE: &str = "decisions so far are printed, and no certificate is saved";
 
-/// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once; the
-/// first one says what `becomes` of what was done, which holds until this is called again.
-/// Returns the flag that the first one sets.
+/// Makes the first Ctrl-C ask the instrument to stop between two rounds, and a second one end the program at once. The
+/// first one prints what `becomes` of the finished work, which holds until this is called again. Returns the flag that
+/// the first one sets.
 pub(super) fn stop_on_ctrl_c(becomes: &'static str) -> &'static AtomicBool {
     static INSTALLED: Once = Once::new();
     *BECOMES.lock().unwrap_or_else(PoisonError::into_inner) = becomes;
@@ -45,12 +45,12 @@ fn install() {
         note(&format!("\nstopping after the current step; {becomes} (Ctrl-C again to end at once)"));
     });
     if let Err(error) = installed {
-        // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.
+        // Without the handler, Ctrl-C ends the program at once, and the record still contains every finished cell.
         note(&format!("note: Ctrl-C cannot be caught ({error})"));
     }
 }
 
-/// A panic inside an implementation becomes a row of the result; its message need not be shouted as well.
+/// A panic inside an implementation becomes a row of the result, so its message is not printed as well.
 pub(super) fn quiet_panics_of_implementations() {
     let shout = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

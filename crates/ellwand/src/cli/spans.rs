@@ -14,10 +14,10 @@ use super::progress::Progress;
 use super::recording::Recording;
 use super::run::staying;
 
-/// Records the components of every cell that is not in the record yet, and writes each implementation's trace next to it;
-/// returns whether the user interrupted.
+/// Records the components of every cell that is not in the record yet, and writes each implementation's trace next to
+/// the record; returns whether the user interrupted.
 pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording) -> Result<bool, Failure> {
-    // Before anything else runs in this process, whose spans would go into it.
+    // Before anything else runs in this process, because its spans would be included.
     let cost = cost();
     let mut progress = Progress::new(plan.cells.len());
     let (mut interrupted, mut traces) = (false, 0);
@@ -26,14 +26,14 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
             continue;
         }
         progress.cell(index, &cell.case.id());
-        // Inputs and reference are made in this process, which says nothing meanwhile.
+        // This process makes inputs and reference, and prints nothing meanwhile.
         let recorded = named_if_long(&cell.case.id(), || staying(|| instrument.spans(&cell, cost, &mut |_: Event| {})));
         let Ok(recordings) = recorded else {
             interrupted = true;
             break;
         };
         for spans::Recording { mut spans, trace } in recordings {
-            // A trace without components would show iterations and nothing in them.
+            // A trace without components would show only empty iterations.
             if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || has_device(trace)) {
                 let name = name(&cell, &spans.implementation);
                 write(&record.dir()?.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
@@ -52,12 +52,12 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording
     Ok(interrupted)
 }
 
-/// True if the trace has what a device did.
+/// True if the trace contains device activity.
 fn has_device(trace: &Trace) -> bool {
     trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
 }
 
-/// `lattice-encode-1f3a90bc-simd.trace.json`: the digest distinguishes cases, on every machine alike.
+/// `lattice-encode-1f3a90bc-simd.trace.json`: the digest distinguishes cases and is the same on every machine.
 fn name(cell: &Cell, implementation: &str) -> String {
     let plain = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(60).collect()
@@ -66,14 +66,14 @@ fn name(cell: &Cell, implementation: &str) -> String {
     format!("{}-{digest:08x}-{}.trace.json", plain(&cell.case.workload), plain(implementation))
 }
 
-/// Whether a file has the name of a trace.
+/// True if a file has the name of a trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let digest = |part: &str| part.len() == 8 && part.chars().all(|c| c.is_ascii_hexdigit());
     name.strip_suffix(".trace.json").is_some_and(|stem| stem.split('-').any(digest))
 }
 
-/// Writes a trace under a temporary name first, so that no partial file looks whole.
+/// Writes a trace, first under a temporary name, so a partial file never looks complete.
 fn write(path: &Path, trace: &Trace, process: &str) -> Result<(), Failure> {
     replace_file(path, |out| trace.write_chrome(process, out)).with_context(|| {
         format!("{} cannot be written; make room, or choose another directory with -o", path.display())

@@ -1,4 +1,4 @@
-//! New results are computed and written next to the old ones, and replace them when they are whole.
+//! New results are computed and written next to the old ones, and replace them when they are complete.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,49 +12,49 @@ use super::exit::{Failure, in_use};
 use super::output;
 use super::standing::RECORD;
 
-/// Name of the directory, inside the output directory, of results that are not complete.
+/// Name of the directory for incomplete results, inside the output directory.
 pub(super) const UNFINISHED: &str = "ellwand-unfinished";
 
-/// Files that say that the others are complete: they are placed last.
+/// Files whose presence means that the others are complete; they are moved last.
 const LAST: [&str; 2] = [RECORD, "apply.json"];
 
-/// Results on their way into an output directory.
+/// Results that are not in the output directory yet.
 #[derive(Debug)]
 pub(super) struct Stage {
     home: PathBuf,
     dir: PathBuf,
-    /// Held open: the lock keeps a second program out.
+    /// Kept open, because its lock keeps a second program out.
     _lock: File,
 }
 
 impl Stage {
-    /// Begins with nothing. What a killed program has left there goes.
+    /// Begins with an empty directory; removes what a killed program left there.
     pub(super) fn begin(home: &Path) -> Result<Self, Failure> {
         let stage = Self::open(home)?;
         empty(&stage.dir).with_context(|| format!("{} cannot be emptied", stage.dir.display()))?;
         Ok(stage)
     }
 
-    /// Goes on with what is there.
+    /// Continues with the files that are there.
     pub(super) fn open(home: &Path) -> Result<Self, Failure> {
         let dir = home.join(UNFINISHED);
         let refused = || format!("{} cannot be written", dir.display());
         fs::create_dir_all(&dir).with_context(refused)?;
         let lock = File::open(&dir).with_context(refused)?;
-        // A file system without locks goes without.
+        // On a file system without locks, continues without one.
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
             return Err(in_use(home).into());
         }
         Ok(Self { home: home.to_path_buf(), dir, _lock: lock })
     }
 
-    /// Whether the unfinished record of a run waits in `home`, be it one without a finished cell: `--resume` means the
+    /// True if `home` contains the unfinished record of a run, even without a finished cell: `--resume` refers to the
     /// last run.
     pub(super) fn waits(home: &Path) -> bool {
         home.join(UNFINISHED).join(RECORD).is_file() && !Self::decides(home)
     }
 
-    /// Whether the unfinished record in `home` is one of `compare`, which no command goes on with.
+    /// True if the unfinished record in `home` belongs to `compare`, which cannot be resumed.
     pub(super) fn decides(home: &Path) -> bool {
         let path = home.join(UNFINISHED).join(RECORD);
         let record = if path.is_file() { writer::read(&path).ok() } else { None };
@@ -63,17 +63,17 @@ impl Stage {
         record.and_then(word).is_some_and(|word| word == "compare")
     }
 
-    /// Where to write.
+    /// The directory to write to.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Gives up: the record goes too.
+    /// Discards everything, including the record.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(self.dir.join(RECORD));
     }
 
-    /// Moves everything to its place; then removes those `old` files that have no successor.
+    /// Moves everything to its place, then removes those `old` files that have no successor.
     pub(super) fn place(self, old: &[PathBuf]) -> Result<(), Failure> {
         let placed = self.moved().with_context(|| {
             format!("the new results cannot be moved to {}; they are in {}", self.home.display(), self.dir.display())
@@ -86,7 +86,7 @@ impl Stage {
                 _ => {}
             }
         }
-        // It stays if it holds files of the user.
+        // The directory stays if it contains files of the user.
         let _ = fs::remove_dir(self.home.join("plots"));
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Drop for Stage {
     }
 }
 
-/// Files in a directory and in those inside it, by their paths from it.
+/// Files in a directory and its subdirectories, as relative paths.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {

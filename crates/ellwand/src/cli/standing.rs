@@ -1,4 +1,5 @@
-//! What an output directory already holds, and whose it is: nothing of the user's is replaced or removed unasked.
+//! The contents of an output directory and who wrote them: no file of the user is replaced or removed without a
+//! request.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use super::{output, spans};
 /// Name of the record in the output directory.
 pub(super) const RECORD: &str = "record.jsonl";
 
-/// Refuses, as the directory of a new record, one that holds a record, or files of the user with names that this program
-/// would write; with `overwrite` only what is no file.
+/// Refuses, as the directory of a new record, one that contains a record, or files of the user under names that this
+/// program would write; with `overwrite`, refuses only entries that are not files.
 pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<(), InputError> {
     let path = dir.join(RECORD);
     // Opening a pipe would wait for a reader.
@@ -37,12 +38,12 @@ pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) 
 /// An output directory for a record and its reports.
 pub(super) struct Results {
     home: PathBuf,
-    /// Where new results are written while old ones are still there.
+    /// Where new results are written while old ones still exist.
     stage: Option<Stage>,
 }
 
 impl Results {
-    /// Opens a directory: an empty one, one whose results are to be replaced with `overwrite`, or one to go on with.
+    /// Opens a directory: an empty one, one whose results may be replaced (`overwrite`), or one to resume.
     pub(super) fn open(home: &Path, overwrite: bool, resume: bool) -> Result<Self, Failure> {
         let there = || home.join(RECORD).symlink_metadata().is_ok();
         let stage = if resume && Stage::waits(home) {
@@ -53,7 +54,7 @@ impl Results {
         } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
             writer::refuse_in_use(&home.join(RECORD))?;
             let stage = Stage::begin(home)?;
-            // From now on `--resume` means these results, although their record has no line yet.
+            // From now on `--resume` refers to these results, although their record has no line yet.
             std::fs::File::create(stage.dir().join(RECORD))?;
             Some(stage)
         } else {
@@ -62,12 +63,12 @@ impl Results {
         Ok(Self { home: home.to_path_buf(), stage })
     }
 
-    /// Where to write.
+    /// The directory to write to.
     pub(super) fn dir(&self) -> &Path {
         self.stage.as_ref().map_or(&self.home, Stage::dir)
     }
 
-    /// Whether old results are still there, to be kept when there are no new ones.
+    /// True if old results still exist, to be kept if there are no new ones.
     pub(super) fn replaces(&self) -> bool {
         self.stage.is_some()
     }
@@ -77,17 +78,17 @@ impl Results {
         &self.home
     }
 
-    /// Leaves the old results as they were.
+    /// Leaves the old results unchanged.
     pub(super) fn keep_old(self) {
         if let Some(stage) = self.stage {
             stage.discard();
         }
     }
 
-    /// Puts the results into the directory. `record` is the closed one, with its reports next to it.
+    /// Moves the results into the directory. `record` is the closed record, with its reports next to it.
     ///
     /// # Errors
-    /// When the directory has vanished, so that they are elsewhere.
+    /// If the directory has vanished, so the results are elsewhere.
     pub(super) fn place(self, record: &Path) -> Result<(), Failure> {
         let there = record.parent().unwrap_or(Path::new("."));
         if there != self.dir() {
@@ -116,12 +117,12 @@ pub(super) fn plots_of(plan: &Plan, registry: &Registry) -> PlotNames {
     )
 }
 
-/// The record at a path. Only a plain file is read: a device may have no end.
+/// The record at a path. Reads only a regular file: a device may have no end.
 fn read(path: &Path) -> Option<Record> {
     if path.is_file() { writer::read(path).ok() } else { None }
 }
 
-/// Refuses a directory without a record in which something has a name that this program would write.
+/// Refuses a directory without a record if an entry has a name that this program would write.
 pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError> {
     let Some(path) = ellwand_report::standing(dir, plots).into_iter().next() else { return Ok(()) };
     if dir.join(RECORD).exists() {
@@ -131,7 +132,7 @@ pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError>
     Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"))
 }
 
-/// What was made from the record in a directory: reports, plots and traces.
+/// The files made from the record in a directory: reports, plots and traces.
 pub(super) fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
     let mut files = ellwand_report::standing(dir, &record.map(PlotNames::of).unwrap_or_default());
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -139,8 +140,8 @@ pub(super) fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
     files
 }
 
-/// Refuses to write the report of `records` into the directory of another record, or over files that no report of this
-/// program is next to. Returns the files of another record's report, which the new one replaces.
+/// Refuses to write the report of `records` into the directory of another record, or over files without a report of
+/// this program next to them. Returns the files of another record's report, which the new one replaces.
 pub(super) fn for_report(
     dir: &Path,
     records: &[Record],
@@ -162,7 +163,7 @@ pub(super) fn for_report(
         output::note(&format!("note: {} is from another run than the report that is now next to it", path.display()));
         return Ok(ellwand_report::standing(dir, &there.as_ref().map(PlotNames::of).unwrap_or_default()));
     }
-    // The report of an earlier call is made from a record that is kept elsewhere.
+    // The report of an earlier call was made from a record that is elsewhere.
     let path = dir.join("run.json");
     let text = if path.is_file() { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The time of a comparison: what each case may take, what a result still excludes when it ended undecided, and what
-//! would decide it.
+//! The time of a comparison: the limit of each case, what an undecided result still excludes, and what would decide it.
 
 use std::time::Instant;
 
@@ -10,11 +9,11 @@ use ellwand_report::units;
 use super::args::CompareArgs;
 use super::verdict::digits as ratio_digits;
 
-/// The usual time of a case and of all, in seconds.
+/// The usual time limits of a case and of all cases, in seconds.
 const CASE_S: f64 = 20.0;
 const TOTAL_S: f64 = 300.0;
 
-/// The time of all cases.
+/// The time limit of all cases.
 pub(super) struct Clock {
     begin: Instant,
     case_s: f64,
@@ -23,14 +22,14 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts the time for `cases` cases.
+    /// Starts the clock for `cases` cases.
     pub(super) fn start(args: &CompareArgs, cases: usize) -> Self {
         let case_s = args.time.unwrap_or(CASE_S);
         let total_s = args.total_time.unwrap_or(TOTAL_S.max(case_s));
         Self { begin: Instant::now(), case_s, total_s, cases }
     }
 
-    /// What the user may expect, before the first case.
+    /// A sentence on the expected time, printed before the first case.
     pub(super) fn sentence(&self) -> String {
         let (case, all) = (human(self.case_s), self.total_s.min(self.case_s * self.cases as f64));
         match self.cases {
@@ -40,12 +39,12 @@ impl Clock {
         }
     }
 
-    /// The seconds that case `index` may take: its own, or its share of what is left for all.
+    /// The time limit of case `index` in seconds: its own, or its share of the remaining time.
     pub(super) fn of_case(&self, index: usize) -> f64 {
         share(self.case_s, self.total_s - self.begin.elapsed().as_secs_f64(), self.cases - index)
     }
 
-    /// Why more --time alone gives no case more, if so.
+    /// Why a larger --time alone gives no case more time, if so.
     pub(super) fn all_bound(&self) -> Option<String> {
         let case_s = self.total_s / self.cases.max(1) as f64;
         let cases = if self.cases == 1 { "the case".into() } else { format!("each of {} cases", self.cases) };
@@ -53,14 +52,14 @@ impl Clock {
         (case_s < self.case_s).then(|| format!("{}; raise it together with --time", why()))
     }
 
-    /// Seconds of the cases after `index`, if each takes as long as this one.
+    /// Seconds for the cases after `index`, if each takes as long as this one.
     pub(super) fn after(&self, index: usize, case_s: f64) -> f64 {
         let later = (self.cases - index - 1) as f64 * case_s;
         later.min((self.total_s - self.begin.elapsed().as_secs_f64()).max(0.0))
     }
 }
 
-/// A case of `cases` that are left gets its own time, or an equal share of what is left for all.
+/// The time of a case when `cases` cases are left: its own, or an equal share of the remaining time.
 fn share(case_s: f64, left_s: f64, cases: usize) -> f64 {
     case_s.min(left_s / cases.max(1) as f64).max(0.0)
 }
@@ -70,17 +69,17 @@ pub(super) fn excluded(change: &Change) -> String {
     match excluded_above(change) {
         Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", units::share(above)),
         Some(above) if above < 9.0 && change.high >= 1.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
-        // One end is far away.
+        // One end is far from 1.
         _ if change.high < 10.0 => format!("no ratio above {}, at 99 %", ratio_digits(change.high)),
         _ if change.low > 0.1 => format!("no ratio below {}, at 99 %", ratio_digits(change.low)),
         _ => "nothing is excluded yet".into(),
     }
 }
 
-/// The largest difference that the interval holds, as a share, either way; `None` if it is unbounded.
+/// The largest difference in either direction that the interval allows, as a share; `None` if it is unbounded.
 pub(super) fn excluded_above(change: &Change) -> Option<f64> {
     let above = change.high.max(1.0 / change.low) - 1.0;
-    // To two digits, rounded up.
+    // Rounded up to two digits.
     let unit = 10.0_f64.powf(above.log10().floor() - 1.0);
     let above = (above / unit).ceil() * unit;
     above.is_finite().then_some(above)
@@ -97,7 +96,7 @@ pub(super) fn ended(end: End) -> &'static str {
     }
 }
 
-/// Fewer blocks than this say nothing of how many more are needed, if the user interrupted.
+/// If the user interrupted before this many blocks, they do not show how many more are needed.
 const SOON: usize = 6;
 
 /// Why an undecided comparison ended, and what would decide it.
@@ -127,7 +126,7 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
     }
 }
 
-/// What may settle a side question: more blocks if they ended it, else more time.
+/// What may settle a side question: more blocks if they ended the comparison, else more time.
 pub(super) fn settles(decision: &Decision) -> String {
     match decision.end {
         End::Decided | End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
@@ -135,7 +134,7 @@ pub(super) fn settles(decision: &Decision) -> String {
     }
 }
 
-/// A share as per cent without its unit, for `--rope`.
+/// A share in per cent without the unit, for `--rope`.
 fn digits(share: f64) -> String {
     units::share(share).trim_end_matches(" %").to_string()
 }
@@ -150,10 +149,10 @@ pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
     )
 }
 
-/// About as many runs as the fewest blocks take, after a first run of each command.
+/// Approximate number of runs in the fewest blocks, after a first run of each command.
 const RUNS: f64 = 20.0;
 
-/// The same for shell commands: a run that lasts until the time is up is killed.
+/// The same for shell commands: a run still going at the end of the time is killed.
 pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> String {
     let after = human(budget_s);
     let Some(needed_s) = needed_s else {
@@ -169,7 +168,7 @@ pub(super) fn too_little_for_commands(budget_s: f64, needed_s: Option<f64>) -> S
     )
 }
 
-/// A run of a side that was killed when the time was up.
+/// For a run of a side that was killed because the time was up.
 pub(super) fn late_command(budget_s: f64, side: &str) -> String {
     format!(
         "out of time after {}: a run of {side} had not ended by then, so the time that it needs is unknown; {}",
@@ -182,12 +181,12 @@ fn longer(budget_s: f64) -> String {
     format!("try a longer one, such as --time {}, or give it less to do", dense(1.2 * RUNS * budget_s))
 }
 
-/// A time as `--time` takes it, in one word.
+/// A time in the notation of `--time`, in one word.
 pub(super) fn dense(seconds: f64) -> String {
     human(seconds).replace(' ', "")
 }
 
-/// A time as `--time` takes it.
+/// A time in the notation of `--time`.
 pub(super) fn human(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{:.1} s", (s * 10.0).ceil() / 10.0),

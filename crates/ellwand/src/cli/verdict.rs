@@ -1,4 +1,4 @@
-//! Verdicts in words, one line a case, or as JSON.
+//! Verdicts in words, one line per case, or as JSON.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use super::budgets::Verdict;
 use super::rows::{Row, Said};
 use super::time;
 
-/// One line a case, with its notes below. Cases are `named` if there are several.
+/// Writes one line per case, with its notes below. Cases are `named` if there are several.
 pub(super) fn write_rows(rows: &[Row], named: bool, rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let mut left = rows;
     while let Some(row) = left.first() {
@@ -32,26 +32,26 @@ pub(super) fn write_rows(rows: &[Row], named: bool, rope: f64, out: &mut dyn Wri
     Ok(())
 }
 
-/// One line a budget.
+/// Writes one line per budget.
 pub(super) fn write_budgets(budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     budgets.iter().try_for_each(|budget| writeln!(out, "budget {}: {}", budget.judged.state.word(), budget.line()))
 }
 
-/// Named instead of an arm if neither side is the reason why there is no decision.
+/// Named instead of an arm if neither side is the reason for a missing decision.
 pub(super) const COMPARISON: &str = "the comparison";
 
-/// From this many equal failures in a row on, they get one line.
+/// From this many equal failures in a row, they share one line.
 const ALIKE: usize = 4;
 
-/// How many of the first rows share a line: one, or all that failed in the same words (a program without our workers
-/// fails so at every case).
+/// How many of the first rows share a line: one, or all that failed with the same message (a program without our
+/// workers fails in this way at every case).
 fn failed_alike(rows: &[Row]) -> usize {
     let Some(first) = rows.first().filter(|row| row.result.is_err()) else { return 1 };
     let alike = rows.iter().take_while(|row| row.result.as_ref().err() == first.result.as_ref().err()).count();
     if alike < ALIKE { 1 } else { alike }
 }
 
-/// What a row says, in a sentence.
+/// The result of a row, in a sentence.
 pub(super) fn sentence(row: &Row, rope: f64) -> String {
     match &row.result {
         Ok(decision) => line(row, decision, rope),
@@ -115,7 +115,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     }
 }
 
-/// By how much the times differ, and the times; a side below the resolution makes both bounds.
+/// The difference of the times, and the times; if one side is below the resolution, both are bounds.
 fn takes(row: &Row, decision: &Decision, [baseline, candidate]: [&str; 2]) -> (String, String) {
     let against = match row.one_below_s {
         Some(resolution) => decision.seconds.map(|seconds| at_most(seconds, resolution)),
@@ -136,13 +136,13 @@ fn takes(row: &Row, decision: &Decision, [baseline, candidate]: [&str; 2]) -> (S
     (takes, against)
 }
 
-/// A time as printed, at most the resolution below it.
+/// A time as printed; below the resolution, an upper bound.
 fn at_most(seconds: f64, resolution: f64) -> String {
     let below = if seconds < resolution { "less than " } else { "" };
     format!("{below}{}", units::human(seconds.max(resolution), "s"))
 }
 
-/// A call on the main question.
+/// The answer to the main question in words.
 fn called(difference: Difference, decision: &Decision, rope: f64, takes: &str, cost: &str) -> String {
     match difference {
         Difference::Slower => format!("slower: {takes}, {cost}"),
@@ -155,7 +155,7 @@ fn called(difference: Difference, decision: &Decision, rope: f64, takes: &str, c
     }
 }
 
-/// The names of both sides; an implementation against itself gets another name for its copy.
+/// The names of both sides; if an implementation is compared with itself, the copy gets another name.
 fn names(row: &Row) -> [String; 2] {
     let [baseline, candidate] = row.names.clone();
     if baseline == candidate { [baseline, format!("another {candidate}")] } else { [baseline, candidate] }
@@ -166,25 +166,25 @@ fn side_change(decision: &Decision, name: &str) -> Change {
     decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
 }
 
-/// The seconds of baseline and candidate, candidate first.
+/// The seconds of baseline and candidate in words, candidate first.
 pub(super) fn against(seconds: [f64; 2]) -> String {
     let [baseline, candidate] = seconds.map(|seconds| units::human(seconds, "s"));
     format!("{candidate} against {baseline}")
 }
 
-/// What keeps the same fastest times from being called the same, and what would decide it.
+/// Why equal fastest times are not called the same, and what would decide it.
 fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) -> String {
     let (change, more) = (side_change(decision, name), time::settles(decision));
     let (ratio, bounds) = (times(change.ratio), bounds(&change));
     format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and {more} may decide it")
 }
 
-/// The remark on answers that the reference judged in part. The record holds the numbers, not these words.
+/// The remark on answers that the reference judged only in part. The record stores the numbers, not these words.
 pub(super) fn partly(decision: &Decision) -> Option<String> {
     decision.reported.compared?.remark()
 }
 
-/// Notes to a verdict, in sentences.
+/// Notes on a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = row.remarks.clone();
     let sides = names(row);
@@ -195,7 +195,7 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
             notes.push(format!("but slower {}: there {candidate} takes {ratio} the time ({bounds})", about(side.name)));
         }
     }
-    // Every arm, since the second copy of the baseline is part of the verdict.
+    // Every arm, because the second copy of the baseline is part of the verdict.
     let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
     notes.extend(ellwand_bench::sample::slowed_down(&all));
     notes.extend(mixed(&sides, decision));
@@ -208,11 +208,11 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     notes
 }
 
-/// By how much the quotient of the stated times may miss the interval of the ratio without a word.
+/// Largest deviation of the quotient of the printed times from the interval of the ratio that needs no note.
 const SEEN: f64 = 0.02;
 
-/// Why the stated times do not have the stated ratio: where times vary from block to block, the medians of two sides can come from
-/// different moments.
+/// Why the printed times do not have the printed ratio: if times vary between blocks, the medians of two sides can come
+/// from different moments.
 fn mixed(names: &[String; 2], decision: &Decision) -> Option<String> {
     let (quotient, change) = (decision.seconds[1] / decision.seconds[0], &decision.change);
     let apart = quotient < change.low / (1.0 + SEEN) || quotient > change.high * (1.0 + SEEN);
@@ -241,7 +241,7 @@ fn times(ratio: f64) -> String {
     format!("{}x", digits(ratio))
 }
 
-/// A ratio with as many digits as mean something.
+/// A ratio with as many digits as are meaningful.
 pub(super) fn digits(ratio: f64) -> String {
     match ratio {
         r if r >= 10.0 => format!("{r:.1}"),
@@ -251,19 +251,19 @@ pub(super) fn digits(ratio: f64) -> String {
     }
 }
 
-/// The 99 % interval of a ratio. More than a factor of 100 away from it the ends say only that too little was measured.
+/// The 99 % interval of a ratio. Ends more than a factor of 100 away only mean that too little was measured.
 pub(super) fn bounds(change: &Change) -> String {
     let (least, most) = (change.ratio / 100.0, change.ratio * 100.0);
     let low = if change.low < least { format!("below {}", digits(least)) } else { digits(change.low) };
     let high = if change.high > most { format!("above {}", digits(most)) } else { digits(change.high) };
-    // Ends that read the same say nothing of the width.
+    // Ends that look the same do not show the width.
     let finer =
         || (4..=9).map(|n| [change.low, change.high].map(|end| format!("{end:.n$}"))).find(|[low, high]| low != high);
     let [low, high] = if low == high { finer().unwrap_or([low, high]) } else { [low, high] };
     format!("99 % interval {low} to {high}")
 }
 
-/// Everything that is known, for programs. Budgets of the program stand at each of its cases.
+/// Writes everything that is known, for programs. Budgets of the program are repeated at each of its cases.
 pub(super) fn write_json(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let of_program = budgets.iter().filter(|budget| rows.iter().all(|row| !row.budgets.contains(budget)));
     let of_program: Vec<&Verdict> = of_program.collect();
@@ -318,7 +318,7 @@ fn change(change: &Change) -> Value {
     json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": change.difference.word() })
 }
 
-/// Whether a block has the two slots a side without which there is no 90th percentile.
+/// True if a block has at least two slots per side, without which there is no 90th percentile.
 fn has_tail(decision: &Decision, block: u32) -> bool {
     decision.samples[1].iter().filter(|slot| slot.block == block).nth(1).is_some()
 }

@@ -1,4 +1,4 @@
-//! `view`: a profile or a record as one offline page, opened in the browser.
+//! `view`: shows a profile or a record as one offline page in the browser.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -71,7 +71,7 @@ pub fn profile_page(trace: &Trace, baseline: Option<&Trace>) -> anyhow::Result<V
     Ok(page)
 }
 
-/// True if the file begins like a record: an object of kind `run`.
+/// True if the file begins like a record: with an object of kind `run`.
 fn is_record(file: &Path) -> bool {
     let mut head = String::new();
     let read = File::open(file).map(|file| BufReader::new(file.take(1 << 16)).read_line(&mut head));
@@ -84,7 +84,7 @@ fn document(trace: &Trace) -> anyhow::Result<Document> {
     Ok(Document::from_json(&bytes)?)
 }
 
-/// A new file in the temporary directory, which the browser may still read when this program has ended.
+/// A new file in the temporary directory, which the browser can still read after this program has ended.
 fn temporary() -> Result<PathBuf, Failure> {
     let dir = std::env::temp_dir().join(format!("ellwand-{}", std::process::id()));
     std::fs::create_dir_all(&dir)
@@ -92,7 +92,7 @@ fn temporary() -> Result<PathBuf, Failure> {
     Ok(dir.join("view.html"))
 }
 
-/// Opens the page with the desktop's program for it. Its path is printed, so failing is no error.
+/// Opens the page with the desktop's program for it. Failure is no error, because the path is printed.
 fn open(path: &Path) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let started =

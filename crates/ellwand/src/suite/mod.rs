@@ -1,4 +1,4 @@
-//! Your own code under the instrument, without a trait: a typed builder on top of the erased core.
+//! Measures your own code without a trait: a typed builder on top of the erased core.
 //!
 //! ```
 //! use ellwand::{Axis, Work, rand::RngExt, suite};
@@ -31,31 +31,32 @@ use rand::rngs::ChaCha8Rng;
 use ready::{Borrowing, Changing, Filling, Owning};
 use task::{Shared, Task};
 
-/// What an input is made of: a parameter point and the random numbers of its seed.
+/// Makes an input from a parameter point and the random numbers of its seed.
 type Make<I> = dyn Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync;
-/// The buffer that a [`Fill`] writes into, for an input.
+/// Makes the buffer that a [`Fill`] writes into, for an input.
 type Buffer<I, O> = dyn Fn(&I) -> O + Send + Sync;
-// The four kinds of implementations hold the loop over their iterations, so that it knows the user's function by its type.
-/// Runs as often as asked and returns the last answer.
+// The four kinds of implementations contain the loop over their iterations, so that the loop knows the type of the
+// user's function.
+/// Runs `n` times on one input and returns the last answer.
 type Borrow<I, O> = dyn Fn(&I, u64) -> Option<O> + Send + Sync;
-/// Uses all inputs up and adds an answer for each.
+/// Consumes all inputs and adds an answer for each.
 type Own<I, O> = dyn Fn(Drain<'_, I>, &mut Vec<O>) + Send + Sync;
 /// Turns each input into its answer in place.
 type Change<I> = dyn Fn(&mut [I]) + Send + Sync;
-/// Writes into the same buffer as often as asked.
+/// Writes into the same buffer `n` times.
 type Fill<I, O> = dyn Fn(&I, &mut O, u64) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
-/// Memory that the fresh inputs of one slot may take, where their size is known.
+/// Most memory for the fresh inputs of one slot, if their size is known.
 const LOADED_BYTES: u64 = 256 << 20;
 
-/// Fresh inputs of one slot that may exceed the cache: with fewer, reading the clock would count.
+/// Number of fresh inputs per slot that may exceed the cache: with fewer, reading the clock would matter.
 const LOADED_LEAST: u64 = 100;
 
 const NO_OUTPUT: &str = "implementation_into writes into a buffer, but the suite makes none";
 
-/// Fresh inputs of one slot where nothing is known of the memory that they own.
+/// Fresh inputs of one slot if the memory that they own is unknown.
 const LOADED_UNKNOWN: u64 = 64;
 
 /// A parameter point as closures see it: a [`Case`] whose axes are known to exist.
@@ -63,7 +64,7 @@ const LOADED_UNKNOWN: u64 = 64;
 pub struct Point<'a>(&'a Case);
 
 impl Point<'_> {
-    /// The whole number on an axis, as a length.
+    /// The integer on an axis, as a length.
     ///
     /// # Panics
     /// If the suite has no such axis of whole numbers from 0 on: a mistake in the program, not in what its user typed.
@@ -102,14 +103,14 @@ impl Sketch {
         self
     }
 
-    /// A dimension of the sweep: a flag, a column and the x axis of a plot. Its values must be in its domain.
+    /// Adds a dimension of the sweep: a flag, a column and the x axis of a plot. Its values must be in its domain.
     #[must_use]
     pub fn axis(mut self, axis: Axis) -> Self {
         self.description.axes.push(axis);
         self
     }
 
-    /// A named size for `--size`.
+    /// Adds a named size for `--size`.
     #[must_use]
     pub fn size(mut self, size: Size) -> Self {
         self.description.sizes.push(size);
@@ -142,7 +143,7 @@ impl Sketch {
 enum Way<I, O> {
     Borrow(Arc<Borrow<I, O>>),
     Own(Arc<Own<I, O>>),
-    /// In place, with the function that makes the input an answer.
+    /// In place; the second function makes the answer from the changed input.
     Change(Arc<Change<I>>, fn(I) -> O),
     /// Into an output that the second closure makes.
     Fill(Arc<Fill<I, O>>, Option<Arc<Buffer<I, O>>>),
@@ -161,8 +162,8 @@ impl<I: Clone, O> Way<I, O> {
 
     fn own(run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
         Way::Own(Arc::new(move |inputs, answers| {
-            // A value in a black box would pass through memory twice; inputs and answers are in memory that the compiler does
-            // not see into, and this keeps it from merging iterations.
+            // A value in a black box would pass through memory twice. Inputs and answers are in memory that the
+            // compiler cannot see into, and this keeps it from merging iterations.
             answers.extend(inputs.map(|input| {
                 black_box(());
                 run(input)
@@ -207,7 +208,7 @@ impl<I: Clone, O> Way<I, O> {
     }
 }
 
-/// A way with its description.
+/// An implementation with its description.
 struct Entry<I, O> {
     name: String,
     way: Way<I, O>,
@@ -226,7 +227,7 @@ impl<I, O> Clone for Way<I, O> {
     }
 }
 
-/// A task with a typed input `I` and output `O`, and the ways of computing it. Turn it into a registry with
+/// A task with a typed input `I` and output `O`, and its implementations. Turn it into a registry with
 /// [`Registry::from`] or add it to one with [`Suite::register`].
 ///
 /// Ellwand compares answers of different processes by their `Debug` text, so this text must show everything that `==`
@@ -235,7 +236,7 @@ pub struct Suite<I, O> {
     sketch: Sketch,
     make: Arc<Make<I>>,
     ways: Vec<Entry<I, O>>,
-    /// Said of an implementation before there was one.
+    /// A method that was called for an implementation before there was one.
     early: Option<&'static str>,
     baseline: Option<String>,
     reference: Option<Way<I, O>>,
@@ -287,7 +288,7 @@ where
         self
     }
 
-    /// One line for `list` about the implementation that was added last.
+    /// Sets one line for `list` about the implementation that was added last.
     #[must_use]
     pub fn about(mut self, about: &str) -> Self {
         match self.ways.last_mut() {
@@ -393,7 +394,7 @@ where
     }
 }
 
-/// Not generic, so that it is compiled once and not in every program.
+/// Not generic, so it is compiled once and not in every program.
 fn slip(
     suite: &str,
     (names, axes): (&[&str], &[&str]),
@@ -428,7 +429,7 @@ fn slip(
 }
 
 impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {
-    /// An implementation that turns its input into the output in place. Each iteration gets a copy made before the
+    /// Adds an implementation that turns its input into the output in place. Each iteration gets a copy made before the
     /// clock starts, as in [`Suite::implementation_owned`].
     #[must_use]
     pub fn implementation_mut(self, name: &str, run: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
@@ -436,7 +437,7 @@ impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {
     }
 }
 
-/// This suite alone, on the processor.
+/// A registry with only this suite, on the CPU.
 impl<I, O> From<Suite<I, O>> for Registry
 where
     I: Clone + Send + Sync + 'static,
@@ -449,7 +450,7 @@ where
     }
 }
 
-/// Fresh inputs of one slot: as many as half of the `cache` holds with their answers.
+/// Fresh inputs of one slot: as many as half of the `cache` holds together with their answers.
 fn most_loaded<I, O>(work: Option<&Required>, case: &Case, cache: u64) -> u64 {
     let owned = work.map_or(0, |work| work(&Point(case)).bytes_read);
     if owned == 0 && needs_drop::<I>() {

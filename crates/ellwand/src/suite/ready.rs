@@ -1,4 +1,4 @@
-//! Closures made ready for one case.
+//! Closures prepared for one case.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ellwand_core::{DeviceError, Poison, Prepared, Tensors};
 use super::task::{Shared, digest, is_empty};
 use super::{Borrow, Buffer, Change, Fill, Own};
 
-/// The answer of the last run, or what stands for it once the judge has it.
+/// The answer of the last run, or its token once the judge has it.
 enum Last<O> {
     Nothing,
     Answer(O),
@@ -29,7 +29,7 @@ impl<O: PartialEq + Debug> Last<O> {
     }
 }
 
-/// Reads one input again and again.
+/// Runs on one input again and again.
 pub(super) struct Borrowing<I, O> {
     shared: Arc<Shared<I, O>>,
     run: Arc<Borrow<I, O>>,
@@ -67,7 +67,7 @@ pub(super) struct Filling<I, O> {
     make: Arc<Buffer<I, O>>,
     input: I,
     buffer: O,
-    /// Whether the buffer holds an answer that nobody has asked for yet.
+    /// True if the buffer contains an answer that has not been requested yet.
     written: bool,
     last: Last<O>,
 }
@@ -93,10 +93,11 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         if std::mem::take(&mut self.written) {
-            // What adds to the buffer instead of writing it is right in a fresh one alone: judged is an answer over an answer.
+            // Code that adds to the buffer instead of writing it would be right only in a fresh one, so judge an answer
+            // written over an answer.
             (self.run)(&self.input, &mut self.buffer, 1);
             let fresh = (self.make)(&self.input);
-            // The user's type has no bytes to poison. What is empty cannot have other contents.
+            // The user's type has no bytes to poison. An empty value cannot have other contents.
             let unwritten = digest(&fresh) == digest(&self.buffer) && !is_empty(&fresh);
             let answer = std::mem::replace(&mut self.buffer, fresh);
             self.last = if unwritten { Last::Given(super::task::unwritten()) } else { Last::Answer(answer) };
@@ -105,7 +106,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
     }
 }
 
-/// Uses up a fresh copy of the input at every run.
+/// Consumes a fresh copy of the input in every run.
 pub(super) struct Owning<I, O> {
     shared: Arc<Shared<I, O>>,
     run: Arc<Own<I, O>>,
@@ -123,7 +124,7 @@ impl<I: Clone, O> Owning<I, O> {
 }
 
 impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
-    /// One more than asked for, so that a single run after the slot, between the marks of a probe, finds its copy too.
+    /// Makes one more than requested, so that a single run after the slot, within a probe, also finds its copy.
     fn load(&mut self, iterations: u64) {
         let wanted = usize::try_from(iterations).unwrap_or(usize::MAX).saturating_add(1);
         self.answers.clear();
@@ -140,7 +141,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
     }
     fn run_times(&mut self, times: u64) {
         let times = usize::try_from(times).unwrap_or(usize::MAX);
-        // Runs outside a slot (first, rousing) are not loaded for; only they can find too few.
+        // Runs outside a slot (first, rousing) are not loaded for; only they can find too few copies.
         while self.fresh.len() < times {
             self.fresh.push(self.input.clone());
         }
@@ -160,16 +161,17 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
     }
 }
 
-/// Turns a fresh copy of the input into the answer at every run.
+/// Turns a fresh copy of the input into the answer in every run.
 pub(super) struct Changing<I, O> {
     shared: Arc<Shared<I, O>>,
     run: Arc<Change<I>>,
     answer: fn(I) -> O,
     input: I,
     fresh: Vec<I>,
-    /// Copies at the end of `fresh` that are answers by now. They stay where they are: moving them would be timed.
+    /// Number of copies at the end of `fresh` that are already answers. They stay there, because moving them would be
+    /// timed.
     changed: usize,
-    /// The place of the one that was changed last: the judge gets no older one.
+    /// Index of the one that was changed last; the judge gets no older one.
     latest: usize,
     last: Last<O>,
     most: u64,
@@ -199,7 +201,7 @@ impl<I: Clone, O> Changing<I, O> {
 }
 
 impl<I: Clone, O: PartialEq + Debug> Prepared for Changing<I, O> {
-    /// One more than asked for, as above.
+    /// Makes one more than requested, as above.
     fn load(&mut self, iterations: u64) {
         self.fill(usize::try_from(iterations).unwrap_or(usize::MAX).saturating_add(1));
     }
@@ -227,7 +229,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Changing<I, O> {
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
         if self.changed > 0 {
-            // What takes its place is changed too.
+            // The element that takes its place has been changed too.
             let value = self.fresh.swap_remove(self.latest);
             self.changed -= 1;
             self.fill(0);

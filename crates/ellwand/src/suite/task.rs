@@ -1,5 +1,5 @@
-//! The workload of a suite. Typed values do not fit into arrays: what passes through the core is the seed of an input
-//! and the digest of an answer, and the values themselves wait in a place that the suite's parts share.
+//! The workload of a suite. Typed values do not fit into arrays: the seed of an input and the digest of an answer pass
+//! through the core, and the values themselves wait in a place that the suite's parts share.
 
 use std::fmt::{self, Debug, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,14 @@ use super::{Judge, Make, NO_OUTPUT, Point, Required, Way};
 const SEED: &str = "seed";
 const ANSWER: &str = "answer";
 const UNWRITTEN: &str = "unwritten";
-/// An input and its reference that take less time than this are made twice, to find inputs that depend on something else.
+/// An input and its reference that take less time than this are made twice, to detect inputs that depend on something
+/// else.
 const CHEAP: Duration = Duration::from_millis(100);
 
 /// A case and the seed of its input.
 type Key = (String, u64);
 
-/// What the workload and the implementations of one suite share.
+/// Data that the workload and the implementations of one suite share.
 pub(super) struct Shared<I, O> {
     make: Arc<Make<I>>,
     reference: Option<Way<I, O>>,
@@ -30,7 +31,7 @@ pub(super) struct Shared<I, O> {
     kept: Mutex<Kept<I, O>>,
 }
 
-/// The latest of each, since cases are measured one after another.
+/// Only the latest of each, because cases are measured one after another.
 struct Kept<I, O> {
     input: Option<(Key, Arc<I>)>,
     /// Time to make that input.
@@ -45,12 +46,12 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         Self { make, reference, judge, kept: Mutex::new(kept) }
     }
 
-    /// A closure of the user never runs under this lock, so that a panic cannot leave it half written.
+    /// User closures never run under this lock, so a panic cannot leave it inconsistent.
     fn kept(&self) -> MutexGuard<'_, Kept<I, O>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The input of a case, made once in a process.
+    /// The input of a case, made once per process.
     pub(super) fn input(&self, case: &Case, seed: u64) -> Arc<I> {
         let key = (case.id(), seed);
         if let Some((_, known)) = self.kept().input.as_ref().filter(|(known, _)| *known == key) {
@@ -63,7 +64,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         made
     }
 
-    /// The answer that counts, computed once in a process.
+    /// The reference answer, computed once per process.
     fn expected(&self, case: &Case, seed: u64) -> Result<Arc<O>, InputError> {
         let key = (case.id(), seed);
         if let Some((_, known)) = self.kept().expected.as_ref().filter(|(known, _)| *known == key) {
@@ -77,10 +78,10 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         let begin = Instant::now();
         let computed = Arc::new(of(&input)?);
         if self.kept().made_in + begin.elapsed() < CHEAP {
-            // A NaN is not equal to itself, and its text is.
+            // A NaN does not equal itself, but its text does.
             let other = |answer: O| self.verdict(&computed, &answer).is_err() && digest(&*computed) != digest(&answer);
             let again = (self.make)(&Point(case), &mut generator(seed));
-            // A reference that answers one input in two ways is for the judge.
+            // A reference that answers one input in two ways is left to the judge.
             if other(of(&again)?) && !other(of(&input)?) {
                 let problem = "its input differs each time it is made, and so from process to process";
                 let expected = "an input made only from the case and the given random numbers";
@@ -92,11 +93,11 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         Ok(computed)
     }
 
-    /// Keeps an answer for the judge and returns what stands for it among arrays.
+    /// Keeps an answer for the judge and returns its token for the core.
     pub(super) fn answer(&self, answer: O) -> Tensors {
         let digest = digest(&answer);
         let before = self.kept().answer.replace((digest, Arc::new(answer)));
-        // Of another implementation, perhaps, whose panic says nothing about this one.
+        // It may belong to another implementation, whose panic says nothing about this one.
         let _ = guarded("dropping an answer", || drop(before));
         token(digest)
     }
@@ -135,17 +136,17 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
     }
 }
 
-/// What stands for an answer among arrays: the same digest, the same answer, in any process.
+/// The token of an answer: equal digests mean equal answers, in any process.
 pub(super) fn token(digest: u64) -> Tensors {
     Tensors::new().with(ANSWER, Tensor::vector(&[digest][..]))
 }
 
-/// What stands for a buffer that is as it was made.
+/// The token of a buffer that was not written.
 pub(super) fn unwritten() -> Tensors {
     Tensors::new().with(UNWRITTEN, Tensor::vector(&[0_u64][..]))
 }
 
-/// The seed that stands for an input among arrays.
+/// The seed that represents an input.
 pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
     match inputs.get(SEED)?.u64()? {
         [seed] => Ok(*seed),
@@ -153,12 +154,12 @@ pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
     }
 }
 
-/// Not generic, so that it is compiled once and not in every program.
+/// Not generic, so it is compiled once and not in every program.
 fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// FNV-1a of the `Debug` text, which nobody has to hold in memory.
+/// FNV-1a of the `Debug` text, without holding the text in memory.
 pub(super) fn digest(value: &dyn Debug) -> u64 {
     struct Feed(Fnv);
     impl fmt::Write for Feed {
@@ -168,23 +169,23 @@ pub(super) fn digest(value: &dyn Debug) -> u64 {
         }
     }
     let mut feed = Feed(Fnv::new());
-    // A user's Debug may refuse half-way; what it wrote until then still counts.
+    // A user's Debug may fail half-way; the text until then still counts.
     let _ = write!(feed, "{value:?}");
     feed.0.finish()
 }
 
-/// True for a value without a part that could differ: `()`, empty lists and texts, and lists of these.
+/// True for a value without any part that could differ: `()`, empty lists and texts, and lists of these.
 pub(super) fn is_empty<O: Debug>(value: &O) -> bool {
     size_of::<O>() == 0 || shows_no_value(value)
 }
 
-/// True if the `Debug` text holds brackets and nothing between them.
+/// True if the `Debug` text consists of brackets with nothing between them.
 fn shows_no_value(value: &dyn Debug) -> bool {
     struct Brackets {
         quoted: bool,
     }
     impl fmt::Write for Brackets {
-        /// An error at the first character of a value.
+        /// Fails at the first character of a value.
         fn write_str(&mut self, text: &str) -> fmt::Result {
             text.chars().try_for_each(|c| match c {
                 '"' => {
@@ -199,11 +200,11 @@ fn shows_no_value(value: &dyn Debug) -> bool {
     write!(Brackets { quoted: false }, "{value:?}").is_ok()
 }
 
-/// Characters of the `Debug` text that a message shows of an answer, and bytes of them before the first difference.
+/// Characters of the `Debug` text of an answer shown in a message, and bytes of them before the first difference.
 const SHOWN: usize = 60;
 const BEFORE: usize = 20;
 
-/// Where the `Debug` texts of an answer and of the reference differ, and what they are around that place.
+/// Where the `Debug` texts of an answer and of the reference differ, with the text around that place.
 fn difference(answer: &dyn Debug, expected: &dyn Debug) -> String {
     let [answer, expected] = [format!("{answer:?}"), format!("{expected:?}")];
     let first = answer.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
@@ -225,7 +226,7 @@ fn difference(answer: &dyn Debug, expected: &dyn Debug) -> String {
     format!("it answered {got}, the reference {wanted} (they differ from {place} on; {lengths})")
 }
 
-/// A part of a text that begins a little before `place`, without control characters.
+/// Part of a text that begins a little before `place`, without control characters.
 fn around(text: &str, place: usize) -> String {
     let from = if text.len() <= SHOWN { 0 } else { text.floor_char_boundary(place.saturating_sub(BEFORE)) };
     let rest = &text[from..];
@@ -234,10 +235,10 @@ fn around(text: &str, place: usize) -> String {
     format!("{before}{}{after}", shown.collect::<String>())
 }
 
-/// Index of the first element that differs, for the `Debug` texts of two flat lists of numbers that differ at `place`.
+/// Index of the first differing element, for the `Debug` texts of two flat lists of numbers that differ at `place`.
 fn index_at(answer: &str, expected: &str, place: usize) -> Option<usize> {
     let index = commas(answer.strip_prefix('[')?.get(..place.checked_sub(1)?)?)?;
-    // Where one list ends and the other goes on, the element before this place is whole in both.
+    // If one list ends where the other continues, the element before this place is complete in both.
     let ends = |text: &str| matches!(text.as_bytes().get(place), Some(b',' | b']'));
     Some(index + usize::from(ends(answer) && ends(expected)))
 }
@@ -248,7 +249,7 @@ fn elements(text: &str) -> Option<usize> {
     if inside.is_empty() { Some(0) } else { commas(inside).map(|commas| commas + 1) }
 }
 
-/// Commas in a part of the `Debug` text of a flat list of numbers; missing for any other text.
+/// Commas in part of the `Debug` text of a flat list of numbers; `None` for any other text.
 fn commas(text: &str) -> Option<usize> {
     let flat = text.chars().all(|c| c.is_ascii_alphanumeric() || ",.+- ".contains(c));
     flat.then(|| text.matches(',').count())
@@ -263,7 +264,8 @@ pub(super) struct Task<I, O> {
 }
 
 impl<I, O> Task<I, O> {
-    /// What the user's `.work` states. Plans and estimates ask for it outside any row, which a panic must not end.
+    /// The work that the user's `.work` returns. Plans and estimates call it outside any row, which a panic must not
+    /// end.
     fn required(&self, case: &Case) -> Result<Work, Panicked> {
         self.work.as_ref().map_or_else(|| Ok(one_call()), |work| guarded("`.work`", || work(&Point(case))))
     }
@@ -290,11 +292,11 @@ where
                 let problem = format!("its `.work` states {} operations at {}", work.flops, case.id());
                 Err(InputError::new(&case.workload, problem, ".flops(x) with a finite number from 0 on"))
             }
-            // A panic is a failed row.
+            // A panic becomes a failed row.
             _ => Ok(()),
         }
     }
-    /// Input, copy, expected answer and answer, as far as the work states their sizes.
+    /// Input, copy, expected answer and answer, as far as the work gives their sizes.
     fn footprint(&self, case: &Case) -> u64 {
         2 * self.work(case).bytes_total()
     }
@@ -310,7 +312,7 @@ where
     fn work(&self, case: &Case) -> Work {
         self.required(case).unwrap_or_else(|_| one_call())
     }
-    /// Only equality makes the reference's answer the one right answer; a judge may refuse even that.
+    /// Only with equality is the reference's answer the one right answer; a judge may refuse even that.
     fn tolerance(&self, _: &Case) -> Tolerance {
         match self.shared.judge {
             None => Tolerance::Exact,

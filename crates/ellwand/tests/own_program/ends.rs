@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::{Ran, Toy, asked, ran, tell};
 
-/// Directory in which the processes of a late sinner are counted, case by case.
+/// Directory in which the processes of a toy that misbehaves late are counted, case by case.
 const COUNT: &str = "OWN_PROGRAM_COUNT";
 
-/// A toy that is good in its first processes of a case. A comparison starts one in each block.
+/// A toy that behaves in its first processes of a case. A comparison starts one in each block.
 pub(crate) struct Late {
     toy: Toy,
     dies: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// `mortal` ends its seventh process at n = 2; `turncoat` answers something else in its ninth there.
+    /// `mortal` ends its seventh process at n = 2; `turncoat` gives another answer in its ninth.
     pub(crate) fn new(how: &str, case: &Case, toy: Toy) -> Self {
         let mut process = 0;
         if let Some(dir) = std::env::var_os(COUNT).filter(|_| case.float("n") == Some(2.0)) {
@@ -35,7 +35,7 @@ impl Late {
 impl Prepared for Late {
     fn run(&mut self) {
         self.toy.run();
-        // Not before the answer was judged.
+        // Not before the answer has been judged.
         if self.toy.runs > 4 {
             if self.dies {
                 std::process::abort();
@@ -62,13 +62,13 @@ pub(crate) fn an_arm_that_ends_badly_late_has_no_verdict() {
         let mut line = asked(&["compare", "double:plain", &side, "--n", "1,2,3", "--format", "json", "-o"]);
         let late = ran(line.arg(&out).env(COUNT, dir.path()).output().unwrap());
         assert_eq!(late.code, Some(code), "{candidate}: {}{}", late.stdout, late.stderr);
-        // The processes before were good, and theirs is no verdict either.
+        // The processes before behaved, but they give no verdict either.
         let counted = std::fs::read(dir.path().join(candidate)).unwrap().len();
         assert_eq!(counted, if candidate == "mortal" { 7 } else { 9 });
         let rows: Value = serde_json::from_str(&late.stdout).unwrap();
         let verdicts: Vec<&str> = (0..3).map(|row| rows[row]["verdict"].as_str().unwrap()).collect();
         assert_eq!(verdicts, ["slower", "none", "slower"], "{candidate}");
-        // The record holds the cases around it, and why this one has ended.
+        // The record contains the cases around it, and why this one ended.
         let record = std::fs::read_to_string(out.join("record.jsonl")).unwrap();
         let lines: Vec<Value> = record.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
         let kept: Vec<bool> = lines.iter().map(|line| line["arms"][1]["samples"]["wall_ns"].is_array()).collect();
@@ -89,7 +89,7 @@ pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
     assert_eq!(fake.code, Some(3), "{}{}", fake.stdout, fake.stderr);
     assert!(fake.stdout.contains("slower: sluggish takes 1000.0x the time of plain"), "{}", fake.stdout);
     assert!(fake.stdout.contains("2.00 s against 2.00 ms"), "{}", fake.stdout);
-    // Without the limit of what is left, the sleeper would fail.
+    // Without the limit of the remaining time, the sleeper would fail.
     let command = |sides: [&str; 2], more: &[&str]| -> Ran {
         tell(&[&["compare", "--command"], &sides[..], &["--time", "1s"], more].concat())
     };
@@ -106,16 +106,16 @@ pub(crate) fn a_thousand_times_slower_is_measured_or_out_of_time() {
 }
 
 pub(crate) fn finished_cases_are_reported_at_once() {
-    // In the table a line that no later case can change goes to stdout, and stderr is silent about it.
+    // In the table, a line that no later case can change goes to stdout, and stderr does not mention it.
     let table = super::compare("slower", &["--n", "1,2"]);
     assert!(!table.stderr.contains("of 2 cases)"), "{}", table.stderr);
-    // Other forms are whole documents, so that stderr follows the cases.
+    // Other formats are whole documents, so stderr follows the cases.
     let json = super::compare("slower", &["--n", "1,2", "--format", "json"]);
     for part in ["double/n=1: slower (1 of 2 cases)", "double/n=2: slower (2 of 2 cases)"] {
         assert!(json.stderr.contains(part), "{}", json.stderr);
     }
     assert!(serde_json::from_str::<Value>(&json.stdout).is_ok());
-    // Failures share a line, which is therefore the last.
+    // Failures share a line, which therefore comes last.
     let broken = super::compare("broken", &["--n", "1,2,3,4"]);
     assert_eq!(broken.stdout.lines().count(), 1, "{}", broken.stdout);
     assert!(broken.stdout.starts_with("double/n=1 and 3 more: no verdict"), "{}", broken.stdout);
@@ -174,7 +174,7 @@ pub(crate) fn fixed_counts_of_a_run() {
     }
 }
 
-/// Results are printed although the disk has room for nothing but the first line of the record.
+/// Results are printed even if the disk has room only for the first line of the record.
 pub(crate) fn what_cannot_be_kept_is_printed() {
     let dir = tempfile::tempdir().unwrap();
     let run = ["run", "double", "-i", "plain,slower", "--effort", "quick", "--no-plot", "--no-ceilings", "-o"];

@@ -1,4 +1,4 @@
-//! What a continuous-integration job rests on: budgets, records of comparisons, and comparisons of commands.
+//! What a continuous-integration job relies on: budgets, records of comparisons, and comparisons of commands.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Ran, ran, tell};
 
-/// A command in a directory, with the output in it.
+/// Runs a command in a directory and captures its output.
 fn tell_in(dir: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(std::env::current_exe().unwrap());
     ran(command.args(args).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).output().unwrap())
@@ -15,13 +15,13 @@ fn tell_in(dir: &Path, args: &[&str]) -> Ran {
 
 const RUN: [&str; 7] = ["run", "double", "--effort", "quick", "--no-plot", "--no-ceilings", "-i"];
 
-/// 2 ms an iteration of `plain`, 2.2 ms of `slower`, on a clock that says exactly that.
+/// 2 ms per iteration of `plain`, 2.2 ms of `slower`, on a simulated clock.
 pub(crate) fn budgets_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let inner = dir.path().join("some/where");
     std::fs::create_dir_all(&inner).unwrap();
     let budgets = |text: &str| std::fs::write(dir.path().join("ellwand.toml"), text).unwrap();
-    // The nearest file above holds.
+    // The nearest file above applies.
     let run = |implementation: &str, more: &[&str]| tell_in(&inner, &[&RUN[..], &[implementation], more].concat());
     budgets("[[budget]]\nworkload = \"double\"\ntime = \"2.1 ms\"\n");
     let kept = run("plain", &[]);
@@ -36,7 +36,7 @@ pub(crate) fn budgets_of_a_run() {
     assert_eq!(run("plain,slower", &["--n", "1,2"]).code, Some(3));
     // A wrong answer is worse than a slow one.
     assert_eq!(run("slower,wrong", &[]).code, Some(5));
-    // One process shows nothing about others: neither kept nor broken.
+    // One process shows nothing about others: the budget is neither kept nor broken.
     let single = run("slower", &["--blocks", "1"]);
     assert_eq!(single.code, Some(0), "{}", single.stderr);
     assert!(single.stdout.contains("budget open") && single.stdout.contains("--blocks 2"), "{}", single.stdout);
@@ -52,7 +52,7 @@ pub(crate) fn budgets_of_a_run() {
     let junit = run("plain", &["--n", "3", "--format", "junit"]);
     assert!(junit.stdout.contains(r#"<skipped message="no measured case has n 2"#), "{}", junit.stdout);
     assert!(!run("plain", &["--n", "2,3"]).stdout.contains("unmatched"));
-    // Below a table only: other formats stay readable.
+    // Only below a table: other formats must stay parseable.
     let json = run("plain", &["--n", "2", "--format", "json"]);
     assert!(serde_json::from_str::<Value>(&json.stdout).is_ok(), "{}", json.stdout);
     assert!(json.stderr.contains("budget broken: double/n=2 plain"), "{}", json.stderr);
@@ -66,7 +66,7 @@ pub(crate) fn budgets_of_a_run() {
     assert!(github.stdout.contains("::error title=double/n=2 plain::time 2.00 ms"), "{}", github.stdout);
     let github = run("plain,wrong", &["--n", "3", "--format", "github"]);
     assert!(github.stdout.contains("::error title=double/n=3 wrong::wrong: "), "{}", github.stdout);
-    // A slip in the file is reported before anything runs.
+    // An error in the file is reported before anything runs.
     budgets("[[budget]]\nworkload = \"duble\"\ntime = \"1 us\"\n");
     for args in [&[&RUN[..], &["plain"]].concat()[..], &["compare", "double:plain", "double:plain"]] {
         let slip = tell_in(&inner, args);
@@ -98,7 +98,7 @@ pub(crate) fn budgets_of_a_comparison() {
     assert_eq!(other.code, Some(0), "{}", other.stdout);
     assert!(other.stdout.contains("::notice title=double twin::no measured case has n 7"), "{}", other.stdout);
     assert!(other.stderr.contains("budget unmatched: double twin"), "{}", other.stderr);
-    // Memory is read where a budget wants to know it, and only there.
+    // Memory is read only if a budget needs it.
     let memory = "[[budget]]\nworkload = \"double\"\npeak_memory = \"8 GB\"\n";
     let kept = compare("double:plain", memory, &["--format", "json"]);
     assert_eq!(kept.code, Some(0), "{}", kept.stdout);
@@ -148,7 +148,7 @@ pub(crate) fn every_form_says_that_only_a_part_was_judged() {
     let github = tell_in(dir.path(), &[&run[..], &["-o", "ran", "--format", "github"]].concat());
     let said = "4 of 4 measurements and budgets are in order; in 2 of them the reference judged a part of the answer\n";
     assert!(github.stdout.ends_with(said), "{}{}", github.stdout, github.stderr);
-    // Two records, of a run or of a comparison, suggest and say it, too.
+    // Two records, of a run or of a comparison, only suggest, and say so.
     for record in ["kept", "ran"] {
         let pair = tell_in(dir.path(), &["compare", record, record]);
         assert_eq!(pair.stdout.matches(phrase).count(), 2, "{record}: {}", pair.stdout);
@@ -176,19 +176,19 @@ pub(crate) fn a_comparison_keeps_its_record() {
         }
         assert_eq!(row["blocks"].as_array().unwrap().len() as u64, kept["blocks"].as_u64().unwrap());
     }
-    // Raw samples of all three arms, every one with its process and its round.
+    // Raw samples of all three arms, each with its process and round.
     let record = std::fs::read_to_string(dir.path().join("kept/record.jsonl")).unwrap();
     let line: Value = serde_json::from_str(record.lines().nth(1).unwrap()).unwrap();
     let looks = line["looks"].as_array().unwrap();
     assert_eq!((&line["kind"], looks.first()), (&"comparison".into(), Some(&6.into())));
-    // Where the time is not enough for all of them, there are fewer.
+    // If the time does not suffice for all of them, there are fewer.
     assert!(looks.last().and_then(Value::as_u64).is_some_and(|last| (10..=512).contains(&last)), "{looks:?}");
     for arm in line["arms"].as_array().unwrap() {
         let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
         let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
         assert!(blocks.is_sorted() && blocks.last() == Some(&9), "two cases take more evidence: {blocks:?}");
         assert_eq!(column("wall_ns").len(), blocks.len());
-        // All are asked alike, however many iterations each found to fill a slot.
+        // All have the same shape, however many iterations each needs to fill a slot.
         let shapes = |arm: &Value| ["iterations", "parts"].map(|name| arm["samples"][name][0].clone());
         assert_eq!(shapes(arm), shapes(&line["arms"][0]));
     }
@@ -196,7 +196,7 @@ pub(crate) fn a_comparison_keeps_its_record() {
     assert!(table.stdout.contains("verdicts") && table.stdout.contains("1.100x"), "{}", table.stdout);
     let markdown = std::fs::read_to_string(dir.path().join("kept/report.md")).unwrap();
     assert!(markdown.contains("## Verdicts") && markdown.contains("| slower |"), "{markdown}");
-    // It is never overwritten unasked.
+    // It is never overwritten without a request.
     let again = compare("double:slower", &["-o", "kept"]);
     assert_eq!(again.code, Some(2));
     assert!(again.stderr.contains("-o: kept already holds a record") && again.stderr.contains("--overwrite"));
@@ -209,10 +209,11 @@ pub(crate) fn a_comparison_keeps_its_record() {
     let none = tell_in(dir.path(), &["report", "ended"]);
     assert_eq!(none.code, Some(6), "{}", none.stdout);
     assert!(none.stdout.contains("the candidate unsupported: the moon is not full"), "{}", none.stdout);
-    // Among many cases without a difference one that is called by itself is no surprise; the report knows that as well.
+    // Among many cases without a difference, one that is called by itself may be chance; the report takes that into
+    // account too.
     let csv = tell_in(dir.path(), &["report", "kept", "--format", "csv"]);
     assert!(csv.stderr.contains("verdicts are in table, json, markdown and html"), "{}", csv.stderr);
-    // Records are not measured again, so that there is nothing to keep.
+    // Records are not measured again, so there is nothing to save.
     let records = tell_in(dir.path(), &["compare", "kept", "kept", "-o", "other"]);
     assert_eq!(records.code, Some(2));
     assert!(records.stderr.contains("two records"), "{}", records.stderr);
@@ -247,7 +248,7 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     assert!(budgets.code == Some(2) && budgets.stderr.contains("budgets are about workloads"), "{}", budgets.stderr);
     let thrice = compare("true", "true", &["--prepare", "a", "--prepare", "b", "--prepare", "c"]);
     assert!(thrice.code == Some(2) && thrice.stderr.contains("it is given 3 times"), "{}", thrice.stderr);
-    // The first run, which is not timed, has its end as well.
+    // The first run, which is not timed, also has a limit.
     let endless = compare("true", "sleep 1000", &["--time-limit", "1"]);
     assert_eq!(endless.code, Some(1), "{}{}", endless.stdout, endless.stderr);
     assert!(endless.stdout.contains("the candidate failed: it did not end within 1 s"), "{}", endless.stdout);
@@ -257,7 +258,7 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     let silent = compare("echo a", "true", &["--same-output"]);
     assert_eq!(silent.code, Some(5), "{}", silent.stderr);
     assert!(silent.stdout.contains("its output differs in line 1, byte 1: ''"), "{}", silent.stdout);
-    // Right at first, and another answer after the timed runs.
+    // Right at first, and a different answer after the timed runs.
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark").display().to_string();
     let fickle =
@@ -280,7 +281,7 @@ pub(crate) fn lines_break_where_the_terminal_ends() {
         assert!(wide.lines().any(|line| line.chars().count() > 50), "{wide}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
-        // All but the seconds that it took.
+        // Everything except the seconds that it took.
         assert_eq!(words(&wide).len(), words(&narrow).len(), "{wide}{narrow}");
     }
 }
@@ -306,7 +307,7 @@ pub(crate) fn tables_of_profiles_fit_the_terminal() {
     }
 }
 
-/// A program without the workload, one that is no program, and one that says what no worker says.
+/// A program without the workload, a file that is not a program, and a program that does not speak the protocol.
 pub(crate) fn programs_that_are_not_ours_are_rows() {
     let this = std::env::current_exe().unwrap();
     let this = this.to_str().unwrap();
@@ -325,12 +326,12 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
         let ran = tell(&["compare", this, other, "--workload", "double", "-i", "plain"]);
         assert_eq!(ran.code, Some(1), "{other}: {}", ran.stderr);
         assert!(ran.stdout.contains(part), "{other} does not say '{part}': {}", ran.stdout);
-        // What is the same at every case is said once.
+        // A message that is the same at every case is printed once.
         let many = tell(&["compare", this, other, "--workload", "double", "-i", "plain", "--n", "1,2,3,4,5"]);
         assert!(many.stdout.starts_with("double/n=1 plain and 4 more: no verdict:"), "{other}: {}", many.stdout);
         assert_eq!(many.stdout.lines().count(), 1, "{other}: {}", many.stdout);
     }
-    // What the candidate alone has is new.
+    // A workload that only the candidate has is new.
     let ran = tell(&["compare", empty.to_str().unwrap(), this, "--workload", "double", "-i", "plain"]);
     assert!(
         ran.stdout.contains("the baseline cannot run here: this program has no workload 'double'"),
@@ -340,7 +341,7 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
     assert_eq!(ran.code, Some(6));
 }
 
-/// What turns wrong while it is timed, and what panics before: rows of `run`, without a time.
+/// Implementations that turn wrong while they are timed, or panic before, become rows of `run` without a time.
 pub(crate) fn bad_implementations_are_rows_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let run = tell_in(dir.path(), &[&RUN[..], &["plain,fickle,broken,leaver", "-o", "out"]].concat());

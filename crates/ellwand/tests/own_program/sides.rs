@@ -1,5 +1,5 @@
-//! The sides of a comparison that are more than two implementations of this program: other programs, shell commands, revisions
-//! and records; and what is no side at all.
+//! Sides of a comparison other than two implementations of this program: other programs, shell commands, revisions and
+//! records; and invalid sides.
 
 use std::process::Command;
 
@@ -58,7 +58,7 @@ pub(crate) fn programs_are_compared_at_every_implementation() {
         assert!(line.starts_with(case) && line.contains("same within 1 %"), "{line}");
     }
     assert_eq!(ran.stdout.lines().count(), 4);
-    // The program that lacks what is asked for, and one that is not ours.
+    // A program that lacks the workload, and one that is not built on Ellwand.
     let other = tell(&["compare", this, "/bin/false", "--workload", "double", "-i", "plain"]);
     assert_eq!(other.code, Some(1), "{}", other.stderr);
     assert!(other.stdout.contains("the candidate failed: it exited with code 1"), "{}", other.stdout);
@@ -78,23 +78,24 @@ pub(crate) fn commands_that_end_badly_say_so() {
         for part in parts {
             assert!(ran.stdout.contains(part), "'{command}' does not say '{part}': {}", ran.stdout);
         }
-        // Nothing was compared, so that nothing was left uncompared.
+        // Nothing was compared, so there is no note about it.
         assert!(!ran.stderr.contains("--same-output"), "{}", ran.stderr);
     }
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark").display().to_string();
-    // Quick once, to be found in order; then never.
+    // Quick once, to pass the first check; then it never ends.
     let slow = format!("if [ -e {mark} ]; then sleep 1000; else touch {mark}; fi");
     let slow = compare("true", &slow, &["--time-limit", "1"]);
     assert!(slow.stdout.contains("it did not end within 1 s and was killed"), "{}", slow.stdout);
-    // Whatever a machine does meanwhile, two blocks decide nothing; that there is a line with both names is what counts.
+    // Whatever the machine does meanwhile, two blocks decide nothing; the test only needs a line with both names.
     let fine = compare("true", "exit 0", &["--blocks", "2"]);
     assert_eq!(fine.code, Some(0), "{}", fine.stderr);
     assert!(fine.stderr.contains("--same-output compares it"), "{}", fine.stderr);
     assert!(fine.stdout.contains("'exit 0'") && fine.stdout.contains("'true'"), "{}", fine.stdout);
 }
 
-/// A repository whose first commit has a program of our name that is none of ours, and whose second does not build.
+/// A repository whose first commit has a program of our name that is not built on Ellwand, and whose second does not
+/// build.
 pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let dir = tempfile::tempdir().unwrap();
     // Where cargo puts programs, not benchmark targets.
@@ -105,7 +106,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let at = |command: &str, args: &[&str]| {
         let mut command = Command::new(command);
         command.args(args).current_dir(dir.path());
-        // A repository around this one must not answer for it.
+        // A repository around this one must not be used instead.
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
             command.env_remove(name);
         }
@@ -164,7 +165,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let mut kept: Vec<_> = kept.map(|entry| entry.file_name().into_string().unwrap()).collect();
     kept.sort_by_key(|name| (name.len(), name.clone()));
     assert_eq!((kept.len(), &kept[..3]), (4, &["lock", "work", "target"].map(String::from)[..]), "{kept:?}");
-    // What somebody has left in the work tree is not built.
+    // Files left in the work tree are not built.
     let work = dir.path().join("target/ellwand-baseline/work").join(dir.path().file_name().unwrap());
     for file in ["main.rs", "build.rs"] {
         std::fs::write(work.join(file), "fn main() { more nonsense }").unwrap();
@@ -174,7 +175,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     assert!(ran.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}{}", ran.stdout, ran.stderr);
     std::fs::remove_dir_all(work.join(".git")).unwrap();
     commit("fn main() { println!(\"a third program\") }");
-    // As in CI: of another branch only the last commit is there, and nothing else has it.
+    // As in CI: only the last commit of another branch is available.
     let third = String::from_utf8(at("git", &["rev-parse", "HEAD"]).stdout).unwrap();
     at("git", &["update-ref", "refs/remotes/origin/main", "HEAD"]);
     at("git", &["reset", "-q", "--soft", "HEAD~1"]);
@@ -188,7 +189,7 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("not a git repository"));
 }
 
-/// The baseline is a program that is this one with a `plain` of half the time. It needs packages beside the repository.
+/// The baseline is this program with a `plain` of half the time. It needs packages next to the repository.
 pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let [root, beside, below] = ["root", "beside", "vendor/below"].map(|name| dir.path().join(name));
@@ -290,7 +291,7 @@ pub(crate) fn records_suggest_and_never_decide() {
     let same = |text: String| text;
     let plain = record("plain", "plain", &[], &same);
     let again = record("again", "plain", &[], &same);
-    // The same program a little later, it seems.
+    // Appears to be the same program a little later.
     let slower = record("slower", "slower", &[], &|text| text.replace("\"slower\"", "\"plain\""));
     let single = record("single", "plain", &["--blocks", "1"], &same);
     let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
@@ -325,7 +326,7 @@ pub(crate) fn records_suggest_and_never_decide() {
         let part = part.replace("nothing in common", "no case and implementation in common");
         assert!(ran.stdout.contains(&part), "{candidate} does not say '{part}': {}", ran.stdout);
     }
-    // A record of a comparison holds two arms.
+    // A record of a comparison contains two arms.
     let compared = |name: &str, candidate: &str| {
         let out = dir.path().join(name);
         let out = out.to_str().unwrap();

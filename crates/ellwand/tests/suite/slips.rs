@@ -1,4 +1,4 @@
-//! Slips of a suite that every command names.
+//! Errors in a suite, which every command reports.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The axes of workloads as flags. Help shows those of the workloads that the user names, and no others.
+//! The axes of workloads as flags. Help shows only those of the workloads that the user names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use ellwand_core::{Axis, InputError, Registry, Workload};
 
-/// Before the name of an axis in the id of its flag, so that an axis may be named like a field of the arguments.
+/// Prefix of an axis's name in the id of its flag, so an axis may have the name of a field of the arguments.
 const PREFIX: &str = "axis ";
 
-/// What values an axis takes, with their unit.
+/// The range of values of an axis, with the unit.
 pub(crate) fn range(axis: &Axis) -> String {
     if axis.unit.is_empty() { axis.expected() } else { format!("{}, in {}", axis.expected(), axis.unit) }
 }
 
-/// The values of an axis when the user gives none.
+/// The values of an axis if the user gives none.
 pub(crate) fn defaults(axis: &Axis) -> String {
     axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The workloads that a request for help names, alone, as a group or as `WORKLOAD:IMPLEMENTATION`.
+/// The workloads named in a request for help: alone, as a group or as `WORKLOAD:IMPLEMENTATION`.
 pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn Workload>> {
     let words: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
     if !words.iter().any(|word| ["--help", "-h"].contains(word)) {
@@ -30,18 +30,18 @@ pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn
     words.iter().filter_map(|word| registry.select(&[name(word)]).ok()).flatten().collect()
 }
 
-/// The command that a line begins with, such as `run` or `sweep plan`.
+/// The command at the start of a line, such as `run` or `sweep plan`.
 pub(super) fn command_of<'a>(line: &'a Command, args: &[OsString]) -> &'a Command {
     let inner = |command: &'a Command, word| command.find_subcommand(word).ok_or(command);
     args.iter().skip(1).try_fold(line, inner).unwrap_or_else(|last| last)
 }
 
-/// Whether axes are flags of a command.
+/// True if axes are flags of this command.
 pub(super) fn has_axes(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id().as_str().starts_with(PREFIX))
 }
 
-/// The flags that a command line of this command and these workloads may have, without their dashes.
+/// The flags, without dashes, that are valid for this command and these workloads.
 pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) -> Vec<String> {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
     let own = command_of(line, args).get_arguments().filter(|arg| !arg.get_id().as_str().starts_with(PREFIX));
@@ -54,7 +54,7 @@ pub(super) fn flags_for(registry: &Registry, line: &Command, args: &[OsString]) 
     own.into_iter().chain(axes).collect()
 }
 
-/// What an axis means to some workloads; others may use its name for something else.
+/// The meaning of an axis in some workloads; others may use its name for something else.
 struct Meaning {
     text: String,
     workloads: Vec<String>,
@@ -93,18 +93,18 @@ pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Com
     })
 }
 
-/// Whether the command declares a flag of this name.
+/// True if the command declares a flag of this name.
 pub(super) fn takes(command: &Command, name: &str) -> bool {
     let of_arg = |arg: &Arg| arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name);
     command.get_arguments().any(of_arg)
 }
 
-/// Whether a flag of this name would be one of the command's.
+/// True if a flag of this name would belong to the command.
 fn has(command: &Command, name: &str) -> bool {
     ["help", "version"].contains(&name) || takes(command, name)
 }
 
-/// The error about an axis with the name of a flag of one of these commands, which would be out of reach there.
+/// The error about an axis with the name of a flag of one of these commands, where it could not be set.
 pub(super) fn clash(registry: &Registry, commands: &[&Command]) -> Option<InputError> {
     let of_workload = |workload: &Arc<dyn Workload>| {
         workload.axes().iter().flat_map(Axis::names).find_map(|name| {
@@ -116,7 +116,7 @@ pub(super) fn clash(registry: &Registry, commands: &[&Command]) -> Option<InputE
     registry.workloads().iter().find_map(of_workload)
 }
 
-/// All axes by name. Those that a flag of the command already names are out of reach.
+/// All axes by name, without those that have the name of a flag of the command and so cannot be set.
 fn flags(registry: &Registry, shown: &[Arc<dyn Workload>], command: &Command) -> BTreeMap<&'static str, Flag> {
     let taken = |name: &str| has(command, name);
     let mut flags: BTreeMap<&'static str, Flag> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What clap does not say of a command line: what to use instead of an unknown flag, and which word is not UTF-8.
+//! Hints that clap does not give: what to use instead of an unknown flag, and which word is not UTF-8.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use ellwand_core::error::{did_you_mean, nearest};
 
 use super::axes::{command_of, has_axes, takes};
 
-/// Flags of other tools, with what does the same here in a command that has the flag before it.
+/// Flags of other tools, and the equivalent here, for commands that have the equivalent flag.
 type Elsewhere = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 const ELSEWHERE: [Elsewhere; 4] = [
     (
@@ -36,7 +36,7 @@ const ELSEWHERE: [Elsewhere; 4] = [
     (&["--json"], &[("format", "--format json")]),
 ];
 
-/// Commands of features.
+/// Commands that need a feature.
 const OPTIONAL: [(&str, &str); 5] =
     [("apply", "arrays"), ("history", "history"), ("sweep", "sweep"), ("profile", "page"), ("view", "page")];
 
@@ -104,7 +104,7 @@ pub(super) fn suggest(mut error: clap::Error, line: &Command, args: &[OsString],
     error
 }
 
-/// The other name of a flag that the user gave by both.
+/// The second name of a flag that the user gave under both names.
 fn other_name(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
     let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
@@ -115,7 +115,7 @@ fn other_name(error: &clap::Error, command: &Command, args: &[OsString]) -> Opti
     aliases.next().filter(|_| is_given(flag)).map(|alias| format!("{alias} {value}"))
 }
 
-/// The flag of an error as the user gave it, if by its other name.
+/// The flag of an error as the user typed it, if under another name.
 fn as_given(error: &clap::Error, command: &Command, args: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return None };
     let (flag, value) = named.split_once(' ').unwrap_or((named, ""));
@@ -154,7 +154,7 @@ fn instead_of(flag: &str, line: &Command, args: &[OsString], known: &[String]) -
     (elsewhere.is_none() && has_axes(command)).then(|| "the flags of a workload: `--help` after its name".into())
 }
 
-/// Names the word that is not UTF-8 where it must be: paths of other arguments may be anything.
+/// Names the word that must be UTF-8 but is not: paths in other arguments may contain any bytes.
 pub(super) fn name_not_utf8(error: clap::Error, line: &Command, args: &[OsString]) -> clap::Error {
     let is_refused = |at: &usize| {
         let readable = |word: &OsString| OsString::from(word.to_string_lossy().into_owned());

@@ -37,16 +37,16 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Worker processes of each implementation; `None` if all is measured in this process.
+    /// Worker processes per implementation; `None` if everything is measured in this process.
     pub(crate) fn blocks(&self) -> Option<u32> {
         self.how.blocks().filter(|_| !self.spans)
     }
 }
 
-/// Untimed iterations if only the timed ones are given: what scripts around PyTorch commonly do.
+/// Untimed iterations if only the timed ones are given: the usual number in scripts for PyTorch.
 const WARM_UP: u64 = 10;
 
-// What is measured and how: the same for `run` and for the shards of a sweep, whose plan holds it.
+// What to measure and how: the same for `run` and for the shards of a sweep, whose plan contains it.
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measuring {
@@ -85,7 +85,7 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// Worker processes of each implementation; `None` if all is measured in this process.
+    /// Worker processes per implementation; `None` if everything is measured in this process.
     pub(crate) fn blocks(&self) -> Option<u32> {
         (!self.in_process).then(|| self.blocks.unwrap_or(self.effort.blocks()))
     }
@@ -104,7 +104,7 @@ impl Measuring {
         Some(Counts { warm_up: self.warm_up.unwrap_or(WARM_UP), iterations: self.iterations? })
     }
 
-    /// Refuses counts for slots that hold one iteration in any case.
+    /// Refuses counts if slots hold one iteration in any case.
     pub(crate) fn check(&self) -> Result<(), InputError> {
         if self.iterations.is_none() || self.caches.is_warm() {
             return Ok(());

@@ -134,7 +134,7 @@ pub(super) struct MachineArgs {
 }
 
 impl Command {
-    /// What a command computes that takes any number of workloads.
+    /// The selection of a command that takes any number of workloads.
     fn chosen(&mut self) -> Option<&mut Chosen> {
         match self {
             Command::Run(args) => Some(&mut args.how.chosen),
@@ -161,7 +161,7 @@ impl Command {
 /// Parses a command line.
 ///
 /// # Errors
-/// What clap says of a line that is no command; also help and the version, which are asked for as such.
+/// clap's error for an invalid line; also help and the version, if requested.
 pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
     let args = &with_negative_values(args)[..];
     let line = command(registry, &axes::asked_about(registry, args));
@@ -175,19 +175,19 @@ pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, c
     }
     if let ([only], Some(chosen)) = (registry.workloads(), command.chosen()) {
         let of_only = |name: &String| registry.implementations(only.name()).iter().any(|one| one.name == *name);
-        // As a side of `compare`, an implementation alone is one of the program's only workload.
+        // A side of `compare` that is only an implementation belongs to the program's only workload.
         let alone = |name: &&mut String| of_only(name) && registry.select(&[(**name).clone()]).is_err();
         chosen.workload.iter_mut().filter(alone).for_each(|name| *name = format!("{}:{name}", only.name()));
     }
     Ok(command)
 }
 
-/// The arguments of the command itself, which may be a command of a command (`sweep plan`).
+/// The arguments of the innermost command, which may be nested (`sweep plan`).
 fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
 
-/// The commands whose flags are axes as well. `sweep plan` and `history trend` have more flags, which no axis has to avoid.
+/// The commands whose flags can be axes. `sweep plan` and `history trend` have more flags, which axes need not avoid.
 const OF_AXES: &[&str] = &[
     "run",
     #[cfg(feature = "arrays")]
@@ -196,14 +196,14 @@ const OF_AXES: &[&str] = &[
     "compare",
 ];
 
-/// The error about a name in the registry that the command line cannot give.
+/// The error about a name in the registry that cannot be given on the command line.
 pub(super) fn slip(registry: &Registry) -> Option<InputError> {
     let line = Line::command();
     let commands: Vec<_> = OF_AXES.iter().filter_map(|name| line.find_subcommand(name)).collect();
     registry.slip().or_else(|| axes::clash(registry, &commands))
 }
 
-/// All commands, with the axes of all workloads as flags. Help lists those of the workloads in `shown`.
+/// All commands, with the axes of all workloads as flags. Help lists only those of the workloads in `shown`.
 fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     let with_axes = |command| axes::add(registry, shown, command);
     let line = OF_AXES.iter().fold(Line::command(), |line, name| line.mut_subcommand(*name, with_axes));
@@ -214,13 +214,13 @@ fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
     line
 }
 
-/// Joins `--time -3s` to `--time=-3s`: no flag begins with a digit, so it is a value, and the parser of the value says what
-/// it expects.
+/// Joins `--time -3s` to `--time=-3s`: no flag begins with a digit, so it is a value, and the parser of the value
+/// reports what it expects.
 fn with_negative_values(args: &[OsString]) -> Vec<OsString> {
     let is_value = |word: &str| {
         word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     };
-    // `-o`, but not `-oDIR`, which has its value.
+    // `-o`, but not `-oDIR`, which contains its value.
     let short = |word: &str| word.len() == 2 && word.starts_with('-') && !is_value(word);
     let is_flag = |word: &str| short(word) || word.starts_with("--") && !word.contains('=');
     // After `--` all words are values.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{directory, integer, tolerance};
 
-// What `run` and `check` compute.
+// The selection of `run` and `check`.
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chosen {
@@ -32,7 +32,7 @@ impl Chosen {
     }
 }
 
-// Which cases, on which devices.
+// The cases and the devices.
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cases {
@@ -55,7 +55,7 @@ pub(crate) struct Cases {
     pub(crate) axes: BTreeMap<String, String>,
 }
 
-/// A seed; the error of the standard library names no expectation.
+/// Parses a seed; the standard library's error does not say what is expected.
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected an integer from 0 to 2^64 - 1".into())
 }
@@ -83,7 +83,7 @@ impl Cases {
     }
 }
 
-// How `run` and `compare` measure, and what they keep.
+// How `run` and `compare` measure, and what they store.
 #[derive(Args)]
 pub(crate) struct Session {
     /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-DATE-TIME; none for compare]. `run` also
@@ -98,7 +98,7 @@ pub(crate) struct Session {
     pub(crate) config: Option<PathBuf>,
 }
 
-// How long a worker may take.
+// Time limits of a worker.
 #[derive(Args, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TimeLimit {
@@ -114,7 +114,7 @@ impl TimeLimit {
     }
 }
 
-// What reports show.
+// Contents of reports.
 #[derive(Args)]
 pub(crate) struct Reports {
     /// Report speed-ups against this implementation

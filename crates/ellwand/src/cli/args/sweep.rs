@@ -50,7 +50,7 @@ pub(in crate::cli) struct PlanArgs {
     pub(in crate::cli) overwrite: bool,
 }
 
-// The plan, and where its results are.
+// The plan, and the location of its results.
 #[derive(Args)]
 pub(in crate::cli) struct Where {
     /// Plan, as `sweep plan` writes it
@@ -72,7 +72,7 @@ impl Where {
     }
 }
 
-/// What runs the shards.
+/// The engine that runs the shards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Engine {
     Local,

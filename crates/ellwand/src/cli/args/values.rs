@@ -1,4 +1,4 @@
-//! Values that flags take, as types: formats, conditions of failure, shares, directories.
+//! Values of flags as types: formats, conditions of failure, shares, directories.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
 use ellwand_report::{FORMATS, Format};
 
-/// A format of results that are no report.
+/// A format for results that are not a report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Table,
@@ -25,7 +25,7 @@ impl Form {
         [("table", Form::Table), ("json", Form::Json), ("junit", Form::Junit), ("github", Form::Github)];
 }
 
-/// A format of `run`: a report, or what continuous integration reads.
+/// A format of `run`: a report, or one for continuous integration.
 #[derive(Clone, Copy)]
 pub(crate) enum RunFormat {
     Report(&'static Format),
@@ -53,7 +53,7 @@ impl RunFormat {
     }
 }
 
-/// What ends a command with an exit code other than 0.
+/// The condition under which a command ends with an exit code other than 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailOn {
     Budget,
@@ -68,7 +68,7 @@ impl FailOn {
         [("slower", FailOn::Slower), ("undecided", FailOn::Undecided), ("never", FailOn::Never)];
 }
 
-/// One of some names, each with the value that it means.
+/// One of several names, each with a value.
 pub(super) fn named<T>(names: impl AsRef<[(&'static str, T)]>) -> ValueParser
 where
     T: Copy + Send + Sync + 'static,
@@ -81,7 +81,7 @@ where
     }))
 }
 
-/// A directory. Commands refuse an empty name themselves, with the reason.
+/// A directory. Commands themselves refuse an empty name, with the reason.
 pub(super) fn directory() -> ValueParser {
     ValueParser::new(OsStringValueParser::new().map(PathBuf::from))
 }
@@ -97,7 +97,7 @@ where
     }
 }
 
-/// Per cent as a share: `0.5`, `0.5 %`.
+/// A percentage as a share: `0.5`, `0.5 %`.
 pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),

@@ -73,12 +73,13 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// The cases asked for, of a workload that the sides or --workload name.
+    /// The requested cases of a workload that the sides or --workload name.
     pub(crate) fn selection(&self, workload: &str) -> Selection {
         self.cases.selection(&[workload.to_string()], &self.implementation)
     }
 
-    /// Refuses flags that choose cases or implementations where there are none: left alone they would seem to be heeded.
+    /// Refuses flags that select cases or implementations if there are none to select; ignored flags would seem to have
+    /// an effect.
     pub(crate) fn refuse_cases(&self, why: &str) -> Result<(), InputError> {
         let axis = self.cases.axes.keys().next().map(|axis| format!("--{axis}"));
         let given = [

@@ -1,4 +1,4 @@
-//! `ellwand.toml`: where it is found and what it may hold. Errors name the line.
+//! `ellwand.toml`: how it is found and what it may contain. Errors name the line.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,10 @@ const NAME: &str = "ellwand.toml";
 const TOP: [&str; 2] = ["binary_size", "budget"];
 const OWN: [&str; 8] =
     ["workload", "implementation", "time", "peak_memory", "throughput", "speedup", "at_least", "at_most"];
-/// A bound of readings.
+/// Example of a bound on readings, for messages.
 const READING: &str = "a reading and a number, such as { compression = 4 }";
 
-/// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` without
-/// one.
+/// The budgets of the named file, or else of the nearest one in this directory or above; `None` without one.
 pub(crate) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<Budgets>, InputError> {
     let path = match named {
         Some(path) => Some(path.to_path_buf()),
@@ -48,7 +47,7 @@ fn nearest_file(here: &Path) -> Option<PathBuf> {
     here.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file())
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(super) fn parse(registry: &Registry, path: &Path, text: &str) -> Result<Budgets, InputError> {
     let reader = Reader { registry, path, text };
     let table = DeTable::parse(text).map_err(|error| {
@@ -168,7 +167,7 @@ impl Reader<'_> {
         Ok(budget)
     }
 
-    /// Bounds of readings: `{ compression = 4 }`. Which readings a workload has shows when it is measured.
+    /// Bounds on readings: `{ compression = 4 }`. Which readings a workload has is known only once it is measured.
     fn readings(&self, value: &Spanned<DeValue<'_>>, side: Side) -> Result<Vec<Bound>, InputError> {
         let DeValue::Table(table) = value.get_ref() else {
             let problem = format!("readings are limited by name, not by {}", a(value.get_ref().type_str()));
@@ -241,7 +240,7 @@ impl Reader<'_> {
         Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 
-    /// The axis that a key means in the workloads of the budget, and those of them that lack it.
+    /// The axis that a key means in the workloads of the budget, and those workloads that lack it.
     fn axis<'w>(
         &self,
         key: &Spanned<impl Sized>,

@@ -1,4 +1,4 @@
-//! Whether a budget is kept.
+//! Judges whether a result is within its budget.
 
 use ellwand_core::reading::Reading;
 use ellwand_core::record::Sample;
@@ -14,19 +14,19 @@ pub(crate) struct Budget {
     pub(super) line: usize,
     pub(super) workload: String,
     pub(super) implementation: Option<String>,
-    /// Axis, value, and the value that a case without the axis has.
+    /// Axis, value, and the value of a case without the axis.
     pub(super) axes: Vec<(String, Value, Option<Value>)>,
-    /// Workloads that match the pattern and lack one of the axes: it is not about them.
+    /// Workloads that match the pattern but lack one of the axes; the budget does not apply to them.
     pub(super) without: Vec<String>,
     pub(super) time: Option<Limit>,
     pub(super) peak_memory: Option<Limit>,
     pub(super) throughput: Option<Limit>,
     pub(super) speedup: Option<Limit>,
-    /// Bounds of readings.
+    /// Bounds on readings.
     pub(super) readings: Vec<Bound>,
 }
 
-/// A bound of a reading, in the unit of the reading.
+/// A bound on a reading, in the unit of the reading.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bound {
     /// Key of the reading.
@@ -35,14 +35,14 @@ pub(super) struct Bound {
     pub(super) side: Side,
 }
 
-/// Where a value must be.
+/// The side of the limit on which a value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     AtMost,
     AtLeast,
 }
 
-/// What budgets limit: one implementation at one case.
+/// What a budget applies to: one implementation at one case.
 pub(crate) struct Subject<'a> {
     pub(crate) workload: &'a str,
     /// Axis values; an axis at its neutral value may be missing.
@@ -51,7 +51,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) parallelism: Parallelism,
     /// Items that an iteration processes.
     pub(crate) items: u64,
-    /// Raw samples with their processes; why there are none.
+    /// Raw samples with their processes, or why there are none.
     pub(crate) samples: Result<&'a [Sample], &'a str>,
     pub(crate) readings: &'a [Reading],
     /// The baseline of its speed-up; `None` in a comparison, which has neither speed-ups nor the workload's readings.
@@ -64,7 +64,7 @@ pub(crate) struct Subject<'a> {
 pub(crate) struct Baseline<'a> {
     pub(crate) name: &'a str,
     pub(crate) parallelism: Parallelism,
-    /// Raw samples; why there are none.
+    /// Raw samples, or why there are none.
     pub(crate) samples: Result<&'a [Sample], &'a str>,
 }
 
@@ -72,33 +72,33 @@ ellwand_core::words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum State {
         Kept = "kept",
-        /// It is beyond, whatever the noise.
+        /// The value is beyond the limit, by more than the noise.
         Broken = "broken",
-        /// It was not shown to be either.
+        /// The samples show neither.
         Open = "open",
-        /// It is about something that was not measured.
+        /// The budget applies to nothing that was measured.
         Unmatched = "unmatched",
     }
     /// The name in messages.
     fn word;
 }
 
-/// A budget and what came of it.
+/// A budget and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
     /// `time`, `peak memory`, `throughput`, `speed-up`, `binary size`, or the key of a reading.
     pub(crate) what: String,
     pub(crate) state: State,
-    /// The value compared with the limit, in seconds, bytes, items a second or the reading's unit; of an item where the
-    /// budget is an item's.
+    /// The value compared with the limit, in seconds, bytes, items per second or the reading's unit; per item if the
+    /// budget is per item.
     pub(crate) value: Option<f64>,
     pub(crate) limit: f64,
-    /// In words: value, budget, by how much.
+    /// The result in words: value, budget, and the excess.
     pub(crate) text: String,
 }
 
 impl Budget {
-    /// Whether it is about this implementation at this case.
+    /// True if the budget applies to this implementation at this case.
     pub(super) fn fits(&self, subject: &Subject) -> bool {
         let on_axis = |(axis, value, neutral): &(String, Value, Option<Value>)| match (subject.value)(axis) {
             Some(has) => has == *value,
@@ -107,7 +107,7 @@ impl Budget {
         self.is_about(subject.workload, subject.implementation) && self.axes.iter().all(on_axis)
     }
 
-    /// Whether it is about this workload and implementation, at whatever case.
+    /// True if the budget applies to this workload and implementation, at any case.
     pub(super) fn is_about(&self, workload: &str, implementation: &str) -> bool {
         let matches = ellwand_core::registry::matches;
         matches(&self.workload, workload)
@@ -115,7 +115,7 @@ impl Budget {
             && self.implementation.as_ref().is_none_or(|pattern| matches(pattern, implementation))
     }
 
-    /// It is about what was measured, and no case of that fits it.
+    /// The result if the workload was measured but no case matches.
     pub(super) fn unmatched(&self) -> Judged {
         let axes: Vec<String> = self.axes.iter().map(|(axis, value, _)| format!("{axis} {value}")).collect();
         let wanted = match (axes.is_empty(), self.speedup) {
@@ -127,11 +127,11 @@ impl Budget {
         Judged { what: "budget".into(), state: State::Unmatched, value: None, limit: f64::INFINITY, text }
     }
 
-    /// What it says about one that it fits.
+    /// The results for a subject to which the budget applies.
     pub(super) fn judge(&self, subject: &Subject) -> Vec<Judged> {
         let samples = match subject.samples {
             Ok(samples) => samples,
-            // A budget that does not name it does not judge what cannot run here.
+            // A budget that does not name an implementation ignores those that cannot run here.
             Err(_) if self.implementation.is_none() => return Vec::new(),
             Err(why) => return self.each_open(why),
         };
@@ -144,7 +144,7 @@ impl Budget {
         judged
     }
 
-    /// Every limit of it, of something without samples.
+    /// One result per limit, for a subject without samples.
     fn each_open(&self, why: &str) -> Vec<Judged> {
         let limits = [
             ("time", self.time, "s", Side::AtMost),
@@ -166,7 +166,7 @@ fn peak_memory(limit: Limit, subject: &Subject) -> Judged {
     let what = "peak memory";
     let reading = subject.readings.iter().find(|reading| reading.id == "peak-memory");
     match reading.map(|reading| (reading.value, reading.about.as_str())) {
-        // Less than the meter resolves: the value may lie on either side of a limit that is less as well.
+        // Below the resolution of the meter, the value may be on either side of a limit that is also below it.
         Some((Some(value), _)) if value < Reading::RESIDENT_STEP => {
             let step = human(Reading::RESIDENT_STEP, "B");
             if limit.value < Reading::RESIDENT_STEP {

@@ -1,4 +1,4 @@
-//! Budgets: limits that a project sets itself in `ellwand.toml` and that `run` and `compare` hold results against.
+//! Budgets: limits that a project sets in `ellwand.toml` and against which `run` and `compare` check results.
 //!
 //! ```toml
 //! binary_size = "20 MB"          # this program's file; of two programs the candidate's
@@ -37,7 +37,7 @@ pub(super) use judge::{Baseline, Judged, State, Subject};
 pub(super) struct Verdict {
     /// Case and implementation, or the program.
     pub(super) subject: String,
-    /// Where the budget is written: `ellwand.toml line 3`.
+    /// Location of the budget: `ellwand.toml line 3`.
     pub(super) place: String,
     pub(super) judged: Judged,
 }
@@ -56,7 +56,7 @@ impl Verdict {
 }
 
 impl Budgets {
-    /// Whether any of them needs the probe of memory.
+    /// True if any budget needs the memory probe.
     pub(super) fn ask_for_memory(&self) -> bool {
         self.rows.iter().any(|budget| budget.peak_memory.is_some())
     }
@@ -75,10 +75,10 @@ impl Budgets {
             .collect()
     }
 
-    /// Holds the size of a program's file against its budget.
+    /// Judges the size of a program's file by its budget.
     pub(super) fn judge_program(&self, program: &Path) -> Option<Verdict> {
         let limit = self.binary_size?;
-        // The link says which program this is; its name alone says it to a reader.
+        // The link determines the program, but only its name helps a reader.
         let named = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
         let judged = match std::fs::metadata(&named) {
             Ok(data) => values::bytes("binary size", data.len() as f64, limit),
@@ -94,8 +94,8 @@ impl Budgets {
         Some(Verdict { subject, place: self.place(None), judged })
     }
 
-    /// The budgets about these workloads and implementations that fit none of the cases: a slip in one would pass for a
-    /// budget that is kept.
+    /// The budgets for these workloads and implementations that match none of the cases; a typing error would otherwise
+    /// look like a budget that is kept.
     pub(super) fn unmatched(&self, measured: &[(&str, &str)], verdicts: &[Verdict]) -> Vec<Verdict> {
         let about = |budget: &&Budget| measured.iter().any(|(workload, name)| budget.is_about(workload, name));
         let rows = self.rows.iter().filter(about).map(|budget| Verdict {
@@ -106,7 +106,7 @@ impl Budgets {
         rows.filter(|row| !verdicts.iter().any(|verdict| verdict.place == row.place)).collect()
     }
 
-    /// Holds what a run measured, and the program itself, against the budgets.
+    /// Judges the measurements of a run, and the program itself, by the budgets.
     pub(super) fn judge_run(&self, measurements: &[Measurement]) -> Vec<Verdict> {
         let rows = measurements.iter().flat_map(|m| {
             let subject = Subject {
@@ -134,7 +134,8 @@ impl Budgets {
         verdicts
     }
 
-    /// Prints what is not kept, and how many there are: on stdout below a table, on stderr where stdout has another format.
+    /// Prints the budgets that are not kept, and their number: on stdout below a table, on stderr if stdout has another
+    /// format.
     pub(super) fn print(&self, verdicts: &[Verdict], table: bool) -> Result<(), Failure> {
         let count = |state: State| verdicts.iter().filter(|verdict| verdict.judged.state == state).count();
         let mut lines: Vec<String> = verdicts
@@ -157,7 +158,7 @@ impl Budgets {
     }
 }
 
-/// The baseline of a measurement: of its case, on its device if it ran there.
+/// The baseline of a measurement: at its case, on its device if the baseline ran there.
 fn baseline<'a>(all: &'a [Measurement], own: &'a Measurement) -> Option<Baseline<'a>> {
     let named = || all.iter().filter(|m| m.case.id == own.case.id && m.implementation == own.baseline);
     let found = named().find(|m| m.device == own.device).or_else(|| named().next());

@@ -1,17 +1,17 @@
-//! Quantities with units, as `ellwand.toml` writes them: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`, `"100 k/s"`, `"2x"`.
+//! Quantities with units, as written in `ellwand.toml`: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`, `"100 k/s"`, `"2x"`.
 
-/// A limit in seconds, bytes, items a second, or as a ratio.
+/// A limit in seconds, bytes, items per second, or as a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limit {
     pub(super) value: f64,
-    /// Of one item, not of an iteration.
+    /// True if per item, not per iteration.
     pub(super) per_item: bool,
 }
 
-/// Seconds of a unit of time.
+/// Units of time, in seconds.
 const TIMES: [(&str, f64); 7] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("μs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
-/// Bytes of a unit of size: decimal and binary.
+/// Units of size in bytes, decimal and binary.
 const SIZES: [(&str, f64); 9] = [
     ("B", 1.0),
     ("kB", 1e3),
@@ -24,16 +24,16 @@ const SIZES: [(&str, f64); 9] = [
     ("TB", 1e12),
 ];
 
-/// Factors of a rate.
+/// Prefixes of a rate.
 const RATES: [(&str, f64); 4] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9)];
 
-/// What a time looks like, for messages.
+/// Example of a time, for messages.
 pub(super) const TIME: &str = "a time such as \"2 ms\", or an item's such as \"0.4 ns/item\" (ns, us, ms, s, min)";
 pub(super) const SIZE: &str = "a size such as \"64 MB\" (B, kB, MB, GB, KiB, MiB, GiB)";
 pub(super) const RATE: &str = "items a second such as \"100 k/s\" (k, M, G)";
 pub(super) const RATIO: &str = "a ratio such as \"2x\"";
 
-/// Reads a time of an iteration, or of one of its items.
+/// Parses a time per iteration or per item.
 pub(super) fn time(text: &str) -> Result<Limit, String> {
     let (text, per_item) = match text.trim().strip_suffix("item").map(str::trim_end) {
         Some(rest) => match rest.strip_suffix('/').or_else(|| rest.strip_suffix(" per")) {
@@ -49,20 +49,20 @@ pub(super) fn size(text: &str) -> Result<Limit, String> {
     Ok(Limit { value: quantity(text, &SIZES)?, per_item: false })
 }
 
-/// Reads items a second.
+/// Parses items per second.
 pub(super) fn rate(text: &str) -> Result<Limit, String> {
     let number = text.trim().strip_suffix("/s").ok_or_else(|| format!("'{text}' does not end with '/s'"))?;
     Ok(Limit { value: quantity(number, &RATES)?, per_item: false })
 }
 
-/// Reads a speed-up.
+/// Parses a speed-up.
 pub(super) fn ratio(text: &str) -> Result<Limit, String> {
     Ok(Limit { value: quantity(text, &[("x", 1.0)])?, per_item: false })
 }
 
 fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let text = text.trim();
-    // The longest number: "2e3 ms" has an e in it that belongs to the number, "2 EB" has none.
+    // Take the longest number: in "2e3 ms" the e belongs to the number, in "2 EB" it does not.
     let end = text.char_indices().map(|(at, _)| at).chain([text.len()]).rev();
     let number = end.filter_map(|at| Some((text[..at].trim_end().parse::<f64>().ok()?, text[at..].trim()))).next();
     let Some((value, unit)) = number else { return Err(format!("'{text}' does not begin with a number")) };

@@ -1,4 +1,4 @@
-//! What a budget file may say, and what its budgets say about results.
+//! The syntax of a budget file, and the results of its budgets.
 
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn a_file_in_order_is_read() {
     assert!(empty.rows.is_empty() && !empty.ask_for_memory());
 }
 
-/// Slots of these many microseconds an iteration, one list a process.
+/// Slots with these microseconds per iteration, one list per process.
 fn samples(blocks: &[&[f64]]) -> Vec<Sample> {
     let sample = |(block, us): (usize, &f64)| Sample {
         block: block as u32,
@@ -142,9 +142,9 @@ fn a_time_breaks_its_budget_only_beyond_the_noise() {
     let steady = samples(&[&[100.0, 100.0, 900.0], &[101.0, 101.0], &[99.0, 99.0]]);
     one("110 us", &steady, State::Kept, &["time 100 µs an iteration", "3 processes", "budget 110 µs"]);
     one("50 us", &steady, State::Broken, &["budget 50.0 µs: over by 100", "ellwand.toml line 1"]);
-    // Over by 2 % while the processes differ by as much.
+    // 2 % over the budget, while the processes differ by as much.
     one("98 us", &steady, State::Open, &["over by 2.04 %", "so few processes", "--blocks 6"]);
-    // The same 2 % over many processes that agree.
+    // The same 2 % with many processes that agree.
     let sure = samples(&[&[100.0, 100.1][..]; 12]);
     one("98 us", &sure, State::Broken, &["12 processes", "over by 2.09 %"]);
     one("1 us/item", &steady, State::Kept, &["time 1.00 µs an item", "budget 1.00 µs an item"]);
@@ -183,7 +183,7 @@ fn a_rate_and_a_speedup_are_short_of_their_budgets_only_beyond_the_noise() {
     let speedup = budget("speedup = \"3x\"");
     let lost = over(&speedup, Ok(&steady), &[], Some(("simple", Err("wrong"))));
     assert!(lost[0].0 == State::Open && lost[0].1.contains("its baseline simple is wrong"), "{}", lost[0].1);
-    // The baseline has no speed-up, nor has a side of a comparison.
+    // The baseline has no speed-up, and neither has a side of a comparison.
     assert!(over(&speedup, Ok(&steady), &[], Some(("simd", Ok(&steady)))).is_empty());
     assert!(verdicts(&speedup, Ok(&steady), &[]).is_empty());
     let named = budget("implementation = \"simd\"\nspeedup = \"3x\"\nthroughput = \"1 k/s\"\nat_least = { snr = 3 }");
@@ -209,7 +209,7 @@ fn a_speedup_is_of_one_clock() {
         };
         (0..6).flat_map(|block| [slot(block); 4]).collect()
     };
-    // Another program takes half of the processor from both: 4 ms and 2 ms of CPU time. The second waits, so that its
+    // Another program takes half of the processor from both: 4 ms and 2 ms of CPU time. The second also waits, so its
     // elapsed time is reported.
     let (base, own) = (slots(8_000_000, 4_000_000, 0), slots(4_000_000, 2_000_000, 1));
     let speedup = "[[budget]]\nworkload = \"layer-norm\"\nspeedup = \"1.9x\"\n";
@@ -218,7 +218,7 @@ fn a_speedup_is_of_one_clock() {
     assert!(said.1.contains("over simple, elapsed time of both)"), "{}", said.1);
     let same = over(speedup, Ok(&own), &[], Some(("simple", Ok(&slots(8_000_000, 4_000_000, 1))))).remove(0);
     assert!(same.1.contains("over simple)"), "{}", same.1);
-    // Below a millisecond the fastest parts of slots miss the other program, as the table assumes: 4 ms over 0.5 ms.
+    // Below a millisecond the fastest parts of slots exclude the other program, as the table assumes: 4 ms over 0.5 ms.
     let short = over(speedup, Ok(&slots(500_000, 250_000, 1)), &[], Some(("simple", Ok(&base)))).remove(0);
     assert!(short.1.contains("speed-up 8.00x") && short.1.contains("over simple)"), "{}", short.1);
 }
@@ -247,7 +247,7 @@ fn a_reading_has_bounds_and_one_that_is_missing_is_no_kept_budget() {
         assert_eq!(found, state, "{bound}: {line}");
         assert!(line.contains(part), "{bound} does not say '{part}': {line}");
     }
-    // A comparison does not read them.
+    // A comparison does not read these readings.
     let text = "[[budget]]\nworkload = \"layer-norm\"\nat_least = { size = 4 }\n";
     assert!(verdicts(text, Ok(&[]), &readings).is_empty());
 }
@@ -265,7 +265,7 @@ fn only_what_fits_is_judged() {
     ] {
         let text = format!("[[budget]]\nworkload = \"layer-norm\"\n{more}time = \"2 ms\"\n");
         assert_eq!(verdicts(&text, Ok(&steady), &[]).len(), count, "{more}");
-        // Nobody asked for this one by name, so that its absence is no finding.
+        // This one was not named, so its absence is no finding.
         let named = usize::from(count == 1 && more.starts_with("impl"));
         assert_eq!(verdicts(&text, Err("unsupported"), &[]).len(), named, "{more}");
     }
@@ -280,7 +280,7 @@ fn a_pattern_is_about_the_workloads_that_have_its_axes() {
     let budgets = read("[[budget]]\nworkload = \"*-norm\"\nbatch = 16\ntime = \"2 ms\"\n").unwrap();
     let about = |workload: &str| budgets.rows[0].is_about(workload, "simd");
     assert_eq!(["layer-norm", "rms-norm", "group-norm"].map(about), [true, false, false]);
-    // What has no such axis is no finding either.
+    // A workload without the axis is no finding either.
     assert!(budgets.unmatched(&[("rms-norm", "simd")], &[]).is_empty());
     assert_eq!(budgets.unmatched(&[("layer-norm", "simd")], &[]).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! The values that limits are compared with. Noise must not break a budget: a time is over its budget when the lower end
-//! of the interval of the processes' values is, a rate or speed-up is short of it when the upper end is.
+//! The values compared with limits. Noise must not break a budget: a time exceeds its budget only if the lower end of
+//! the interval over the processes does; a rate or speed-up misses it only if the upper end does.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::quantity::Limit;
 /// Confidence of the interval whose end is compared with a budget.
 const CONFIDENCE: f64 = 0.99;
 
-/// Of two processes that differ by 1 %, the ends of the interval differ by more than this factor: at one degree of freedom it
-/// is 64 standard errors long on each side.
+/// Ratio of the ends above which an interval is useless: for two processes that differ by 1 %, with one degree of
+/// freedom, it extends 64 standard errors to each side.
 const BOUNDLESS: f64 = 1.5;
 
 /// A limit as messages print it.
@@ -25,7 +25,7 @@ pub(super) fn budget(limit: Limit, unit: &str, side: Side) -> String {
     format!("budget {least}{}{item}", shown(limit.value, unit))
 }
 
-/// Bytes as the file wrote them, by powers of ten; everything else as everywhere.
+/// Bytes in decimal units, as in the file; other quantities as everywhere else.
 fn shown(value: f64, unit: &str) -> String {
     match unit {
         "B" => {
@@ -38,13 +38,13 @@ fn shown(value: f64, unit: &str) -> String {
     }
 }
 
-/// A limit that was compared with nothing.
+/// The result for a limit with no value to compare.
 pub(super) fn open(what: &str, limit: Limit, unit: &str, side: Side, why: &str) -> Judged {
     let text = format!("{what} not judged: {why}; {}", budget(limit, unit, side));
     Judged { what: what.into(), state: State::Open, value: None, limit: limit.value, text }
 }
 
-/// By how much a value is beyond its limit.
+/// How far a value is beyond its limit.
 fn beyond(value: f64, limit: f64, side: Side) -> String {
     match side {
         Side::AtMost => format!("over by {}", human(value / limit - 1.0, "1")),
@@ -52,13 +52,13 @@ fn beyond(value: f64, limit: f64, side: Side) -> String {
     }
 }
 
-/// A quantity with one value for each process, to be compared with its limit.
+/// A quantity with one value per process, to be compared with its limit.
 struct Held<'a> {
     what: &'a str,
     unit: &'a str,
     side: Side,
     limit: Limit,
-    /// What the value is of: ` an iteration`.
+    /// What the value refers to: ` an iteration`.
     of: &'a str,
 }
 
@@ -67,7 +67,7 @@ impl Held<'_> {
         open(self.what, self.limit, self.unit, self.side, why)
     }
 
-    /// Judges a value that follows from the seconds of an iteration.
+    /// Judges a value computed from the seconds of an iteration.
     fn timed(&self, subject: &Subject, samples: &[Sample], of: impl Fn(f64) -> f64) -> Judged {
         let Self { what, unit, side, limit, .. } = *self;
         let basis = Basis::of(samples, subject.parallelism).of_slots();
@@ -86,14 +86,14 @@ impl Held<'_> {
         self.judge(of(typical(samples, basis)), &ln, basis.about())
     }
 
-    /// Judges the `value` that the table prints by those of the processes, whose logarithms are `ln`; `about` says how it was
-    /// taken.
+    /// Judges the `value` that the table prints by the processes' values, whose logarithms are `ln`; `about` describes
+    /// how it was measured.
     fn judge(&self, value: f64, ln: &[f64], about: &str) -> Judged {
         let Self { what, unit, side, limit, of } = *self;
         let Ok(interval) = mean_interval(ln, CONFIDENCE) else {
             return self.open("one process does not show how processes differ; --blocks 2 or more does");
         };
-        // As in the table: the median over all slots, in an interval of the processes that holds it.
+        // As in the table: the median over all slots, with an interval over the processes, widened to contain it.
         let (low, high) = (interval.low().exp().min(value), interval.high().exp().max(value));
         let [middle, least, most] = [value, low, high].map(|value| shown(value, unit));
         let interval = if ln.len() == 2 && high > BOUNDLESS * low {
@@ -110,7 +110,7 @@ impl Held<'_> {
         let (state, rest) = if beyond_doubt {
             (State::Broken, format!(": {}", by()))
         } else if off {
-            // A comparison takes the blocks that its time allows.
+            // A comparison takes as many blocks as its time allows.
             let more = (ln.len() + 3).max(6);
             let settles = format!("give run --blocks {more} or more, or compare a longer --time");
             (State::Open, format!(": {}, but so few processes cannot decide it; {settles}", by()))
@@ -121,7 +121,7 @@ impl Held<'_> {
     }
 }
 
-/// The time of an iteration or of an item, at most the limit.
+/// The time of an iteration or an item, which must be at most the limit.
 pub(super) fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let share = if limit.per_item { subject.items.max(1) as f64 } else { 1.0 };
     let of = if limit.per_item { " an item" } else { " an iteration" };
@@ -129,7 +129,7 @@ pub(super) fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judge
     held.timed(subject, samples, |seconds| seconds / share)
 }
 
-/// Items a second, at least the limit.
+/// Items per second, which must be at least the limit.
 pub(super) fn throughput(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let held = Held { what: "throughput", unit: "1/s", side: Side::AtLeast, limit, of: "" };
     if subject.items == 0 {
@@ -138,8 +138,8 @@ pub(super) fn throughput(limit: Limit, subject: &Subject, samples: &[Sample]) ->
     held.timed(subject, samples, |seconds| subject.items as f64 / seconds)
 }
 
-/// The time of the baseline over that of the subject, at least the limit. `None` where no speed-up is measured: of the
-/// baseline itself, and in a comparison.
+/// The time of the baseline divided by that of the subject, which must be at least the limit. `None` if there is no
+/// speed-up: for the baseline itself, and in a comparison.
 pub(super) fn speedup(limit: Limit, subject: &Subject, samples: &[Sample]) -> Option<Judged> {
     let held = Held { what: "speed-up", unit: "x", side: Side::AtLeast, limit, of: "" };
     let baseline = subject.baseline.as_ref().filter(|baseline| baseline.name != subject.implementation)?;
@@ -149,7 +149,7 @@ pub(super) fn speedup(limit: Limit, subject: &Subject, samples: &[Sample]) -> Op
     };
     let bases = [(samples, subject.parallelism), (base_samples, baseline.parallelism)];
     let [own_basis, base_basis] = bases.map(|(samples, parallelism)| Basis::of(samples, parallelism).of_slots());
-    // CPU time of one row and elapsed time of the other have no common clock: elapsed time is what both have.
+    // CPU time of one row and elapsed time of the other are not comparable; both have elapsed time.
     let two_clocks = Basis::are_two_clocks([(own_basis, samples), (base_basis, base_samples)]);
     let [own_basis, base_basis] = if two_clocks { [Basis::Fastest; 2] } else { [own_basis, base_basis] };
     let (own, base) = (processes(samples, own_basis), processes(base_samples, base_basis));
@@ -161,7 +161,7 @@ pub(super) fn speedup(limit: Limit, subject: &Subject, samples: &[Sample]) -> Op
     Some(held.judge(typical(base_samples, base_basis) / typical(samples, own_basis), &ln, &about))
 }
 
-/// A reading against its bound. `None` for what a comparison does not read.
+/// A reading against its bound. `None` for readings that a comparison does not take.
 pub(super) fn reading(bound: &Bound, subject: &Subject) -> Option<Judged> {
     let Bound { id, limit, side } = bound;
     let of = Limit { value: *limit, per_item: false };
@@ -181,7 +181,7 @@ pub(super) fn bytes(what: &str, value: f64, limit: Limit) -> Judged {
     exact(what, value, limit, "B", Side::AtMost)
 }
 
-/// A value about which nothing is uncertain.
+/// A value without uncertainty.
 fn exact(what: &str, value: f64, limit: Limit, unit: &str, side: Side) -> Judged {
     let broken = match side {
         Side::AtMost => value > limit.value,
@@ -193,15 +193,15 @@ fn exact(what: &str, value: f64, limit: Limit, unit: &str, side: Side) -> Judged
     Judged { what: what.into(), state, value: Some(value), limit: limit.value, text }
 }
 
-/// What each process took in seconds: the median over its slots, by the time that a comparison would judge.
+/// Seconds of each process: the median over its slots, in the time that a comparison would judge.
 fn processes(samples: &[Sample], basis: Basis) -> BTreeMap<u32, f64> {
     let mut seconds = basis.by_process(samples);
-    // What a coarse clock calls nothing has no logarithm.
+    // A time of zero from a coarse clock has no logarithm.
     seconds.values_mut().for_each(|seconds| *seconds = seconds.max(f64::MIN_POSITIVE));
     seconds
 }
 
-/// The median over all slots in seconds: the time that the table prints.
+/// The median over all slots in seconds, which is the time that the table prints.
 fn typical(samples: &[Sample], basis: Basis) -> f64 {
     basis.median(samples).unwrap_or(f64::NAN)
 }

@@ -38,7 +38,7 @@ pub(super) fn history(command: &HistoryCommand) -> Outcome {
 /// Folder of a history.
 const FOLDER: &str = "ellwand-history";
 
-/// The history that the user names, or the nearest one. With `create` a missing one begins.
+/// The history that the user names, or the nearest one. With `create`, makes a missing one.
 fn open(named: &StoreArgs, create: bool) -> Result<Store, Failure> {
     let store = match named.store.as_deref() {
         Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => connect(url)?,
@@ -51,7 +51,7 @@ fn open(named: &StoreArgs, create: bool) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// The nearest folder of a history, in this directory or above; else the one to begin.
+/// The nearest folder of a history, in this directory or above; otherwise the one to create.
 fn nearest() -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let above = here.ancestors().map(|dir| dir.join(FOLDER)).find(|folder| folder.is_dir());
@@ -96,7 +96,7 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
         let (run, _) = ellwand_history::rows(&record);
         let id = clean(&run.id);
         let machines = store.machines()?;
-        // A merged record has the cases of the plan.
+        // A merged record lists the cases of the plan.
         if record.run.shard.as_ref().is_some_and(|shard| shard.cases.is_empty()) {
             output::note(&format!(
                 "note: {id} is one shard of a sweep; with the record of `sweep merge` its samples count twice"
@@ -122,7 +122,7 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The commit of a run as printed.
+/// The commit of a run, as printed.
 fn commit(run: &RunRow) -> String {
     match &run.commit {
         Some(commit) => format!("commit {}", short(commit, run.changed)),

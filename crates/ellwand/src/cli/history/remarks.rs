@@ -1,4 +1,4 @@
-//! What a reader of a trend should know besides its change points.
+//! Remarks on a trend besides its change points.
 
 use ellwand_core::stats::{far_at_end, median, median_step, precede_change};
 use ellwand_history::{ChangePoint, Line, Point};
@@ -7,7 +7,7 @@ use ellwand_report::units::{clean, ratio};
 use super::trend::{label, percent};
 use crate::cli::output::counted;
 
-/// Runs after a change that make it a change point.
+/// Number of runs after a change that make it a change point.
 const FEW: usize = 4;
 
 /// Remarks on a line, for the text and the page.
@@ -70,7 +70,7 @@ fn failed(line: &Line) -> Option<String> {
     })
 }
 
-/// Runs that no change point can be seen in.
+/// Runs in which no change point can be found.
 fn unmatched(line: &Line) -> Option<String> {
     let (without, reference) = (line.without_ratio?, line.reference.as_ref()?);
     let newest = if without.newest { ", the newest among them," } else { "" };
@@ -82,7 +82,7 @@ fn unmatched(line: &Line) -> Option<String> {
     ))
 }
 
-/// The change from first to last, if the ratio went in one direction several times.
+/// The total change, if the ratio changed several times in one direction.
 fn total(line: &Line) -> Option<String> {
     let [first, .., last] = line.changes.as_slice() else { return None };
     let up = first.after > first.before;

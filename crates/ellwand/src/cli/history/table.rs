@@ -1,4 +1,4 @@
-//! Rows of text in columns. What is longer than a line of the terminal is cut, which an ellipsis shows.
+//! Rows of text in columns. Cuts what exceeds a line of the terminal, which an ellipsis shows.
 
 use std::io::{self, Write};
 

@@ -16,10 +16,10 @@ use crate::cli::args::{Form, TrendArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::output;
 
-/// Points at the end of a line that the table always shows.
+/// Last points of a line that the table always shows.
 const LAST: usize = 12;
 
-/// Ratios below which no change can be found: 4 after it, and some 10 before.
+/// Fewest ratios in which a change can be found: 4 after it and some 10 before.
 const FEWEST: usize = 14;
 
 pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {
@@ -54,7 +54,7 @@ pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {
     Ok(if trend.lines.is_empty() { Exit::Nothing } else { Exit::Ok })
 }
 
-/// A plot for each line, or a page of all.
+/// Writes one plot per line, or a page of all lines.
 fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, Failure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ends = |ending: &str| file.extension().is_some_and(|own| own == ending);
@@ -72,7 +72,7 @@ fn files(file: &Path, trend: &Trend, overwrite: bool) -> Result<Vec<PathBuf>, Fa
     Ok(files)
 }
 
-/// What a line is about.
+/// The title of a line.
 fn title(line: &Line) -> String {
     format!("{}:{}", clean(&line.series.case), clean(&line.series.implementation))
 }
@@ -125,7 +125,7 @@ fn write_text(trend: &Trend, machines: &[Machine], args: &TrendArgs, out: &mut d
 }
 
 fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<()> {
-    // The reference as the user named it: an id with every axis widens the table.
+    // The reference as the user named it: an id with every axis would widen the table.
     let against = line.reference.as_ref().map(|name| match &args.reference {
         Some(Reference::Pinned { case, implementation }) => format!("ratio to {case}:{implementation}"),
         _ => format!("ratio to {}", clean(name)),
@@ -201,7 +201,7 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
     }
 }
 
-/// Median difference of the ratios of two runs in a row, as a share: what a change must stand out from.
+/// Median difference of the ratios of consecutive runs, as a share: a change must exceed it.
 fn scatter(points: &[Point]) -> Option<f64> {
     median_step(&logs(points)).map(f64::exp_m1)
 }
@@ -219,7 +219,7 @@ fn draw(path: &Path, line: &Line, machines: &[Machine]) -> Result<(), Failure> {
         None if against.is_none() => Some((point.seconds, point.low, point.high)),
         None => None,
     };
-    // Points without a ratio have no place among ratios.
+    // Points without a ratio are omitted among ratios.
     let shown: Vec<(usize, TrendPoint)> = line
         .points
         .iter()

@@ -1,4 +1,4 @@
-//! How far a self-check is and how long it will take: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a self-check and its remaining time: a bar on a terminal, otherwise an occasional line.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::table::planted;
 use crate::cli::output;
 use crate::cli::progress::Progress;
 
-/// What a decision is expected to take before the first one was taken, in seconds.
+/// Expected time of a decision before the first one is taken, in seconds.
 const EXPECTED_S: f64 = 0.6;
-/// Between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(20);
 
-/// What is known of the decisions so far.
+/// Statistics of the decisions so far.
 pub(super) struct Ahead<'a> {
     trials: &'a [Trial],
     budget: Option<Duration>,
@@ -24,9 +24,9 @@ pub(super) struct Ahead<'a> {
     /// Decisions taken and their seconds, by trial.
     taken: Vec<(u32, f64)>,
     alarms: u32,
-    /// Whether lines are written, since there is no terminal.
+    /// True if lines are written, because there is no terminal.
     lines: bool,
-    /// When the last one was, since the begin.
+    /// Time of the last line, since the start.
     last: Option<Duration>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Ahead<'a> {
         Self { trials, budget, progress: Progress::new(0), taken, alarms: 0, lines, last: None }
     }
 
-    /// Counts a decision, `gone` after the begin.
+    /// Counts a decision at `gone` after the start.
     pub(super) fn taken(&mut self, taken: &DecisionEvent<'_>, gone: Duration) {
         let trial = &self.trials[taken.trial];
         let sofar = &mut self.taken[taken.trial];
@@ -61,7 +61,7 @@ impl<'a> Ahead<'a> {
         let (all, seconds) = self.taken.iter().fold((0, 0.0), |sum, taken| (sum.0 + taken.0, sum.1 + taken.1));
         let usual = if all == 0 { EXPECTED_S } else { seconds / f64::from(all) };
         let rest = self.trials.iter().zip(&self.taken).map(|(trial, (done, seconds))| {
-            // The mean of a trial that has hardly begun leans on that of all.
+            // The mean of a trial with few decisions is shrunk towards the mean of all.
             let each = (seconds + usual) / f64::from(done + 1);
             each * f64::from(trial.decisions.saturating_sub(*done))
         });
@@ -75,7 +75,7 @@ impl<'a> Ahead<'a> {
         format!("{done} of {planned} decisions, {} false positives, about {:.0} s to go", self.alarms, left_s.ceil())
     }
 
-    /// A line above the bar.
+    /// Prints a line above the bar.
     pub(super) fn note(&self, text: &str) {
         self.progress.note(text);
     }
@@ -96,7 +96,7 @@ mod tests {
         let planned: u32 = trials.iter().map(|trial| trial.decisions).sum();
         let mut ahead = Ahead::new(&trials, None);
         assert!((ahead.left_s(Duration::ZERO) - EXPECTED_S * f64::from(planned)).abs() < 1e-9);
-        // Half of every trial is done, two seconds a decision.
+        // Half of every trial is done, at two seconds per decision.
         for (taken, trial) in ahead.taken.iter_mut().zip(&trials) {
             *taken = (trial.decisions / 2, 2.0 * f64::from(trial.decisions / 2));
         }

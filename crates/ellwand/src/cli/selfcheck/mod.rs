@@ -1,4 +1,4 @@
-//! `selfcheck`: this machine's false alarms and its power, counted.
+//! `selfcheck`: counts this machine's false positives and its detections.
 
 mod ahead;
 mod table;
@@ -25,9 +25,9 @@ use super::{certificate, output, signals};
 /// How long the decisions of a full and of a quick self-check may take, in seconds.
 const FULL_S: u64 = 450;
 const QUICK_S: u64 = 120;
-/// Seconds that one decision may take, as in `compare`.
+/// Time limit of one decision in seconds, as in `compare`.
 const DECISION_S: f64 = 20.0;
-/// This many false alarms are more than bad luck.
+/// This many false positives are more than bad luck.
 const TOO_MANY: u64 = 3;
 
 pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
@@ -83,7 +83,7 @@ fn decide(
 ) -> Result<End, Failure> {
     // Its kernels do not change with age.
     let terms = || terms(args.rope, None, Limits::default()).map(|terms| terms.within(DECISION_S).aged(0.0));
-    // Terms cannot fail later on when they do not fail now.
+    // If the terms are valid now, they cannot fail later.
     terms()?;
     let (begin, budget) = (Instant::now(), budget(args));
     let taken = selfcheck::series(
@@ -108,7 +108,7 @@ fn decide(
     }
 }
 
-/// How long the decisions may take: what the user says; otherwise some minutes, unless the user says how many there are.
+/// Time limit for all decisions: the user's; otherwise some minutes, unless the user sets the number of decisions.
 fn budget(args: &SelfcheckArgs) -> Option<Duration> {
     let usual = if args.quick { QUICK_S } else { FULL_S };
     args.budget.or(args.decisions.is_none().then_some(usual)).map(Duration::from_secs)
@@ -137,8 +137,8 @@ fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
     output::result(|out| table::write(certificate, out))
 }
 
-/// Keeps the certificate for the runs to come, unless it was interrupted, is about a choice of trials or has no decision.
-/// One that ran out of time counts what it decided, and does not replace one with more.
+/// Saves the certificate for later runs, unless the self-check was interrupted, ran only selected trials or has no
+/// decision. One that ran out of time counts the decisions that it took, and does not replace one with more decisions.
 fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, interrupted: bool) {
     let decisions = certificate.decisions();
     let chosen = args.long || args.only.is_some() || args.decisions.is_some();
@@ -163,7 +163,7 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &SelfCheck, inter
     }
 }
 
-/// What is tried: everything, or what the user chose.
+/// The trials: all of them, or those that the user selected.
 fn trials(args: &SelfcheckArgs) -> Result<Vec<Trial>, InputError> {
     let mut trials = selfcheck::trials(args.quick, args.long);
     let name = |trial: &Trial| format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
@@ -181,7 +181,7 @@ fn trials(args: &SelfcheckArgs) -> Result<Vec<Trial>, InputError> {
     Ok(trials)
 }
 
-/// A decision that was not what was planted, with what was seen.
+/// A remark on a decision that differs from what was planted, with what was observed.
 fn remark(trial: &Trial, decision: &Decision) -> Option<String> {
     let equal = selfcheck::is_equal(trial.candidate);
     let slower = matches!(decision.call, Call::As(Difference::Slower) | Call::SlowerBeside(_));

@@ -44,7 +44,7 @@ pub(super) fn write(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Re
     write_costs(certificate, out)
 }
 
-/// What was planted, in words: a difference of all runs, or slow runs (or slots, where a run fills one).
+/// The planted difference in words: of all runs, or slow runs (or slots, if a run fills one).
 pub(super) fn planted(candidate: &str, percent: i64, passes: i64) -> String {
     let of = if passes > 1 { "slots" } else { "runs" };
     match candidate {
@@ -55,15 +55,15 @@ pub(super) fn planted(candidate: &str, percent: i64, passes: i64) -> String {
     }
 }
 
-/// Median and 90th percentile of the seconds of a decision; nothing where none was taken.
+/// Median and 90th percentile of the seconds of a decision; empty without decisions.
 fn took(decisions: u64, [median, p90]: [f64; 2]) -> String {
     if decisions > 0 { format!("{median:>6.2} {p90:>7.2}") } else { String::new() }
 }
 
-/// Fewer comparisons than this say little, so that their number is printed.
+/// With fewer comparisons than this, their number is printed, because they show little.
 const FEW: u64 = 3;
 
-/// What is seen of a kernel, in words.
+/// How well differences of a kernel are detected, in words.
 fn seen((workload, seen): &(String, Seen)) -> String {
     let kernel = workload.trim_start_matches("selfcheck-");
     match seen {
@@ -80,7 +80,7 @@ fn unknown() -> String {
     "unavailable".into()
 }
 
-/// How often verdicts were wrong, what they found, and how far intervals can be trusted. What was not asked has no line.
+/// How often verdicts were wrong, what they detected, and how far intervals can be trusted. Omits lines without trials.
 fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     let (alarms, trials, bound) = certificate.false_alarms();
     if trials > 0 {
@@ -123,7 +123,7 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
     Ok(())
 }
 
-/// What the instrument and its decisions cost, the shortest time that it states, and the load meanwhile.
+/// The cost of the instrument and of its decisions, the shortest time that it reports, and the load meanwhile.
 fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
     writeln!(out, "the instrument takes {cost} a slot, outside the timed part")?;

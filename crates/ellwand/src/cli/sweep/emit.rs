@@ -1,4 +1,4 @@
-//! `sweep emit k8s`: the plan as an Indexed Job of Kubernetes. It is printed and nothing else: no cluster has run it.
+//! `sweep emit k8s`: prints the plan as an Indexed Job of Kubernetes. Only printed: no cluster has run it.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::cli::args::K8sArgs;
 use crate::cli::exit::{Exit, Outcome};
 use crate::cli::output;
 
-/// Where a pod sees the volume.
+/// Mount point of the volume in a pod.
 const MOUNT: &str = "/sweep";
 
 pub(super) fn kubernetes(args: &K8sArgs) -> Outcome {
@@ -50,7 +50,7 @@ fn job(args: &K8sArgs, planned: &Planned) -> Result<Value, InputError> {
             "completionMode": "Indexed",
             "completions": shards,
             "parallelism": shards,
-            // A shard that fails is tried again once; the others go on.
+            // A shard that fails is tried again once; the others continue.
             "backoffLimitPerIndex": 1,
             "template": {
                 "spec": {

@@ -1,5 +1,5 @@
-//! `sweep merge`: checks the results of a plan and joins those of one machine to a record, as if one command had been resumed
-//! again and again. Results of different machines never share a record.
+//! `sweep merge`: checks the results of a plan and joins those of one machine into a record, as if one command had been
+//! resumed again and again. Results of different machines never share a record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use crate::cli::exit::{Failure, Outcome};
 use crate::cli::standing::{self, RECORD, Results};
 use crate::cli::{output, report, run as measure};
 
-/// Records of shards by their machine: within one class, hosts with the same processor, system and devices.
+/// Records of shards by machine: within one class, hosts with the same processor, system and devices.
 type Machines = BTreeMap<String, Vec<Record>>;
 
 /// Most problems in one message.
@@ -54,7 +54,7 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
         warn_of_several(&class, &machines);
         let alone = machines.len() == 1;
         for (machine, mut records) in machines {
-            // In the order of time, in which a record is resumed.
+            // By time, the order in which a record is resumed.
             records.sort_by_key(|record| (record.run.started_unix_ms, number(record)));
             let measured = records.iter().flat_map(|record| &record.measurements);
             fates.extend(measured.map(|measurement| measurement.outcome.clone()));
@@ -68,12 +68,12 @@ pub(super) fn merge(args: &MergeArgs) -> Outcome {
     Ok(measure::exit(&fates, &[], FailOn::Never))
 }
 
-/// Where the record of a machine belongs.
+/// The directory for the record of a machine.
 fn home(args: &MergeArgs, class: &str, machine: &str, alone: bool) -> PathBuf {
     args.output().join(if alone { class.to_string() } else { format!("{class}-{machine}") })
 }
 
-/// The directories of records that merges of this plan made of the class.
+/// The directories of records that earlier merges of this plan made for the class.
 fn earlier(output: &Path, class: &str, hash: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut dirs = results::entries(output)?;
     dirs.sort();
@@ -87,11 +87,11 @@ fn earlier(output: &Path, class: &str, hash: &str) -> Result<Vec<PathBuf>, Failu
     Ok(dirs)
 }
 
-/// Removes a record and what was made from it. The directory stays if it holds files of the user.
+/// Removes a record and the files made from it. The directory stays if it contains files of the user.
 fn remove(dir: &Path) -> Result<(), Failure> {
     let path = dir.join(RECORD);
     writer::refuse_in_use(&path)?;
-    // The record last: a second try finds it.
+    // The record last, so that a second attempt finds it.
     for file in standing::made_from(dir, writer::read(&path).ok().as_ref()).into_iter().chain([path]) {
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
     }
@@ -100,7 +100,7 @@ fn remove(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The records of a class. Each shard must have one whole result; `partial` skips the others with a warning.
+/// The records of a class. Each shard must have one complete result; `partial` skips the others with a warning.
 fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result<Machines, Failure> {
     let mut found = results::of_class(dir, class, &planned.hash)?;
     results::refuse_twice(&found, class)?;
@@ -132,7 +132,8 @@ fn machines(planned: &Planned, dir: &Path, class: &str, partial: bool) -> Result
     Ok(machines)
 }
 
-/// Digest of what makes two hosts one machine: processor, system and devices. The fingerprint alone knows no GPU.
+/// Digest of the properties that make two hosts the same machine: processor, system and devices. The fingerprint does
+/// not include GPUs.
 fn machine(run: &Run) -> String {
     let mut hash = Fnv::new();
     hash.text(&run.environment.fingerprint());
@@ -145,7 +146,7 @@ fn number(record: &Record) -> u32 {
     record.run.shard.as_ref().map_or(0, |shard| shard.number)
 }
 
-/// Notes that a class of hardware turned out to be several machines, each of which has only a part of the cases.
+/// Notes that a class of hardware consists of several machines, each of which has only some of the cases.
 fn warn_of_several(class: &str, machines: &Machines) {
     if machines.len() < 2 {
         return;
@@ -172,7 +173,7 @@ fn write(args: &MergeArgs, planned: &Planned, dir: &Path, machine: &str, records
     output::directory("-o", dir)?;
     let results = Results::open(dir, args.overwrite, false)?;
     let path = results.dir().join(RECORD);
-    // A name that no other sweep of the plan has, and that stays when later shards join: a history then replaces the shorter.
+    // A name unique to this plan that stays when later shards join, so that a history replaces the shorter record.
     let mut hash = Fnv::new();
     [&first.run.id, &planned.hash, machine].into_iter().for_each(|text| hash.text(text));
     let id = format!("{}-{:08x}", output::stamp(first.run.started_unix_ms), hash.finish() as u32);

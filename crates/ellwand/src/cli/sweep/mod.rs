@@ -1,7 +1,7 @@
-//! `sweep`: one plan on many machines, through a scheduler that is already there.
+//! `sweep`: runs one plan on many machines, through an existing scheduler.
 //!
 //! A plan is divided into numbered shards. A task measures one shard and puts its record into the directory of results.
-//! The files there are the only truth: the scheduler is asked about tasks, never about results.
+//! Only the files there count: the scheduler is asked about tasks, never about results.
 
 mod emit;
 mod merge;
@@ -29,10 +29,11 @@ pub(super) fn sweep(registry: &Registry, command: &SweepCommand, line: Vec<Strin
     }
 }
 
-/// The class of shards that are run here, or submitted without a flag that names hardware.
+/// The class of shards that run here, or that are submitted without a flag that names hardware.
 const DEFAULT: &str = "default";
 
-/// What measures the missing shards of a class. Results do not say which flags or scheduler made another class.
+/// The command that measures the missing shards of a class. Results do not record which flags or scheduler produced
+/// another class.
 fn remedy(class: &str) -> String {
     if class == DEFAULT {
         return "`sweep submit` measures them".into();
@@ -42,7 +43,7 @@ fn remedy(class: &str) -> String {
     )
 }
 
-/// Numbers in ascending order as a scheduler writes them: `0-9,12`.
+/// Ascending numbers in the notation of schedulers: `0-9,12`.
 fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {

@@ -1,4 +1,4 @@
-//! The plan as a file: what to measure and how, and the cases in numbered shards, under a hash of it all.
+//! The plan as a file: what to measure and how, and the cases in numbered shards, with a hash over everything.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::cli::args::{Measuring, PlanArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::{output, plan};
 
-/// Version of the file. A program reads this one and earlier ones.
+/// Version of the file. This program reads this version and earlier ones.
 const VERSION: u32 = 1;
 
 /// The JSON file that `sweep plan` writes.
@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub(super) struct Planned {
     sweep: u32,
-    /// Digest of the plan: results carry it, so that those of another plan are noticed.
+    /// Digest of the plan: results contain it, so those of another plan are detected.
     pub(super) hash: String,
     pub(super) plan: Plan,
 }
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     /// Version of Ellwand that made the plan.
     pub(super) ellwand: String,
     pub(super) measure: Measuring,
-    /// Ids of the cases of each shard. A task chooses the implementations that its machine can run.
+    /// Ids of the cases of each shard. A task selects the implementations that its machine can run.
     pub(super) shards: Vec<Vec<String>>,
 }
 
@@ -48,7 +48,7 @@ impl Plan {
         (0..rounds).flat_map(|round| self.shards.iter().filter_map(move |shard| shard.get(round))).cloned().collect()
     }
 
-    /// 64 bits find every slip, though not a forgery.
+    /// 64 bits detect accidental changes, but not a forgery.
     fn hash(&self) -> Result<String, serde_json::Error> {
         let mut hash = Fnv::new();
         hash.bytes(serde_json::to_string(self)?.as_bytes());

@@ -1,4 +1,4 @@
-//! What was submitted, in `submitted.jsonl` next to the results, and what of it is still in the queue.
+//! Submitted jobs, in `submitted.jsonl` next to the results, and those of them that are still in the queue.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -29,13 +29,13 @@ pub(super) struct Queued {
     pub(super) shard: u32,
     pub(super) job: String,
     pub(super) running: bool,
-    /// Why it does not run yet.
+    /// Why it is not running yet.
     pub(super) reason: String,
 }
 
 const FILE: &str = "submitted.jsonl";
 
-/// Adds to the file.
+/// Appends to the file.
 pub(super) fn keep(dir: &Path, submissions: &[Submission]) -> Result<(), Failure> {
     let path = dir.join(FILE);
     let lines: Vec<String> =

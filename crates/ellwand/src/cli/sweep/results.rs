@@ -1,5 +1,5 @@
-//! The directory of results: `CLASS/0003.jsonl` is the record of shard 3. A file appears when it is whole and is never
-//! replaced. A copy or a full disk may cut it later; then its shard counts as missing.
+//! The directory of results: `CLASS/0003.jsonl` is the record of shard 3. A file appears only when it is complete, and
+//! is never replaced. If a copy or a full disk truncates it later, its shard counts as missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,12 +17,12 @@ use crate::cli::exit::Failure;
 /// Results of one class of hardware by the number of their shard. A shard that was run twice has two.
 pub(super) type Class = BTreeMap<u32, Vec<PathBuf>>;
 
-/// Where the result of a shard belongs.
+/// Path for the result of a shard.
 pub(super) fn path(dir: &Path, class: &str, number: u32) -> PathBuf {
     dir.join(class).join(format!("{number:04}.jsonl"))
 }
 
-/// Refuses a class that is no plain file name.
+/// Refuses a class that is not a plain file name.
 pub(super) fn check_class(class: &str) -> Result<(), InputError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if !class.is_empty() && class.chars().all(plain) {
@@ -87,7 +87,7 @@ pub(super) fn shard_of(path: &Path, class: &str, hash: &str) -> Result<Shard, Fa
 /// Reads the result of a shard with these cases.
 ///
 /// # Errors
-/// Why it is not whole. Any outcome of a row will do.
+/// Why it is incomplete. Rows may have any outcome.
 pub(super) fn whole(path: &Path, cases: &[String]) -> Result<Record, String> {
     let record = writer::read(path).map_err(|error| error.to_string())?;
     match lack(&record, cases) {
@@ -106,7 +106,7 @@ fn lack(record: &Record, cases: &[String]) -> Option<String> {
     Some(format!("has no measurement of {lost}"))
 }
 
-/// The shards of a class that have several results, with their files: nobody knows which one counts.
+/// The shards of a class with several results, and their files: it is unknown which one counts.
 pub(super) fn twice(found: &Class, class: &str) -> Vec<String> {
     let several = found.iter().filter(|(_, files)| files.len() > 1);
     let words = several.map(|(number, files)| {
@@ -122,8 +122,8 @@ pub(super) fn refuse_twice(found: &Class, class: &str) -> Result<(), InputError>
     Err(InputError::new("--results", problem, "one result for each shard").help("remove all but one"))
 }
 
-/// The shards of a class without a whole result; with the reason for those that have a file. Files in `known` are whole;
-/// the whole ones join them, so that a caller who asks again reads none twice.
+/// The shards of a class without a complete result, with the reason for those that have a file. Files in `known` are
+/// complete; newly found complete files are added, so a caller that asks again reads none twice.
 pub(super) fn missing(
     planned: &Planned,
     mut found: Class,
@@ -149,14 +149,14 @@ pub(super) fn missing(
     missing
 }
 
-/// Whose result a file is, which a file that was cut there does not say.
+/// The first line of a file, which shows whose result it is; an error if the file was cut there.
 pub(super) fn first_line(path: &Path) -> anyhow::Result<Run> {
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
     Ok(record::parse(&line)?.run)
 }
 
-/// What is in a directory; nothing if it is missing.
+/// The entries of a directory; empty if it is missing.
 pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     match fs::read_dir(dir) {
         Ok(entries) => Ok(entries.collect::<io::Result<Vec<_>>>()?.into_iter().map(|entry| entry.path()).collect()),
@@ -165,7 +165,7 @@ pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// Makes room for a new result where the old one is not whole. Returns where the old one is now.
+/// Moves an incomplete old result aside to make room for a new one. Returns its new path.
 pub(super) fn set_aside(path: &Path, cases: &[String]) -> io::Result<Option<PathBuf>> {
     if !path.exists() || whole(path, cases).is_ok() {
         return Ok(None);
@@ -175,15 +175,15 @@ pub(super) fn set_aside(path: &Path, cases: &[String]) -> io::Result<Option<Path
     Ok(Some(aside))
 }
 
-/// Puts a whole record into its place, unless another task was first; returns whether it is there now. On any end the
-/// record is on the disk under one of the two names.
+/// Moves a complete record to its place, unless another task was first; returns whether it is there now. In any case
+/// the record is on disk under one of the two names.
 pub(super) fn place(partial: &Path, to: &Path) -> io::Result<bool> {
     File::open(partial)?.sync_all()?;
     let first = match fs::hard_link(partial, to) {
         Ok(()) => true,
-        // A file server may have done it and lost its answer.
+        // A file server may have created the link and lost its reply.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => same_file(partial, to)?,
-        // A file system without links.
+        // The file system has no links.
         Err(_) if !to.exists() => return fs::rename(partial, to).map(|()| true),
         Err(_) => false,
     };
@@ -192,8 +192,9 @@ pub(super) fn place(partial: &Path, to: &Path) -> io::Result<bool> {
     Ok(first)
 }
 
-/// Removes what killed tasks of this host left in the directory of a class. Elsewhere nobody can know that a writer is dead.
-/// Here its process is gone, and so is its lock, which a container with other process ids would still hold.
+/// Removes what killed tasks of this host left in the directory of a class. On other hosts it is unknown whether a
+/// writer is dead. Here its process is gone, and so is its lock, which a container with other process ids would still
+/// hold.
 pub(super) fn remove_dead(home: &Path, host: &str) {
     let processes = Path::new("/proc");
     let dead = |id: u32| processes.join("self").exists() && !processes.join(id.to_string()).exists();
@@ -206,13 +207,14 @@ pub(super) fn remove_dead(home: &Path, host: &str) {
     }
 }
 
-/// Shards of a class that a task of this host measures now: its process lives and holds the lock of what it has written.
+/// Shards of a class that a task of this host is measuring now: its process lives and holds the lock on what it has
+/// written.
 pub(super) fn running(home: &Path, host: &str) -> BTreeSet<u32> {
     let number = |path: PathBuf| -> Option<u32> {
         let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".partial")?;
         let (number, task) = name.split_once('.')?;
         let id: u32 = task.strip_prefix(host)?.strip_prefix('-')?.parse().ok()?;
-        // A file without a line may not have its lock yet.
+        // A file without a line may not be locked yet.
         let held = fs::metadata(&path).ok()?.len() > 0 && File::open(&path).ok()?.try_lock().is_err();
         (held && Path::new("/proc").join(id.to_string()).exists()).then(|| number.parse().ok())?
     };

@@ -1,5 +1,5 @@
-//! `sweep run`: measures one shard. Its record becomes a result when it is whole; a task that dies leaves no result, and the
-//! shard can be run again.
+//! `sweep run`: measures one shard. Its record becomes a result when it is complete; a task that dies leaves no result,
+//! and the shard can be run again.
 
 use std::env;
 use std::fs;
@@ -18,11 +18,11 @@ use crate::cli::exit::{Exit, Outcome};
 use crate::cli::recording::Recording;
 use crate::cli::{ceilings, output, plan, run as measure, signals, with_devices_asked_for};
 
-/// Variables with the index of a task in its array, and the index of an array's first task.
+/// Environment variables with the index of a task in its array, and the index of an array's first task.
 const INDEX: [(&str, u32); 4] =
     [("SLURM_ARRAY_TASK_ID", 0), ("PBS_ARRAY_INDEX", 0), ("LSB_JOBINDEX", 1), ("JOB_COMPLETION_INDEX", 0)];
 
-/// Most rows of a shard that are named when they have no times.
+/// Most rows of a shard without times that are named.
 const FAILURES: usize = 3;
 
 pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> Outcome {
@@ -32,14 +32,14 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     let number = number(args, planned.shards(), |name| env::var(name).ok())?;
     let dir = args.place.results()?;
     let there = results::path(&dir, &args.class, number);
-    // A file without a first line is no other's result. It is set aside like any that is not whole.
+    // A file without a first line is no other shard's result. It is set aside like any incomplete file.
     if results::first_line(&there).is_ok() {
         results::shard_of(&there, &args.class, &planned.hash)?;
     }
     if there.exists() && results::whole(&there, &planned.plan.shards[number as usize]).is_ok() {
         let finished = format!("shard {number} has a result: {}", there.display());
         if args.shard_from_env {
-            // A task that was requeued after it had finished.
+            // The task was requeued after it had finished.
             output::note(&format!("note: {finished}; nothing is left to do"));
             return Ok(Exit::Ok);
         }
@@ -49,7 +49,7 @@ pub(super) fn run(registry: &Registry, args: &ShardArgs, line: Vec<String>) -> O
     measured(&mut Ready::new(registry, &planned)?, &planned, &dir, &args.class, number, line)
 }
 
-/// Refuses a plan other than the one that was submitted.
+/// Refuses a plan that differs from the submitted one.
 fn refuse_other(planned: &Planned, args: &ShardArgs) -> Result<(), InputError> {
     let Some(submitted) = args.hash.as_ref().filter(|hash| **hash != planned.hash) else { return Ok(()) };
     let name = args.place.plan.display();
@@ -57,7 +57,7 @@ fn refuse_other(planned: &Planned, args: &ShardArgs) -> Result<(), InputError> {
     Err(InputError::new("PLAN", problem, format!("the plan {submitted}")).help("restore it, or submit the new one"))
 }
 
-/// The shard that the user names, or that the environment of a task does.
+/// The shard that the user names, or that the environment of a task gives.
 fn number(args: &ShardArgs, shards: u32, get: impl Fn(&str) -> Option<String>) -> Result<u32, InputError> {
     let last = shards.saturating_sub(1);
     let Some(number) = args.shard else { return from_env(args.offset, shards, get) };
@@ -84,10 +84,10 @@ fn from_env(offset: u32, shards: u32, get: impl Fn(&str) -> Option<String>) -> R
     })
 }
 
-/// What every shard of a plan needs: read once, and noted once.
+/// Data that every shard of a plan needs: read once, with notes printed once.
 pub(super) struct Ready {
     registry: Registry,
-    /// The cells of shards that were not measured yet.
+    /// The cells of shards that have not been measured yet.
     cells: Vec<Cell>,
     given: Option<Tensors>,
 }
@@ -95,7 +95,7 @@ pub(super) struct Ready {
 impl Ready {
     pub(super) fn new(registry: &Registry, planned: &Planned) -> Result<Self, InputError> {
         let (how, registry) = (&planned.plan.measure, registry_for(registry, planned));
-        // `sweep plan` noted which workloads lack an axis.
+        // `sweep plan` has noted which workloads lack an axis.
         let cells = Plan::expand(&registry, &how.chosen.selection())?;
         let (Plan { cells }, given) = plan::of_any_machine(&registry, how, cells, true)?;
         Ok(Self { registry, cells, given })
@@ -123,7 +123,7 @@ impl Ready {
     }
 }
 
-/// Measures a shard and puts its record among the results.
+/// Measures a shard and adds its record to the results.
 pub(super) fn measured(
     ready: &mut Ready,
     planned: &Planned,
@@ -137,7 +137,7 @@ pub(super) fn measured(
     let registry = &ready.registry;
     ceilings::check_memory(&cells.cells, how.blocks().is_some(), how.caches)?;
     let to = results::path(dir, class, number);
-    // No probe as elsewhere: tasks on two hosts may have the same process id.
+    // Without the usual probe for writability: tasks on two hosts may have the same process id.
     let home = dir.join(class);
     fs::create_dir_all(&home).with_context(|| format!("{} cannot be written", home.display()))?;
     let started = output::unix_ms();
@@ -182,7 +182,7 @@ fn finish(written: &Path, to: &Path, number: u32) -> Outcome {
     Ok(exit(&record.measurements, number))
 }
 
-/// The exit code of a shard with these rows; names the rows that are the reason of another one than 0.
+/// The exit code of a shard with these rows; names the rows that cause an exit code other than 0.
 pub(super) fn exit(rows: &[Measurement], number: u32) -> Exit {
     let fates: Vec<_> = rows.iter().map(|measurement| measurement.outcome.clone()).collect();
     let exit = measure::exit(&fates, &[], FailOn::Never);
@@ -192,7 +192,7 @@ pub(super) fn exit(rows: &[Measurement], number: u32) -> Exit {
     exit
 }
 
-/// Names the rows that are the reason of an exit code other than 0.
+/// Names the rows that cause an exit code other than 0.
 fn name_failures(rows: &[Measurement], number: u32, unsupported: bool) {
     let counts =
         |row: &&Measurement| !row.outcome.is_measured() && (unsupported || row.outcome.word() != "unsupported");
@@ -206,7 +206,7 @@ fn name_failures(rows: &[Measurement], number: u32, unsupported: bool) {
     }
 }
 
-/// The registry with the devices that the plan asks for.
+/// The registry with the devices that the plan requests.
 fn registry_for(registry: &Registry, planned: &Planned) -> Registry {
     let selection = planned.plan.measure.chosen.selection();
     let words = selection.workloads.into_iter().chain(selection.implementations).chain(selection.devices.clone());
@@ -214,7 +214,7 @@ fn registry_for(registry: &Registry, planned: &Planned) -> Registry {
     plan::preferring(&with_devices_asked_for(registry, &line, false), &selection.devices)
 }
 
-/// Name of this host, as a part of a file name.
+/// Name of this host, as part of a file name.
 pub(super) fn host() -> String {
     let name = env::var("SLURMD_NODENAME").ok();
     let name = name.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Slurm through its commands: `sbatch`, `squeue`, `scancel` and `scontrol`, with options that have kept their meaning for a
-//! decade, and text as the only output that is read.
+//! Slurm through its commands: `sbatch`, `squeue`, `scancel` and `scontrol`, with options whose meaning has not changed
+//! for a decade, reading only text output.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 
 use ellwand_core::InputError;
 
-/// Why a command of Slurm gave no answer.
+/// Why a Slurm command gave no answer.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// It could not be started.
     Absent(String),
-    /// It ended with an error; its words.
+    /// It ended with an error, with this message.
     Said(String),
 }
 
@@ -29,14 +29,14 @@ impl Refused {
     }
 }
 
-/// Runs a command of Slurm and returns what it prints.
+/// Runs a Slurm command and returns its output.
 fn ask(program: &str, args: &[&str], input: &str) -> Result<String, Refused> {
     let absent = |error: io::Error| Refused::Absent(format!("`{program}` cannot be started ({error})"));
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(absent)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that has ended with an error reads nothing; its words say more.
+        // A command that has already failed reads nothing; its message is more useful than this error.
         let _ = stdin.write_all(input.as_bytes());
     }
     let answer = child.wait_with_output().map_err(absent)?;
@@ -49,7 +49,7 @@ fn ask(program: &str, args: &[&str], input: &str) -> Result<String, Refused> {
     Err(Refused::Said(if words.is_empty() { format!("`{program}` ended with {}", answer.status) } else { words }))
 }
 
-/// Number of tasks that an array may have: indices are below it.
+/// Largest number of tasks in an array; indices are below it.
 pub(super) fn largest_array() -> Result<u32, Refused> {
     let config = ask("scontrol", &["show", "config"], "")?;
     let row = config.lines().filter_map(|line| line.split_once('=')).find(|(name, _)| name.trim() == "MaxArraySize");
@@ -79,7 +79,7 @@ pub(super) struct Task {
     pub(super) index: u32,
     /// `PENDING`, `RUNNING`, ..
     pub(super) state: String,
-    /// Why it is pending; `None` in Slurm's words otherwise.
+    /// Why it is pending; for other states Slurm writes `None`.
     pub(super) reason: String,
 }
 

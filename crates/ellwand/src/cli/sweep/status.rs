@@ -1,4 +1,4 @@
-//! `sweep status`: which shards have a result, and what the scheduler says of the others.
+//! `sweep status`: which shards have a result, and the scheduler's state of the others.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use crate::cli::args::{Form, StatusArgs};
 use crate::cli::exit::{Exit, Failure, Outcome};
 use crate::cli::{output, signals};
 
-/// Between two questions to the scheduler.
+/// Time between two queries to the scheduler.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Questions without an answer after which waiting ends.
+/// Queries without an answer after which waiting ends.
 const PATIENCE: usize = 30;
 
 /// The shards of a class.
@@ -30,9 +30,9 @@ struct Class {
     pending: Vec<u32>,
     /// Why tasks are pending.
     reasons: BTreeSet<String>,
-    /// Without a whole result and without a task in the queue.
+    /// Shards without a complete result and without a task in the queue.
     missing: Vec<u32>,
-    /// Why results that have a file are not whole.
+    /// Why results that have a file are incomplete.
     incomplete: Vec<String>,
     /// Shards with several results, which `sweep merge` refuses.
     twice: Vec<String>,
@@ -69,10 +69,10 @@ pub(super) fn status(args: &StatusArgs) -> Outcome {
     Ok(if twice || args.wait && incomplete { Exit::Error } else { Exit::Ok })
 }
 
-/// All classes, and the words of a scheduler that gave no answer. Results that are `known` to be whole are not read again.
+/// All classes, and the message of a scheduler that gave no answer. Results `known` to be complete are not read again.
 fn look(planned: &Planned, dir: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(Vec<Class>, Option<String>), Failure> {
     let submissions = queue::submissions(dir, &planned.hash)?;
-    // The queue first: a task that ends in between has its result then.
+    // Query the queue first: a task that ends in between then has its result.
     let (queued, unanswered) = match queue::queued(&submissions) {
         Ok(queued) => (queued, None),
         Err(refused) => (Vec::new(), Some(refused.into_error("squeue").problem)),

@@ -1,4 +1,4 @@
-//! `sweep submit`: runs the shards that have no result, on this machine or as job arrays of Slurm.
+//! `sweep submit`: runs the shards that have no result, on this machine or as Slurm job arrays.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ pub(super) fn submit(registry: &Registry, args: &SubmitArgs, line: &[String]) ->
     }
 }
 
-/// Shards of a class that have no whole result. Notes which of them have a part of one.
+/// Shards of a class without a complete result. Notes those with a partial one.
 fn missing(planned: &Planned, dir: &Path, class: &str) -> Result<Vec<u32>, Failure> {
     let found = results::of_class(dir, class, &planned.hash)?;
     let missing = results::missing(planned, found, &mut BTreeSet::new());
@@ -65,8 +65,8 @@ fn local(registry: &Registry, args: &SubmitArgs, planned: &Planned, dir: &Path, 
     complete(args, planned, dir, &[DEFAULT], &missing)
 }
 
-/// The exit code of classes in which every shard has a result, those of earlier commands included. Names the rows that
-/// failed, except those of the shards that were `measured` just now.
+/// The exit code for classes in which every shard has a result, including those of earlier commands. Names the rows
+/// that failed, except those of the shards that were `measured` just now.
 fn complete(args: &SubmitArgs, planned: &Planned, dir: &Path, classes: &[&str], measured: &[u32]) -> Outcome {
     let mut fates = Vec::new();
     for class in classes {
@@ -85,14 +85,14 @@ fn complete(args: &SubmitArgs, planned: &Planned, dir: &Path, classes: &[&str], 
     Ok(measure::exit(&fates, &[], FailOn::Never))
 }
 
-/// A class of hardware: what its array asks Slurm for.
+/// A class of hardware: what its array requests from Slurm.
 #[derive(Debug, PartialEq, Eq)]
 struct Class {
     name: String,
     flags: Vec<String>,
 }
 
-/// The classes that the flags name. A flag that is given once holds for all of them.
+/// The classes that the flags name. A flag given once applies to all of them.
 fn classes(args: &SubmitArgs) -> Result<Vec<Class>, InputError> {
     let given = [("--constraint", &args.constraint), ("--gres", &args.gres), ("--partition", &args.partition)];
     let count = given.iter().map(|(_, values)| values.len()).max().unwrap_or(0).max(1);
@@ -125,12 +125,12 @@ fn classes(args: &SubmitArgs) -> Result<Vec<Class>, InputError> {
     }
 }
 
-/// `gpu:a100:1` as a name of a directory.
+/// `gpu:a100:1` as a directory name.
 fn plain(value: &str) -> String {
     value.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' }).collect()
 }
 
-/// An array to submit: tasks whose shards begin at an offset.
+/// An array to submit: tasks whose shard numbers begin at an offset.
 struct Array<'a> {
     class: &'a Class,
     offset: u32,
@@ -145,7 +145,7 @@ fn arrays(args: &SubmitArgs, planned: &Planned, dir: &Path) -> Outcome {
     let mut arrays: Vec<Array<'_>> = Vec::new();
     for class in &classes {
         output::directory("--results", &dir.join(&class.name))?;
-        // An index is below MaxArraySize, so a long plan becomes several arrays.
+        // Indices must be below MaxArraySize, so a long plan becomes several arrays.
         for number in missing(planned, dir, &class.name)? {
             let offset = number / largest * largest;
             match arrays.last_mut().filter(|array| array.class == class && array.offset == offset) {
@@ -158,7 +158,7 @@ fn arrays(args: &SubmitArgs, planned: &Planned, dir: &Path) -> Outcome {
         let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
         return complete(args, planned, dir, &names, &[]);
     }
-    // A directory would make a class; one that holds something stays.
+    // An empty directory would look like a class; one with content stays.
     let submitted = all_or_none(&arrays, args, planned, dir).inspect_err(|_| {
         classes.iter().for_each(|class| drop(fs::remove_dir(dir.join(&class.name))));
     })?;
@@ -173,7 +173,7 @@ fn arrays(args: &SubmitArgs, planned: &Planned, dir: &Path) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Refuses to submit a class that has tasks in the queue: their shards would be run twice.
+/// Refuses to submit a class that has tasks in the queue, because their shards would run twice.
 fn refuse_queued(classes: &[Class], planned: &Planned, dir: &Path) -> Result<(), Failure> {
     let submissions = queue::submissions(dir, &planned.hash)?;
     let queued = queue::queued(&submissions).map_err(|refused| refused.into_error("--engine slurm"))?;
@@ -189,7 +189,7 @@ fn refuse_queued(classes: &[Class], planned: &Planned, dir: &Path) -> Result<(),
     Ok(())
 }
 
-/// Submits the arrays. If Slurm refuses one, those before it are cancelled.
+/// Submits the arrays. If Slurm refuses one, cancels those before it.
 fn all_or_none(
     arrays: &[Array<'_>],
     args: &SubmitArgs,
@@ -230,7 +230,7 @@ fn all_or_none(
     Ok(submitted)
 }
 
-/// What Slurm said of a class.
+/// Slurm's error message for a class.
 fn refusal(refused: slurm::Refused, class: &Class) -> InputError {
     match refused {
         slurm::Refused::Said(words) => {
@@ -242,7 +242,7 @@ fn refusal(refused: slurm::Refused, class: &Class) -> InputError {
     }
 }
 
-/// The batch script of an array: this program, as it was started.
+/// The batch script of an array: this program, in the way that it was started.
 fn script(array: &Array<'_>, args: &SubmitArgs, planned: &Planned, dir: &Path) -> Result<String, Failure> {
     let host = Launch::this_program();
     let program = if host.program.starts_with("/proc/self") { std::env::current_exe()? } else { host.program.clone() };
@@ -263,7 +263,7 @@ fn script(array: &Array<'_>, args: &SubmitArgs, planned: &Planned, dir: &Path) -
     Ok(format!("#!/bin/sh\nexec {} --shard-from-env\n", line.join(" ")))
 }
 
-/// The whole path of what exists, for a task that starts elsewhere.
+/// The absolute path of an existing file, for a task that starts elsewhere.
 fn whole(path: &Path) -> Result<PathBuf, Failure> {
     let path = fs::canonicalize(path).with_context(|| format!("{} cannot be found", path.display()))?;
     if path.to_str().is_some() {
@@ -273,7 +273,7 @@ fn whole(path: &Path) -> Result<PathBuf, Failure> {
     Err(InputError::new("PLAN", problem, "another path").into())
 }
 
-/// A word that the shell takes as it is.
+/// A word quoted for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
