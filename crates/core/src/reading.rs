@@ -91,7 +91,7 @@ impl Reading {
 
     /// Id of the bytes that an implementation holds in addition to its inputs and outputs.
     pub const EXTRA_MEMORY: &str = "extra-memory";
-    /// Id of the bytes of inputs, outputs and [`EXTRA_MEMORY`] together.
+    /// Id of the bytes of inputs, outputs and [`Reading::EXTRA_MEMORY`] together.
     pub const TOTAL_MEMORY: &str = "total-memory";
     /// Id of the number of kernel launches of a run on a device.
     pub const LAUNCHES: &str = "launches";

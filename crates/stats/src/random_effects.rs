@@ -1,5 +1,4 @@
-//! Blocks of unequal precision: each scatters by a variance common to all processes, and by the variance of its own
-//! rounds.
+//! Blocks of unequal precision: a variance between processes common to all, plus the variance of each block's rounds.
 
 use crate::centre::{better, effective};
 use crate::describe::median;

@@ -39,7 +39,7 @@ ellwand_profile::words! {
 /// A number that triggered a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trigger {
-    /// Its name.
+    /// What the number is.
     pub name: String,
     /// Its value, in the unit below.
     pub value: f64,

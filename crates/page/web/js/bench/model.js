@@ -83,8 +83,8 @@ export function human(value, unit, digits) {
   return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
 }
 
-// The interval of a value as text; null if there is none, as in rows of few samples. Ends that would read the same get
-// up to 6 digits.
+// The interval of a value as text, or null, as in rows of few samples. Ends that would read the same get up to 6
+// digits.
 export function interval({ low, high }, unit) {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return null;
   const ends = (digits) => [low, high].map((end) => human(end, unit, digits));

@@ -1,4 +1,4 @@
-// Index of the first of [0, n) for which `before` is false; n if there is none.
+// Index of the first of [0, n) for which `before` is false; n if it is true for all.
 export function lowerBound(n, before) {
   let low = 0;
   let high = n;

@@ -237,7 +237,7 @@ function axis(context, marks, { view, width, tokens: t, range }, x) {
   context.fillRect(0, AXIS - 1, width, 1);
 }
 
-// The entry at a point; -1 if there is none.
+// The entry at a point, or -1.
 export function hit(profile, look, px, py) {
   if (px < GUTTER || py < AXIS) return -1;
   const y = py - AXIS + look.scroll;

@@ -35,7 +35,7 @@ export function flameView() {
 
   const explain = () => {
     const linked = state.profile?.link?.some((one) => one !== 0) && ["left", "order"].includes(state.flame);
-    const elsewhere = linked ? " What a call started on another lane is a tree there, not below the call." : "";
+    const elsewhere = linked ? " Work that a call started on another lane is a tree there, not below the call." : "";
     note.textContent = NOTES[state.flame === "difference" && flame.relative ? "shares" : state.flame] + elsewhere;
   };
   const controls = () => {

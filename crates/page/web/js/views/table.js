@@ -136,7 +136,7 @@ function shown(row, key, format) {
 
 // How a range affects numbers that are known only for whole calls.
 function cutNote(profile) {
-  const used = profile.detail ? "Of a call that the range cuts, CPU time, allocations and bytes count by the share of its duration inside. " : "";
+  const used = profile.detail ? "CPU time, allocations and bytes of a call that the range cuts count in proportion to its duration inside. " : "";
   const missing = withoutEntry(profile);
   return `${used}Mean, extremes and percentiles use whole calls.${missing > 0 ? ` The range lacks ${counted(missing, "aggregated call")}, whose places are unknown.` : ""}`;
 }
@@ -157,7 +157,7 @@ function line(row, columns, profile, paint, most) {
   const shared = placeOf(profile, row.operation);
   const cells = columns.map(([key, , , format]) => {
     const bar = key === "self" && row.self > 0 ? h("i", { class: "bar", style: { width: `${(100 * row.self) / most}%` } }) : null;
-    const title = isEstimate(row, key) ? "An estimate to a factor of 1.5: of aggregated calls only the power of two of their durations is known" : null;
+    const title = isEstimate(row, key) ? "An estimate within a factor of 1.5: only the power of two of each aggregated call's duration is known" : null;
     return h("td", { "data-key": key, "data-value": row[key] ?? "", class: row[key] === 0 ? "zero" : null, title }, bar, h("span", {}, shown(row, key, format)));
   });
   return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
