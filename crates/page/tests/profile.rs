@@ -186,7 +186,7 @@ fn a_call_that_the_range_cuts_counts_with_its_share() {
     for (key, wanted) in wanted.into_iter().chain([("allocations", 6.0), ("peak_bytes", 36_864.0)]) {
         assert!((number(&parse[key]) - wanted).abs() < 1e-6, "{key}: {parse}");
     }
-    assert!(browser.text("document.getElementById('cut').textContent").contains("share of its duration"));
+    assert!(browser.text("document.getElementById('cut').textContent").contains("in proportion to its duration"));
     clean(&browser);
 }
 

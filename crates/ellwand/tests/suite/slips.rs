@@ -30,13 +30,13 @@ fn names_that_no_command_line_can_give_are_refused() {
     };
     let axis = |name: &'static str| Axis::int(name, "", 1, 9, 3);
     for (registry, part) in [
-        (named("a:b", "x", axis("n")), "workload \"a:b\": its name holds ':'"),
-        (named("w", "x,y", axis("n")), "implementation \"x,y\": its name holds ','"),
+        (named("a:b", "x", axis("n")), "workload \"a:b\": its name contains ':'"),
+        (named("w", "x,y", axis("n")), "implementation \"x,y\": its name contains ','"),
         (named("w", "*", axis("n")), "expected letters, digits and other characters than ':', ',', '*' and control"),
         (named("w", "-x", axis("n")), "its name begins with '-'"),
         (named("w", "", axis("n")), "its name is empty"),
-        (named("w", "x", axis("a b")), "axis \"a b\": its name holds ' '"),
-        (named("w", "x", axis("m").alias(&["a=b"])), "axis \"a=b\": its name holds '='"),
+        (named("w", "x", axis("a b")), "axis \"a b\": its name contains ' '"),
+        (named("w", "x", axis("m").alias(&["a=b"])), "axis \"a=b\": its name contains '='"),
     ] {
         let error = registry.slip().unwrap().to_string();
         assert!(error.contains(part), "{error}");
