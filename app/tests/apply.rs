@@ -79,7 +79,7 @@ fn what_the_arrays_leave_open_is_said() {
     // 6 heads do not divide 16; a hint names each of what would fit once.
     here.refused(
         &[&["apply", "attention"][..], &bind, &["--heads", "6", "-o", "six"]].concat(),
-        &["with 4 or 8 heads"],
+        &["4 or 8 heads work"],
     );
     here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["with 6 heads"]);
 }

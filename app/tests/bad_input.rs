@@ -79,7 +79,7 @@ fn sides_of_a_comparison_that_are_none() {
     assert!(ran.stdout.contains("errors=\"1\"") && ran.stdout.contains("x.xml looks like a file"), "{}", ran.stdout);
     here.write("x.npy", &npy_f32("(4,)", &[1.0; 4]));
     let apply = ["apply", "gelu", "-i", "simd", "--input", "x=x.npy", "-o", "y", "--device", "cuda"];
-    here.refused(&apply, &["--device", "simd runs on cpu alone"]);
+    here.refused(&apply, &["--device", "simd runs only on cpu"]);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn layers_and_attention_that_leave_nothing_to_compute() {
         (&["attention", "--sequence", "0"], &["--sequence", "too small"]),
         (&["attention", "--dimension", "0"], &["--dimension", "too small"]),
         (&["attention", "--heads", "0"], &["--heads", "too small"]),
-        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "with 4 or 8 heads"]),
+        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "4 or 8 heads work"]),
         (&["attention", "--kv-heads", "3"], &["--kv-heads", "do not divide the 8 heads"]),
         (&["attention", "--mask", "window"], &["--mask", "none, causal, padding"]),
         // Estimated first, refused with the figure.

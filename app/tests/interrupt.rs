@@ -406,6 +406,6 @@ fn a_self_check_ends_with_its_budget() {
     assert!(rows.len() == 1 && taken < 100_000 && certificate["planned"] == 100_000, "{}", ran.stdout);
     assert_eq!(rows[0]["cpu_s"].as_f64().is_some_and(|cpu| cpu > 0.0), taken > 0, "{}", ran.stdout);
     assert_eq!(ran.code, Some(if taken > 0 { 0 } else { 6 }), "{}", ran.stderr);
-    assert!(ran.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", ran.stderr);
+    assert!(ran.stderr.contains("not saved") && !here.path("cache/ellwand").exists(), "{}", ran.stderr);
     here.refused(&["selfcheck", "--budget", "0"], &["--budget"]);
 }

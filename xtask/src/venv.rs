@@ -24,7 +24,8 @@ pub fn once(folder: &Path, packages: &[&str], size: &str, make: impl FnOnce(&Pat
     if python.exists() && fs::read_to_string(&list).is_ok_and(|made| made == packages) {
         return Ok(python);
     }
-    println!("fetching {} into {} ({size}, once)", packages.replace('\n', ", "), folder.display());
+    // Not on stdout, which holds the answer of a task.
+    eprintln!("fetching {} into {} ({size}, once)", packages.replace('\n', ", "), folder.display());
     make(&python)?;
     fs::write(&list, packages)?;
     Ok(python)

@@ -30,7 +30,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "double:plain", "double:twin", "--blocks", "1"], &["--blocks", "too few"]),
         (&["compare", "double:plain", "double:twin", "--fail-on", "rain"], &["--fail-on"]),
         (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is not a file"]),
-        (&["compare", "--command", "true", " "], &["--command", "no command"]),
+        (&["compare", "--command", "true", " "], &["--command", "not a command"]),
         (&["compare", "--command", "true", "true", "--n", "2"], &["--n", "have no cases"]),
         (&["compare", "--command", "true", "true", "--size", "foo"], &["--size", "have no cases"]),
         (&["compare", "--command", "true", "true", "-i", "plain"], &["--implementation"]),

@@ -102,7 +102,7 @@ fn arguments_that_a_kernel_does_not_take_are_told_before_it_runs() {
     ] {
         let given: String = args.iter().map(|arg| arg.letter()).collect();
         let said = gpu.launch(&flush, Grid::line(1, 32), &args).unwrap_err().to_string();
-        assert!(said.contains(&format!("flush takes ppl, and {given} is given")), "{said}");
+        assert!(said.contains(&format!("flush takes ppl, but {given} is given")), "{said}");
     }
 }
 

@@ -104,7 +104,7 @@ fn options_without_effect_are_named_and_small_blocks_are_explained() {
     let plenty = remarks(&[("memory", Value::Float(1000.0))]);
     assert!(plenty.contains("memory had no effect"), "{plenty}");
     let small = remarks(&[spikes, ("block", Value::Float(12.0))]);
-    assert!(small.contains("blocks of 12 spikes") && small.contains("auto takes 60 x"), "{small}");
+    assert!(small.contains("blocks of 12 spikes") && small.contains("auto uses 60 x"), "{small}");
     assert!(!small.contains("rounded"), "{small}");
     let large = remarks(&[("bins", Value::Int(5000))]);
     assert!(large.contains("a grid of 5000 bins is computed in tiles of 2048"), "{large}");

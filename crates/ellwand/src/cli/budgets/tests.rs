@@ -41,7 +41,7 @@ fn every_slip_is_told_with_its_line() {
         ("\n[[budget]]\ntime = \"2 ms\"\n", &["line 2", "names no workload"]),
         ("[[budget]]\nworkload = \"layer-norm\"\n", &["line 1", "limits nothing", "time = "]),
         ("[[budget]]\nworklod = \"layer-norm\"\ntime = \"2 ms\"\n", &["line 2", "did you mean workload?"]),
-        ("[[budget]]\nworkload = 3\ntime = \"2 ms\"\n", &["line 2", "no text"]),
+        ("[[budget]]\nworkload = 3\ntime = \"2 ms\"\n", &["line 2", "not text"]),
         ("[[budget]]\nworkload = \"layer-nrom\"\ntime = \"2 ms\"\n", &["line 2", "did you mean layer-norm?"]),
         ("[[budget]]\nworkload = \"layer-norm\"\nimplementation = \"smid\"\n", &["line 3", "did you mean simd?"]),
         ("[[budget]]\nworkload = \"layer-norm\"\nbatchs = 3\n", &["line 3", "'batchs'", "did you mean batch?"]),

@@ -88,7 +88,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, e: &Environment, ceilings:
         Limit::ThreadWake => {
             let one = alone(m, e, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
             let waking = 1.0 - memory.max(compute);
-            let at_once = "give one call more work, so the threads wake up once for all of it";
+            let at_once = "give one call more work, so the threads are woken once for all of it";
             levers.add(Lever::Batching, waking, at_once);
             levers.add(Lever::Threads, one, "run it on one thread at this size");
         }
