@@ -81,7 +81,7 @@ fn what_the_arrays_leave_open_is_said() {
         &[&["apply", "attention"][..], &bind, &["--heads", "6", "-o", "six"]].concat(),
         &["4 or 8 heads work"],
     );
-    here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["with 6 heads"]);
+    here.refused(&["run", "attention", "--dimension", "6", "--heads", "8"], &["6 heads work"]);
 }
 
 #[test]
