@@ -61,7 +61,7 @@ def test_cross_entropy():
     target = softmax(floats(6, 10)).astype(np.float32)
     want = -(target * np.log(softmax(x))).sum(-1).mean()
     assert abs(nn.cross_entropy_loss(x, target) - want) < 1e-5
-    with pytest.raises(ellwand.EllwandError, match="probabilities of the shape of x"):
+    with pytest.raises(ellwand.EllwandError, match="probabilities in the shape of x"):
         nn.cross_entropy_loss(x, target[:, :3])
 
 
