@@ -81,7 +81,12 @@ fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
     }
     let Some(folder) = driver(&here, &["-DLACKS_A_FUNCTION"]) else { return };
     let list = with(&here, &folder, &[], &["list", "transfer"]);
-    assert!(list.code == Some(0) && list.stdout.contains("lacks a required function"), "{}\n{}", list.stdout, list.stderr);
+    assert!(
+        list.code == Some(0) && list.stdout.contains("lacks a required function"),
+        "{}\n{}",
+        list.stdout,
+        list.stderr
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::detail::Value;
 use crate::fork::once;
 use crate::options::{Mode, Options};
+use crate::trace::TraceLane;
 
 /// Key for recordings in ring mode: the number of spans kept of each thread.
 pub(crate) const LAST_SPANS: &str = "last spans of a thread";
@@ -70,6 +71,17 @@ pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
     // The child of a fork has a copy of its parent's recording up to the fork.
     add("forked from pid", (here != pid).then(|| pid.into()));
     facts
+}
+
+/// Says how many spans the fullest thread kept, if a ring had no room for more: a snapshot misses those that change while
+/// it reads them.
+pub(crate) fn keep_last(facts: &mut [(String, Value)], lanes: &[TraceLane]) {
+    let kept = lanes.iter().map(|lane| lane.spans.len()).max().unwrap_or(0);
+    for (_, value) in facts.iter_mut().filter(|(name, _)| name == LAST_SPANS) {
+        if let Value::Int(last) = value {
+            *last = (*last).min(i64::try_from(kept).unwrap_or(i64::MAX));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::detail::{Detail, MemoryUse};
 use crate::inner::Inner;
 use crate::kind::{Kind, LaneKind};
 use crate::order::{rising, sort_by_number};
-use crate::summary::{Nodes, Row};
+use crate::summary::{Nodes, Row, within};
 use crate::trace::Trace;
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Gathered {
     counters: Counters,
     /// Kept spans that ended and declared work.
     declared: usize,
-    cpu_ns: Option<u64>,
+    cpu_ns: Option<f64>,
     waiting_ns: f64,
     memory: Option<MemoryUse>,
     /// Spans without allocations.
@@ -125,7 +125,7 @@ impl Gathered {
             self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
         }
         if let Some(cpu) = detail.cpu_ns.filter(|_| outermost && ended) {
-            self.cpu_ns = Some(self.cpu_ns.unwrap_or(0).saturating_add(cpu));
+            self.cpu_ns = Some(self.cpu_ns.unwrap_or(0.0) + within(cpu, ns));
             self.waiting_ns += (ns - cpu as f64).max(0.0);
         }
     }
@@ -176,7 +176,7 @@ impl Gathered {
             p90_ns,
             p99_ns,
             max_ns: extreme(kept.1, self.aggregated.max_ns, f64::max),
-            cpu_ns: self.cpu_ns.map(|ns| ns as f64),
+            cpu_ns: self.cpu_ns,
             waiting_ns: self.cpu_ns.map(|_| self.waiting_ns),
             memory: self.memory,
             without_memory: if self.memory.is_some() { self.without_memory } else { 0 },

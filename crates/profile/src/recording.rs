@@ -191,7 +191,7 @@ impl Recording {
     /// The trace so far; empty if the recording has finished.
     pub(crate) fn snapshot(&self) -> Trace {
         let is_read = handed(&self.read);
-        if *is_read { Trace::in_nanoseconds() } else { self.trace(ticks()) }
+        if *is_read { Trace::in_nanoseconds() } else { self.trace(None) }
     }
 
     /// Stops recording and returns the trace. Spans that are still open have no duration.
@@ -202,7 +202,7 @@ impl Recording {
         if *is_read {
             return Trace::in_nanoseconds();
         }
-        let trace = self.trace(end);
+        let trace = self.trace(Some(end));
         *is_read = true;
         self.release_parked();
         trace
@@ -245,16 +245,14 @@ impl Recording {
         }
     }
 
-    fn trace(&self, end: u64) -> Trace {
+    /// The trace until `end`; if that is `None`, until all lanes have been read, so that no span begins after it.
+    fn trace(&self, end: Option<u64>) -> Trace {
         let clock = calibration();
         let lanes = locked(&self.lanes).clone();
-        let mut tracks = Vec::new();
-        if self.options.measures.has(Measures::MEMORY) {
-            tracks.extend(heap::track(self.start, end));
-        }
         let mut environment = environment::facts(&self.options, self.pid);
         locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
+        let is_full = lanes.iter().any(|lane| lane.ring.is_full());
         for lane in &lanes {
             threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode));
             sampled_out += lane.sampled_out.load(Relaxed);
@@ -263,7 +261,15 @@ impl Recording {
         lane::drop_unused_links(&mut threads, &streams);
         let mut lanes: Vec<TraceLane> = Vec::new();
         threads.into_iter().for_each(|lane| lanes.append(&mut untangled(lane)));
+        if is_full {
+            environment::keep_last(&mut environment, &lanes);
+        }
         lanes.append(&mut streams);
+        let end = end.unwrap_or_else(ticks);
+        let mut tracks = Vec::new();
+        if self.options.measures.has(Measures::MEMORY) {
+            tracks.extend(heap::track(self.start, end));
+        }
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
         let sites = site::sites();
         let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();

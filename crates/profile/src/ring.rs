@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
@@ -55,18 +56,26 @@ static POOL: Pool<[RingSlot]> = Pool::new();
 
 /// The chunks of a lane in ring mode, as a reader sees them.
 #[derive(Debug, Default)]
-pub(crate) struct Chunks(Mutex<Vec<&'static [RingSlot]>>);
+pub(crate) struct Chunks {
+    slots: Mutex<Vec<&'static [RingSlot]>>,
+    /// True if a span was begun while the ring had no room for another one.
+    full: AtomicBool,
+}
 
 impl Chunks {
     /// The spans in the order in which they began, with parents by index, and their details.
     pub(crate) fn read(&self) -> (Vec<Span>, Vec<Detail>) {
-        let chunks = locked(&self.0).clone();
+        let chunks = locked(&self.slots).clone();
         let mut found = Vec::new();
-        for chunk in chunks {
-            for slot in chunk {
-                found.extend(slot.read());
+        let mut open = Vec::new();
+        for slot in chunks.into_iter().flatten() {
+            match slot.read() {
+                Some((_, span, _)) if span.is_open() => open.push(slot),
+                read => found.extend(read),
             }
         }
+        // Last, so that no span seems to be open although later ones were read after its end.
+        found.extend(open.into_iter().filter_map(RingSlot::read));
         sort_by_number(&mut found, |(number, span, _)| u128::from(span.start) << 64 | u128::from(*number));
         let mut index_of = Indices::default();
         let (mut spans, mut details) = (Vec::with_capacity(found.len()), Vec::new());
@@ -85,7 +94,11 @@ impl Chunks {
 
     /// Gives the chunks back, after the owner has ended.
     pub(crate) fn release(&self) {
-        POOL.give(&mut locked(&self.0));
+        POOL.give(&mut locked(&self.slots));
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Relaxed)
     }
 }
 
@@ -120,8 +133,11 @@ impl Ring {
         if self.open.len() >= MOST_OPEN {
             return None;
         }
+        if self.ended.len() >= self.room {
+            chunks.full.store(true, Relaxed);
+        }
         if self.free.is_empty() {
-            let mut chunks = locked(&chunks.0);
+            let mut chunks = locked(&chunks.slots);
             let chunk = POOL.take(chunks.len(), |chunk| chunk.iter().for_each(RingSlot::clear));
             chunks.push(chunk);
             self.free.extend(chunk);

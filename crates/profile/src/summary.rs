@@ -212,14 +212,14 @@ impl Trace {
 
     /// CPU time of the outermost spans that recorded it.
     fn cpu_ns(&self) -> Option<f64> {
-        let mut sum: Option<u64> = None;
+        let mut sum: Option<f64> = None;
         for lane in &self.lanes {
             let mut counted: Vec<bool> = Vec::with_capacity(lane.spans.len());
             for span in &lane.spans {
                 let around = counted.get(span.parent as usize).copied().unwrap_or(false);
                 let cpu = lane.detail_of(span).and_then(|detail| detail.cpu_ns).filter(|_| !span.is_open());
                 if let Some(cpu) = cpu.filter(|_| !around) {
-                    sum = Some(sum.unwrap_or(0).saturating_add(cpu));
+                    sum = Some(sum.unwrap_or(0.0) + within(cpu, self.duration_ns(span)));
                 }
                 counted.push(around || cpu.is_some());
             }
@@ -232,14 +232,19 @@ impl Trace {
             for total in &lane.totals {
                 let around = counted.get(total.parent as usize).copied().unwrap_or(false);
                 if let Some(cpu) = total.sums.cpu_ns.filter(|_| !around) {
-                    sum = Some(sum.unwrap_or(0).saturating_add(cpu));
+                    sum = Some(sum.unwrap_or(0.0) + within(cpu, total.total_ns));
                 }
                 let is_kept = total.count == 0 && kept.contains_key(&(total.site, 0));
                 counted.push(around || total.sums.cpu_ns.is_some() || is_kept);
             }
         }
-        sum.map(|ns| ns as f64)
+        sum
     }
+}
+
+/// CPU time of spans that take `ns`. The recorded one includes the reading of the CPU clock, which their time does not.
+pub(crate) fn within(cpu_ns: u64, ns: f64) -> f64 {
+    (cpu_ns as f64).min(ns)
 }
 
 /// Facts about the aggregated nodes of a lane, by index.

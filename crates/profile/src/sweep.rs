@@ -131,7 +131,8 @@ fn shares(all: &mut dyn Iterator<Item = Usage>) -> Vec<f32> {
     // Time and CPU time that are known not to belong to the parent.
     let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
     for one in &all {
-        let used = one.cpu_ns.or(one.waits.then_some(0.0));
+        // A span's CPU time includes the reading of the CPU clock, its duration does not: the excess is the parent's own.
+        let used = one.cpu_ns.map(|cpu| cpu.min(one.ns)).or(one.waits.then_some(0.0));
         if let (Some(used), Some(parent)) = (used, known.get_mut(one.parent as usize)) {
             *parent = (parent.0 + one.ns, parent.1 + used);
         }

@@ -80,7 +80,7 @@ impl Gaps {
         add(
             self.details,
             ["span", "spans"],
-            "lost arguments (in profiles of earlier versions also declared work, CPU time and allocations)",
+            "lost arguments, because the memory for them was full (in profiles of earlier versions also declared work, CPU time and allocations)",
         );
         let rate = if self.outermost > 0 {
             let all = self.outermost.saturating_add(self.sampled_out);

@@ -322,7 +322,10 @@ mod tests {
         let library = Cupti::open(Path::new("libc.so.6")).unwrap();
         assert_eq!(library.check_status("cuptiActivityEnable", 0), Ok(()));
         let refused = library.check_status("cuptiActivityEnable", 35).unwrap_err().to_string();
-        assert!(refused.contains("not permitted") && refused.contains("NVreg_RestrictProfilingToAdminUsers"), "{refused}");
+        assert!(
+            refused.contains("not permitted") && refused.contains("NVreg_RestrictProfilingToAdminUsers"),
+            "{refused}"
+        );
         let other = library.check_status("cuptiActivityEnable", 7).unwrap_err();
         assert_eq!(other.to_string(), "cuptiActivityEnable: error 7", "a library without words for it");
     }

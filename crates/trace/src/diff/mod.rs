@@ -163,7 +163,14 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
                 notes.push(format!("{root} covers {:.1} % of the elapsed time of the {side}", share * 100.0));
             }
         }
-        notes.extend(Gaps::of(trace).sentences().into_iter().map(|gap| format!("{side}: {gap}")));
+        let gaps = Gaps::of(trace);
+        if root.is_some() && gaps.aggregated > 0 {
+            notes.push(format!(
+                "{side}: the ratio and its interval are of the repetitions until the memory for spans was full; later ones are only in \
+                 the totals (record with more memory, or in aggregate mode)"
+            ));
+        }
+        notes.extend(gaps.sentences().into_iter().map(|gap| format!("{side}: {gap}")));
     }
     let [a, b] = &trees;
     let ratio = Ratio::of(&a.repetitions, &b.repetitions, options.alpha);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use ellwand_profile::{SiteInfo, Span};
+use ellwand_profile::{Kind, SiteInfo, Span};
 
 use super::inputs::Inputs;
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
@@ -11,7 +11,8 @@ use crate::gaps::Gaps;
 
 pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
-    for (SiteInfo { name, .. }, spans) in facts.sites().filter(|(_, spans)| spans.len() >= 5) {
+    let mut waits = HashSet::new();
+    for (SiteInfo { name, kind, .. }, spans) in facts.sites().filter(|(_, spans)| spans.len() >= 5) {
         let Some(first) = spans.iter().map(|(.., span)| *span).min_by_key(|span| span.start) else { continue };
         let all: Vec<f64> = spans.iter().map(|(.., span)| facts.trace.duration_ns(span)).collect();
         let (Some(median), first_ns) = (ellwand_stats::median(&all), facts.trace.duration_ns(first)) else { continue };
@@ -28,9 +29,15 @@ pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
         finding.saving_upper_bound = Some(facts.saving(first_ns - median, [first]));
         finding.operations = vec![name.to_string()];
         finding.ranges = facts.ranges(vec![first]);
+        if matches!(kind, Kind::Wait | Kind::Sync) {
+            waits.insert(name.to_string());
+        }
         found.push(finding);
     }
-    outermost(found)
+    // A long first wait explains its callers, but no warm-up shortens it.
+    let mut found = outermost(found);
+    found.retain(|finding| !finding.operations.iter().any(|name| waits.contains(name)));
+    found
 }
 
 /// A slow inner call makes all its callers slow: of nested findings, keeps the innermost one that explains the others,

@@ -18,7 +18,9 @@ pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     } else {
         "Only a part of the spans is kept; the totals are complete"
     };
-    let mut numbers = vec![("lost spans", lost), ("kept spans", facts.trace.spans()), ("lost details", details)];
+    let spans = facts.trace.lanes.iter().flat_map(|lane| &lane.spans);
+    let kept = spans.filter(|span| !facts.trace.is_own(span.site)).count() as u64;
+    let mut numbers = vec![("lost spans", lost), ("kept spans", kept), ("lost details", details)];
     if refused > 0 {
         numbers.push(("operations of devices with impossible times", refused));
     }
