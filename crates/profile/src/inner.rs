@@ -49,7 +49,9 @@ impl Inner {
                 inner.covered[parent] = inner.covered[parent].saturating_add(inside);
                 let cost = trace.span_cost(span.site);
                 inner.children_ns[parent] += cost.outside_ns();
-                inner.nested_ns[parent] += inner.nested_ns[index] + cost.span_ns;
+                // The recorder's own calls cost what they took.
+                let cost_ns = if trace.is_own(span.site) { trace.clock.ns(inside) } else { cost.span_ns };
+                inner.nested_ns[parent] += inner.nested_ns[index] + cost_ns;
             }
         }
         inner

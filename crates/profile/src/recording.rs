@@ -249,6 +249,11 @@ impl Recording {
     fn trace(&self, end: Option<u64>) -> Trace {
         let clock = calibration();
         let lanes = locked(&self.lanes).clone();
+        // Before the lanes are read, which takes memory.
+        let mut tracks = Vec::new();
+        if self.options.measures.has(Measures::MEMORY) {
+            tracks.extend(heap::track(self.start, end.unwrap_or_else(ticks)));
+        }
         let mut environment = environment::facts(&self.options, self.pid);
         locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
@@ -266,10 +271,7 @@ impl Recording {
         }
         lanes.append(&mut streams);
         let end = end.unwrap_or_else(ticks);
-        let mut tracks = Vec::new();
-        if self.options.measures.has(Measures::MEMORY) {
-            tracks.extend(heap::track(self.start, end));
-        }
+        tracks.iter_mut().filter_map(|track| track.points.last_mut()).for_each(|(time, _)| *time = end);
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
         let sites = site::sites();
         let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();

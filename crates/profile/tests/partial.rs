@@ -80,6 +80,7 @@ fn aggregated_spans_inside_a_measured_one_count_in_no_more_cpu_time() {
         parent,
         site,
         count,
+        total_ns: 80.0,
         sums: cpu.map_or_else(Detail::default, with_cpu),
         ..Total::default()
     };

@@ -95,7 +95,7 @@ impl Gaps {
         );
         if self.last > 0 {
             let spans = counted(self.last, "span", "spans");
-            sentences.push(format!("only the last {spans} of each thread are kept: calls and times lack earlier ones"));
+            sentences.push(format!("only the last {spans} of each thread are kept: calls, times and the profiler's own cost lack earlier ones"));
         }
         sentences
     }
@@ -185,7 +185,7 @@ mod tests {
             ring(11, 90).sentences(),
             [
                 "90 outermost spans were left out by sampling: calls and times lack them",
-                "only the last 11 spans of each thread are kept: calls and times lack earlier ones"
+                "only the last 11 spans of each thread are kept: calls, times and the profiler's own cost lack earlier ones"
             ]
         );
     }

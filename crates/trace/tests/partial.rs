@@ -51,6 +51,21 @@ fn of_nested_first_calls_one_is_reported() {
 }
 
 #[test]
+fn a_first_wait_is_no_cold_call() {
+    let mut spans = Vec::new();
+    for at in 0..10 {
+        let (start, longer) = (1 + 20_000 * at, if at == 0 { 8_000 } else { 0 });
+        spans.push(span(1, NONE, start, start + longer + 50));
+        spans.push(span(2, spans.len() as u32 - 1, start, start + longer + 20));
+    }
+    for (kind, reported) in [(Kind::Wait, false), (Kind::Cpu, true)] {
+        let trace =
+            of(vec![site("request", Kind::Cpu), site("lock", kind)], vec![lane("main", spans.clone())], 200_001);
+        assert_eq!(findings(&trace, None).iter().any(|one| one.rule == "first-call"), reported, "{kind:?}");
+    }
+}
+
+#[test]
 fn threads_of_which_only_some_spans_are_known_are_not_called_uneven() {
     let kept = |more: fn(&mut Trace)| {
         let lanes = vec![lane("a", vec![span(1, NONE, 1, 1001)]), lane("b", vec![span(1, NONE, 1, 101)])];

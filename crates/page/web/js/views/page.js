@@ -135,7 +135,7 @@ function banner() {
       [losses.sampled_out, "outermost span was skipped", "outermost spans were skipped", " by sampling: calls and times lack them"],
     ].filter(([number]) => number > 0).map(([number, one, many, why = ""]) => counted(number, one, many) + why);
     const last = lastSpans(state.profile);
-    if (last > 0) parts.push(`only the last ${counted(last, "span")} of each thread are kept: calls and times lack earlier ones`);
+    if (last > 0) parts.push(`only the last ${counted(last, "span")} of each thread are kept: calls, times and the profiler's own cost lack earlier ones`);
     lost.hidden = parts.length === 0;
     const some = missing.lost > 0 || losses.ending_threads > 0;
     lost.textContent = `${parts.join("; ")}.${some ? " Times of the parents of lost spans include them, counts do not." : ""}`;
