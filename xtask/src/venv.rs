@@ -18,6 +18,7 @@ pub fn venv(folder: &Path, packages: &[&str], flags: &[&str], size: &str) -> Res
 }
 
 /// The Python of an environment in `folder`. `make` creates it if it is missing, incomplete, or has other packages.
+#[allow(clippy::print_stderr)]
 pub fn once(folder: &Path, packages: &[&str], size: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     // The list of packages is written last: an environment without it is incomplete.
     let (python, list, packages) = (folder.join("bin/python"), folder.join("whole"), packages.join("\n"));
