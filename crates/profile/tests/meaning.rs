@@ -136,20 +136,6 @@ fn the_cpu_time_of_threads_in_turns_is_a_lower_bound() {
     assert!(!trace.breakdown().cpu_is_least, "of one thread it is exact");
 }
 
-/// Ten steps of 100 ns for each of which the CPU clock counts 60 ns more: the thread never waits.
-#[test]
-fn reading_the_cpu_clock_is_no_waiting_of_the_enclosing_span() {
-    let mut main = lane("main", vec![Span { ext: 1, ..span(1, NONE, 0, 2000) }]);
-    main.spans.extend((0..10).map(|at| Span { ext: 2, ..span(2, 0, 200 * at, 200 * at + 100) }));
-    main.details = [2060, 160].map(|ns| Detail { cpu_ns: Some(ns), ..Detail::default() }).to_vec();
-    let sites = vec![site("run", Kind::Cpu), site("step", Kind::Cpu)];
-    let trace = Trace { end: 2000, sites, lanes: vec![main], ..Trace::in_nanoseconds() };
-    assert_eq!(parts(&trace.breakdown()), [(Part::Cpu, 2000)]);
-    let summary = trace.summary();
-    assert_eq!(summary.cpu_ns, Some(2000.0));
-    assert!(summary.rows.iter().all(|row| row.cpu_ns == Some(row.total_ns)), "{summary}");
-}
-
 #[test]
 fn without_cpu_time_a_span_is_no_computing() {
     let sites = vec![site("sleep", Kind::Cpu), site("read", Kind::Wait), site("measured", Kind::Cpu)];

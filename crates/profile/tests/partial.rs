@@ -172,3 +172,17 @@ fn calls_beyond_the_tree_are_lost_and_no_others() {
     assert!(calls < trace.dropped(), "{calls}");
     assert_eq!((calls + trace.summary().lost, trace.lanes[0].overflowed()), (depth, 0));
 }
+
+/// Ten steps of 100 ns for each of which the CPU clock counts 60 ns more: the thread never waits.
+#[test]
+fn reading_the_cpu_clock_is_no_waiting_of_the_enclosing_span() {
+    let mut main = lane("main", vec![Span { ext: 1, ..span(1, NONE, 0, 2000) }]);
+    main.spans.extend((0..10).map(|at| Span { ext: 2, ..span(2, 0, 200 * at, 200 * at + 100) }));
+    main.details = [2060, 160].map(|ns| Detail { cpu_ns: Some(ns), ..Detail::default() }).to_vec();
+    let sites = vec![site("run", Kind::Cpu), site("step", Kind::Cpu)];
+    let trace = Trace { end: 2000, sites, lanes: vec![main], ..Trace::in_nanoseconds() };
+    assert_eq!(trace.breakdown().ticks(Part::Cpu), 2000);
+    let summary = trace.summary();
+    assert_eq!(summary.cpu_ns, Some(2000.0));
+    assert!(summary.rows.iter().all(|row| row.cpu_ns == Some(row.total_ns)), "{summary}");
+}
