@@ -80,9 +80,16 @@ pub fn time(ns: f64) -> String {
     scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
 }
 
-/// Bytes with a sensible unit, such as `64.0 MB`.
+/// Bytes a second with a sensible unit, such as `9.00 GB/s`.
+pub fn rate(bytes_per_s: f64) -> String {
+    scaled(bytes_per_s, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")])
+}
+
+/// Bytes with a sensible unit, such as `64.0 MiB`: binary units, as on the page and in reports.
 pub fn bytes(count: f64) -> String {
-    scaled(count, &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")])
+    const KIB: f64 = 1024.0;
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    scaled(count, &std::array::from_fn::<_, 7, _>(|power| (KIB.powi(power as i32), units[power])))
 }
 
 const THOUSANDS: &[(f64, &str)] =
@@ -352,7 +359,7 @@ mod tests {
     fn times_and_bytes_have_sensible_units() {
         let times = [0.0, 0.25, 12.34, 999.4, 999.6, 1234.0, 5e7, 8.64e13, 1e20, f64::NAN, -1500.0];
         insta::assert_snapshot!(times.map(time).join(" | "), @"0 ns | 0.25 ns | 12.3 ns | 999 ns | 1.00 µs | 1.23 µs | 50.0 ms | 86400 s | 1.00e11 s | - | -1.50 µs");
-        insta::assert_snapshot!([0.0, 1.0, 1536.0, 1e9].map(bytes).join(" | "), @"0 B | 1.00 B | 1.54 kB | 1.00 GB");
+        insta::assert_snapshot!([0.0, 1.0, 1536.0, 1e9].map(bytes).join(" | "), @"0 B | 1.00 B | 1.50 KiB | 954 MiB");
         assert_eq!(shortened(&"x".repeat(1 << 20), 5), "xx…xx");
         assert_eq!(shortened("a\nb", 9), "a\\nb");
     }
