@@ -81,7 +81,7 @@ pub fn time(ns: f64) -> String {
 }
 
 /// Bytes a second with a sensible unit, such as `9.00 GB/s`.
-pub fn rate(bytes_per_s: f64) -> String {
+pub fn bandwidth(bytes_per_s: f64) -> String {
     scaled(bytes_per_s, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")])
 }
 

@@ -13,7 +13,7 @@ mod size;
 use std::fmt;
 
 use ellwand_profile::Trace;
-use ellwand_profile::table::{bytes, printable, rate, time};
+use ellwand_profile::table::{bandwidth, bytes, printable, time};
 use serde::Serialize;
 
 pub use facts::{Ceilings, Facts};
@@ -54,7 +54,7 @@ impl fmt::Display for Trigger {
         match *unit {
             "ns" => write!(f, "{name} {}", time(*value)),
             "B" => write!(f, "{name} {}", bytes(*value)),
-            "B/s" => write!(f, "{name} {}", rate(*value)),
+            "B/s" => write!(f, "{name} {}", bandwidth(*value)),
             "flop/s" => write!(f, "{name} {:.3} Gflop/s", value / 1e9),
             "share" => write!(f, "{name} {:.1} %", value * 100.0),
             "x" => write!(f, "{name} {value:.2}x"),
