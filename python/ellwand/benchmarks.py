@@ -71,7 +71,7 @@ def run_comprehensive_benchmark(
 
     A row without a time (wrong, unsupported, failed) has ``time_ms`` None, and ``status`` and ``reason``. Ctrl-C raises
     KeyboardInterrupt after the rows so far are printed and written. ``rtol`` and ``atol`` accept ``|got - reference| <= atol + rtol
-    |reference|`` instead of each operation's own tolerance. ``memory_mb`` is what the implementation reports; it is None for
+    |reference|`` instead of each operation's own tolerance. ``memory_mb`` is what the implementation reports, and None for
     libraries that report nothing, such as PyTorch and JAX.
     """
     unknown = [name for name in operations if name not in OPERATIONS]

@@ -37,7 +37,7 @@ pub(crate) struct Arm<'a> {
     drift: Drift,
     /// True if the outputs were poisoned before the last slot.
     poisoned: bool,
-    /// What the probes read during a run that also served as warm-up ([`Arm::is_long`]).
+    /// What the probes read during a run that also served as warm-up ([`Arm::warm_up_once`]).
     steady: Option<Vec<Reading>>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Arm<'a> {
 
     /// Runs once under the probes. True if that took at least `long_ns`: the run then counts as the warm-up, and its
     /// length is that of a slot.
-    pub(crate) fn is_long(&mut self, probes: &[Probe], long_ns: u64) -> bool {
+    pub(crate) fn warm_up_once(&mut self, probes: &[Probe], long_ns: u64) -> bool {
         let begin = Instant::now();
         let readings = self.steady(probes);
         let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -7,6 +7,7 @@ use std::collections::binary_heap::PeekMut;
 use crate::breakdown::Part;
 use crate::clock::Calibration;
 use crate::kind::{Kind, LaneKind};
+use crate::summary::within;
 use crate::trace::{Trace, TraceLane};
 
 /// The state of a lane at a moment: its innermost span.
@@ -89,12 +90,15 @@ fn computing(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     if !has_cpu_time(lane) {
         return Vec::new();
     }
-    shares(&mut lane.spans.iter().map(|span| Usage {
-        parent: span.parent,
-        ns: trace.duration_ns(span),
-        cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|ns| ns as f64),
-        waits: trace.site(span).is_some_and(|site| waits(site.kind)),
-        open: span.is_open(),
+    shares(&mut lane.spans.iter().map(|span| {
+        let ns = trace.duration_ns(span);
+        Usage {
+            parent: span.parent,
+            ns,
+            cpu_ns: lane.detail_of(span).and_then(|detail| detail.cpu_ns).map(|cpu| within(cpu, ns)),
+            waits: trace.site(span).is_some_and(|site| waits(site.kind)),
+            open: span.is_open(),
+        }
     }))
 }
 
@@ -105,7 +109,7 @@ fn computing_aggregated(lane: &TraceLane, trace: &Trace) -> Vec<f32> {
     shares(&mut lane.totals.iter().map(|total| Usage {
         parent: total.parent,
         ns: total.total_ns,
-        cpu_ns: total.sums.cpu_ns.map(|ns| ns as f64).or((kept && total.count == 0).then_some(0.0)),
+        cpu_ns: total.sums.cpu_ns.map(|cpu| within(cpu, total.total_ns)).or((kept && total.count == 0).then_some(0.0)),
         waits: trace.site_of(total.site).is_some_and(|site| waits(site.kind)),
         open: false,
     }))
@@ -131,8 +135,7 @@ fn shares(all: &mut dyn Iterator<Item = Usage>) -> Vec<f32> {
     // Time and CPU time that are known not to belong to the parent.
     let mut known = vec![(0.0_f64, 0.0_f64); all.len()];
     for one in &all {
-        // A span's CPU time includes the reading of the CPU clock, its duration does not: the excess is the parent's own.
-        let used = one.cpu_ns.map(|cpu| cpu.min(one.ns)).or(one.waits.then_some(0.0));
+        let used = one.cpu_ns.or(one.waits.then_some(0.0));
         if let (Some(used), Some(parent)) = (used, known.get_mut(one.parent as usize)) {
             *parent = (parent.0 + one.ns, parent.1 + used);
         }

@@ -1,6 +1,6 @@
 //! What a profile lacks, in sentences, and how many calls it counts.
 
-use ellwand_profile::{LaneKind, NONE, Trace};
+use ellwand_profile::{LaneKind, NONE, Span, Trace};
 
 use crate::read::counted;
 
@@ -101,13 +101,17 @@ impl Gaps {
     }
 }
 
+/// The kept spans of the program, without the recorder's own calls.
+pub(crate) fn spans(trace: &Trace) -> impl Iterator<Item = &Span> {
+    trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !trace.is_own(span.site))
+}
+
 /// The number of a profile's calls that ended, that are open, and that are entries: `200000 calls, 1 open (11264 kept
 /// as spans)`. Without the recorder's own calls.
 pub fn calls(trace: &Trace) -> String {
-    let spans = || trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !trace.is_own(span.site));
     let totals = || trace.lanes.iter().flat_map(|lane| &lane.totals);
-    let kept = spans().count() as u64;
-    let open = spans().filter(|span| span.is_open()).count() as u64;
+    let kept = spans(trace).count() as u64;
+    let open = spans(trace).filter(|span| span.is_open()).count() as u64;
     let ended = totals().fold(kept - open, |sum, total| sum.saturating_add(total.count));
     let open = totals().fold(open, |sum, total| sum.saturating_add(total.open));
     let mut calls = counted(ended, "call", "calls");
@@ -120,7 +124,7 @@ pub fn calls(trace: &Trace) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ellwand_profile::{Kind, SiteInfo, Span, Total, TraceLane};
+    use ellwand_profile::{Kind, SiteInfo, Total, TraceLane};
 
     use super::*;
 

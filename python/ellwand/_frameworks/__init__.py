@@ -103,7 +103,7 @@ def _meant(words: Sequence[str]) -> set[str]:
 
 
 def register(words: Sequence[str] | None = None) -> None:
-    """Adds the rows that a command line names, without importing a framework; all rows if it is None.
+    """Adds the rows that a command line names, without importing a framework; all rows without one.
 
     A run that names no framework must not measure or import one.
     """

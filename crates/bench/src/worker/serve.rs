@@ -212,7 +212,7 @@ impl<'a> Found<'a> {
                 let spent = if is_long(shape, open) { opened.first_run_ns } else { 0 };
                 arm.warm_up(shape, open.warm_up_ns.saturating_sub(spent))?;
             }
-            None if may_be_long(&opened, open) && arm.is_long(probes, open.long_run_ns) => {}
+            None if may_be_long(&opened, open) && arm.warm_up_once(probes, open.long_run_ns) => {}
             None => {
                 let (slot_min_ns, warm_up_ns) = (open.slot_min_ns, open.warm_up_ns);
                 arm.calibrate(SlotNeeds { caches: open.caches, slot_min_ns, warm_up_ns })?;

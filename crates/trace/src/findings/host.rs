@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ellwand_profile::{By, Kind, LaneKind, Part, Span, Total, Trace};
 
-use crate::gaps::Gaps;
+use crate::gaps::{self, Gaps};
 
 use super::{Confidence, Facts, ProfileFinding, Rule, evidence};
 
@@ -18,8 +18,7 @@ pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<ProfileFinding> {
     } else {
         "Only a part of the spans is kept; the totals are complete"
     };
-    let spans = facts.trace.lanes.iter().flat_map(|lane| &lane.spans);
-    let kept = spans.filter(|span| !facts.trace.is_own(span.site)).count() as u64;
+    let kept = gaps::spans(facts.trace).count() as u64;
     let mut numbers = vec![("lost spans", lost), ("kept spans", kept), ("lost details", details)];
     if refused > 0 {
         numbers.push(("operations of devices with impossible times", refused));
