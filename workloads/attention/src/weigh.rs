@@ -125,24 +125,24 @@ struct Work<'a, S: Simd, const M: usize> {
 impl<S: Simd, const M: usize> Beside<S> for Work<'_, S, M> {
     const ANY: bool = true;
     #[inline(always)]
-    fn row<const I: usize>(&mut self, s: S) {
+    fn row(&mut self, s: S, i: usize) {
         // With a constant number of vectors, their latencies overlap.
-        if self.tile.vectors == 4 { self.vectors::<I>(s, 4) } else { self.vectors::<I>(s, self.tile.vectors) }
+        if self.tile.vectors == 4 { self.vectors(s, i, 4) } else { self.vectors(s, i, self.tile.vectors) }
     }
 }
 
 impl<S: Simd, const M: usize> Work<'_, S, M> {
     #[inline(always)]
-    fn vectors<const I: usize>(&mut self, s: S, vectors: usize) {
-        let scores = &self.scores[I * vectors * S::LANES..][..vectors * S::LANES];
-        let weights = &mut self.weights[I * self.stride + self.tile.first..][..vectors * S::LANES];
+    fn vectors(&mut self, s: S, i: usize, vectors: usize) {
+        let scores = &self.scores[i * vectors * S::LANES..][..vectors * S::LANES];
+        let weights = &mut self.weights[i * self.stride + self.tile.first..][..vectors * S::LANES];
         let mut sum = s.splat(0.0);
         for j in 0..vectors {
-            let weight = weight(s, s.load(&scores[j * S::LANES..]), self.factor, self.shift[I]);
+            let weight = weight(s, s.load(&scores[j * S::LANES..]), self.factor, self.shift[i]);
             s.store(&mut weights[j * S::LANES..], weight);
             sum = s.add(sum, weight);
         }
-        self.sum[I] = sum;
+        self.sum[i] = sum;
     }
 }
 
@@ -276,7 +276,9 @@ impl Weigh<'_> {
             let (stride, factor, weights) = (self.stride, self.factor, &mut *self.weights);
             let scores = &self.tiles[tile.place * TILE..];
             let mut work = Work { tile, scores, weights, stride, factor, shift, sum: &mut sum };
-            each_row!(M, I => work.row::<I>(s));
+            for i in 0..M {
+                work.row(s, i);
+            }
         } else {
             each_row!(M, I => sum[I] = self.part(s, I, tile, shift[I]));
         }

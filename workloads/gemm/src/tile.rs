@@ -195,15 +195,15 @@ impl Strip<'_> {
 pub trait Beside<S: Simd> {
     /// True if there is any work.
     const ANY: bool;
-    /// Does the work of row `I`. Mark it `#[inline(always)]`.
-    fn row<const I: usize>(&mut self, s: S);
+    /// Does the work of row `i`. Mark it `#[inline(always)]`.
+    fn row(&mut self, s: S, i: usize);
 }
 
 /// No extra work.
 impl<S: Simd> Beside<S> for () {
     const ANY: bool = false;
     #[inline(always)]
-    fn row<const I: usize>(&mut self, _: S) {}
+    fn row(&mut self, _: S, _: usize) {}
 }
 
 /// Computes `M` rows of A times a panel of `N` vectors in registers, and extra work for `M` rows.
@@ -223,15 +223,15 @@ pub unsafe fn tile_products<S: Simd, const M: usize, const N: usize, B: Beside<S
     let rows: [*const f32; M] = std::array::from_fn(|i| a.wrapping_add(i * a_stride));
     let mut from = 0;
     if B::ANY {
-        each_row!(M, I => {
-            let to = depth * (I + 1) / M;
+        for i in 0..M {
+            let to = depth * (i + 1) / M;
             for k in from..to {
                 // SAFETY: step k < depth.
                 unsafe { step(s, rows, k, b, &mut sum) };
             }
             from = to;
-            beside.row::<I>(s);
-        });
+            beside.row(s, i);
+        }
     }
     for k in from..depth {
         // SAFETY: as above.
