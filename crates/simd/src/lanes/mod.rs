@@ -279,8 +279,14 @@ pub fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Out {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Set::Avx2 => unsafe { on_avx2(avx2::Avx2::new(), kernel) },
-        Set::Baseline => kernel.run(baseline::Baseline),
+        Set::Baseline => on_baseline(kernel),
     }
+}
+
+/// Not inlined: together with its callers the code would be optimised as one large function, which takes the compiler longer.
+#[inline(never)]
+fn on_baseline<K: Kernel>(kernel: K) -> K::Out {
+    kernel.run(baseline::Baseline)
 }
 
 #[cfg(target_arch = "x86_64")]
