@@ -431,7 +431,7 @@ fn layers_and_attention_that_leave_nothing_to_compute() {
         (&["attention", "--sequence", "0"], &["--sequence", "too small"]),
         (&["attention", "--dimension", "0"], &["--dimension", "too small"]),
         (&["attention", "--heads", "0"], &["--heads", "too small"]),
-        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "4 or 8 heads work"]),
+        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "choose 4 or 8"]),
         (&["attention", "--kv-heads", "3"], &["--kv-heads", "do not divide the 8 heads"]),
         (&["attention", "--mask", "window"], &["--mask", "none, causal, padding"]),
         // Estimated first, refused with the figure.

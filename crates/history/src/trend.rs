@@ -70,12 +70,14 @@ pub struct Line {
 }
 
 /// Runs that did not measure the reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithoutRatio {
     /// Number of such runs.
     pub runs: usize,
     /// True if the last run is one of them.
     pub newest: bool,
+    /// Why the last of them has no ratio. Another run may lack another reference.
+    pub why: String,
 }
 
 /// Runs at the end whose ratio differs from the runs before.
@@ -273,7 +275,7 @@ fn point(
         }
         Some(reference) => match measured.time(store, &reference, &own)? {
             Some(time) => (Some(ratio(&own, time)), Ok(name(&reference))),
-            None => (None, Err(format!("no run measured it and {} with one command", name(&reference)))),
+            None => (None, Err(format!("no command measured both it and {}", name(&reference)))),
         },
     };
     own.ratio = ratio;
@@ -318,9 +320,12 @@ fn line(series: &Series, mut points: Vec<Referenced>, query: &Query) -> Result<L
     } else {
         Vec::new()
     };
-    let without = points.len() - with_ratio.len();
-    let without_ratio = (reference.is_some() && without > 0)
-        .then(|| WithoutRatio { runs: without, newest: points.last().is_some_and(|point| point.ratio.is_none()) });
+    let last_without = named.iter().rev().find_map(|name| name.as_ref().err());
+    let without_ratio = last_without.filter(|_| reference.is_some()).map(|why| WithoutRatio {
+        runs: points.len() - with_ratio.len(),
+        newest: points.last().is_some_and(|point| point.ratio.is_none()),
+        why: why.clone(),
+    });
     let values: Vec<f64> = with_ratio.iter().map(|(_, value)| *value).collect();
     let found = change_points(&values, query.rope.ln_1p())
         .map_err(|error| StoreError::Other { place: series.case.clone(), problem: error.to_string() })?;

@@ -280,8 +280,9 @@ fn runs_without_the_reference_are_counted_and_not_looked_at() {
     let mut runs = series(20, |_| 1.0, slow);
     runs.extend((20..40).map(|n| Fake::new(n).sort(10, "fast", &[1.5e-6, 1.5e-6])));
     let trend = lines(&runs, &query());
-    let without = trend.lines[0].without_ratio.unwrap();
+    let without = trend.lines[0].without_ratio.as_ref().unwrap();
     assert_eq!((without.runs, without.newest), (20, true));
+    assert_eq!(without.why, "no command measured both it and plain");
     assert!(trend.lines[0].changes.is_empty());
     assert!(lines(&runs[..20], &query()).lines[0].without_ratio.is_none());
 }

@@ -247,11 +247,18 @@ fn perfetto_has_the_bytes_it_had_when_its_schema_read_it() {
 }
 
 #[test]
+fn a_table_has_a_row_for_each_path_and_empty_cells_for_what_was_not_measured() {
+    let mut trace = step();
+    trace.sites[1].name = "a, \"b\"; c".into();
+    insta::assert_snapshot!(String::from_utf8(written("csv", &trace)).unwrap());
+}
+
+#[test]
 fn formats_are_found_by_name_and_write_empty_profiles() {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(
         names,
-        ["json", "chrome", "perfetto", "speedscope", "folded", "pprof", "otlp", "otlp-metrics", "prometheus"]
+        ["json", "csv", "chrome", "perfetto", "speedscope", "folded", "pprof", "otlp", "otlp-metrics", "prometheus"]
     );
     assert!(format("xml").is_none());
     for name in names {

@@ -129,7 +129,7 @@ impl Shape {
                 format!("{heads} heads do not divide the dimension {dimension}"),
                 format!("a divisor of {dimension}"),
             )
-            .help(format!("{} heads work", fit.join(" or "))));
+            .help(format!("choose {}", fit.join(" or "))));
         }
         let kv_heads = match case.int("kv-heads").unwrap_or(0) {
             0 => heads,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ellwand_profile::Trace;
+use ellwand_profile::{Row, Trace};
 
 pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     for row in trace.summary().rows {
@@ -10,10 +10,14 @@ pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         if self_ns == 0 {
             continue;
         }
-        let path: Vec<String> = row.path.iter().map(|name| frame(name)).collect();
-        writeln!(out, "{} {self_ns}", path.join(";"))?;
+        writeln!(out, "{} {self_ns}", path(&row))?;
     }
     Ok(())
+}
+
+/// The names of a path, separated by semicolons.
+pub(super) fn path(row: &Row) -> String {
+    row.path.iter().map(|name| frame(name)).collect::<Vec<_>>().join(";")
 }
 
 /// A name as a frame: the format separates frames with semicolons and stacks with line breaks.

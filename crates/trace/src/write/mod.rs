@@ -7,6 +7,7 @@ mod perfetto;
 mod pprof;
 mod protobuf;
 mod speedscope;
+mod table;
 mod walk;
 
 use std::io::{self, Write};
@@ -57,6 +58,12 @@ pub const FORMATS: &[Format] = &[
         about: "everything, for `ellwand profile`, `ellwand view` and scripts (docs/profile-format.md)",
         aggregated: true,
         write: |trace, out| trace.write_json(out),
+    },
+    Format {
+        name: "csv",
+        about: "a row for each call path, for spreadsheets and data frames: calls, times, memory and work",
+        aggregated: true,
+        write: table::write,
     },
     Format {
         name: "chrome",

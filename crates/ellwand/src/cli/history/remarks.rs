@@ -72,13 +72,13 @@ fn failed(line: &Line) -> Option<String> {
 
 /// Runs in which no change point can be found.
 fn unmatched(line: &Line) -> Option<String> {
-    let (without, reference) = (line.without_ratio?, line.reference.as_ref()?);
+    let without = line.without_ratio.as_ref()?;
     let newest = if without.newest { ", the newest among them," } else { "" };
     Some(format!(
-        "{} of {} runs{newest} have no ratio ({} was not measured with them) and were skipped",
+        "{} of {} runs{newest} have no ratio and were skipped ({})",
         without.runs,
         line.points.len(),
-        clean(reference)
+        clean(&without.why)
     ))
 }
 

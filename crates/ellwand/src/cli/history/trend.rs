@@ -195,7 +195,7 @@ fn unchanged(line: &Line, rope: f64) -> Option<String> {
             let scatter = scatter(&line.points).map_or_else(String::new, |scatter| {
                 format!("; the ratios of two consecutive runs differ by {} (median)", human(scatter, "1"))
             });
-            let rest = line.without_ratio.map_or_else(String::new, |_| format!(" in the other {ratios} runs"));
+            let rest = line.without_ratio.as_ref().map_or_else(String::new, |_| format!(" in the other {ratios} runs"));
             Some(format!("no change of more than {} was found{rest}{scatter}", share(rope)))
         }
     }
