@@ -162,14 +162,22 @@ impl Kernel for Add<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // Enough vectors at once to hide the latency of the exponential.
-        match (self.dims, S::LANES) {
-            (1, 16) => add::<S, 1, 2>(s, self.panel, 1),
-            (2, 16) => add::<S, 2, 2>(s, self.panel, 2),
-            (dims, 16) => add::<S, 0, 2>(s, self.panel, dims),
-            (1, _) => add::<S, 1, 4>(s, self.panel, 1),
-            (2, _) => add::<S, 2, 4>(s, self.panel, 2),
-            (dims, _) => add::<S, 0, 4>(s, self.panel, dims),
+        // A whole panel at once hides the latency of the exponential.
+        match S::LANES {
+            16 => self.over::<S, 2>(s),
+            8 => self.over::<S, 4>(s),
+            _ => self.over::<S, 8>(s),
+        }
+    }
+}
+
+impl Add<'_> {
+    #[inline(always)]
+    fn over<S: Simd, const V: usize>(self, s: S) {
+        match self.dims {
+            1 => add::<S, 1, V>(s, self.panel, 1),
+            2 => add::<S, 2, V>(s, self.panel, 2),
+            dims => add::<S, 0, V>(s, self.panel, dims),
         }
     }
 }
@@ -177,6 +185,7 @@ impl Kernel for Add<'_> {
 /// `D` is the number of dimensions if known at compile time, else 0; `V` vectors form a panel.
 #[inline(always)]
 fn add<S: Simd, const D: usize, const V: usize>(s: S, panel: &mut Panel, dims: usize) {
+    assert_eq!(V * S::LANES, BIN_PADDING, "bins outside the vectors would keep their old sums");
     let dims = if D > 0 { D } else { dims };
     let n = panel.samples.len() / dims;
     let mut best: [S::F; V] = std::array::from_fn(|v| s.load(&panel.best[v * S::LANES..]));
