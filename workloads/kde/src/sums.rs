@@ -163,11 +163,7 @@ impl Kernel for Add<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         // A whole panel at once hides the latency of the exponential.
-        match S::LANES {
-            16 => self.over::<S, 2>(s),
-            8 => self.over::<S, 4>(s),
-            _ => self.over::<S, 8>(s),
-        }
+        if const { S::LANES == 16 } { self.over::<S, 2>(s) } else { self.over::<S, 4>(s) }
     }
 }
 
