@@ -8,14 +8,14 @@ use super::folded::path;
 
 type Column = (&'static str, fn(&Row) -> Option<String>);
 
-/// The columns; an empty cell was not measured. Times are in nanoseconds, as in the JSON of a profile.
+/// The columns, named as in the JSON of a profile. An empty cell was not measured.
 const COLUMNS: [Column; 27] = [
     ("path", |row| Some(path(row))),
     ("operation", |row| some(row.name())),
     ("kind", |row| some(row.kind.word())),
     ("file", |row| Some(row.file.clone()).filter(|file| !file.is_empty())),
     ("line", |row| Some(row.line).filter(|line| *line > 0).map(|line| line.to_string())),
-    ("threads", |row| some(row.lanes)),
+    ("lanes", |row| some(row.lanes)),
     ("calls", |row| some(row.count)),
     ("open", |row| some(row.open)),
     ("total_ns", |row| some(row.total_ns)),
@@ -23,7 +23,7 @@ const COLUMNS: [Column; 27] = [
     ("min_ns", |row| call(row, row.min_ns)),
     ("mean_ns", |row| call(row, row.mean_ns)),
     ("std_ns", |row| call(row, row.std_ns)),
-    ("median_ns", |row| call(row, row.median_ns)),
+    ("p50_ns", |row| call(row, row.median_ns)),
     ("p90_ns", |row| call(row, row.p90_ns)),
     ("p99_ns", |row| call(row, row.p99_ns)),
     ("max_ns", |row| call(row, row.max_ns)),
