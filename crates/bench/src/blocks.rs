@@ -155,7 +155,8 @@ impl Blocks<'_> {
             if late || open.state(arm).is_ok() && samples[arm].is_empty() && over() {
                 // A row with samples of earlier blocks keeps them, and one that had no time takes part in the next block.
                 let again = late && open.late().first() != Some(&arm) && block + 1 < self.blocks && !over();
-                row.ended = (row.processes == 0 && !again).then(|| self.not_measured(late.then_some(last), ready));
+                row.ended = (row.processes == 0 && !again)
+                    .then(|| self.not_measured(&cell.implementations[*index].name, late.then_some(last), ready));
                 continue;
             }
             let judged = open.rejudge(arm)?;
@@ -193,9 +194,9 @@ impl Blocks<'_> {
         Duration::try_from_secs_f64(self.budget_s).unwrap_or(Duration::MAX / 2).max(LEAST)
     }
 
-    /// The outcome of a row without a sample when the time was up; `last` is the implementation whose process was not ready
-    /// after the share `ready` of the time, and what it was doing.
-    fn not_measured(&self, last: Option<(&str, &'static str)>, ready: f64) -> Outcome {
+    /// The outcome of the row `own` without a sample when the time was up; `last` is the implementation whose process was not
+    /// ready after the share `ready` of the time, and what it was doing.
+    fn not_measured(&self, own: &str, last: Option<(&str, &'static str)>, ready: f64) -> Outcome {
         let (hard, more) = (self.hard(), self.more.as_deref().unwrap_or_default());
         let all = seconds(hard);
         let counts = if hard.as_secs_f64() > self.budget_s {
@@ -206,7 +207,12 @@ impl Blocks<'_> {
         let over = match last {
             Some((name, step)) => {
                 let ready = seconds(hard.mul_f64(ready));
-                format!("after {ready} of {all}{counts} the process of {name} was still {step}")
+                let said = format!("after {ready} of {all}{counts}");
+                if name == own {
+                    format!("{said} its process was still {step}")
+                } else {
+                    format!("{said} the process of {name} was still {step}, which left it no time")
+                }
             }
             None => format!("its {all}{counts} were over before its first slot"),
         };

@@ -16,7 +16,7 @@ fn ends_what_is_not_ready(names: [&str; 2]) {
     })
     .unwrap();
     let [steady, stuck] = ["steady", "stuck"].map(|name| measured.iter().find(|m| m.implementation == name).unwrap());
-    let why = "not measured: after 4.5 s of 6 s (a shorter time counts as 6 s) the process of stuck was still preparing and \
+    let why = "not measured: after 4.5 s of 6 s (a shorter time counts as 6 s) its process was still preparing and \
                running for the first time; take more";
     assert_eq!(stuck.outcome, Outcome::Unsupported { why: why.into() });
     // A busy machine may leave no time for a slot, but the reason must not name the other process.

@@ -80,7 +80,7 @@ impl Asked {
                     return Err(InputError::new(
                         word,
                         problem,
-                        "FILTER, --list, --exact, --skip, --test, or --baseline REV with --time, --at-least, --fail-on",
+                        "FILTER, --list, --exact, --skip, --test, or --baseline REV with --time, --at-least, --fail-on, --format github",
                     ));
                 }
                 _ => asked.filters.push(word.clone()),

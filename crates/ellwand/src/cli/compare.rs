@@ -51,6 +51,8 @@ fn of_sides(registry: &Registry, args: &CompareArgs, line: Vec<String>, spoke: &
     // If the terms are valid now, they cannot fail later.
     rows::terms(args.rope, args.blocks, args.limit.limits())?;
     let limits = if args.command { None } else { budgets::find(registry, args.session.config.as_deref())? };
+    // From here on Ctrl-C must leave everything consistent.
+    signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     // The kernels of the self-check can be compared like any others; `list` does not show them.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);

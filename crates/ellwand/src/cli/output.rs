@@ -150,7 +150,6 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
         .take(60)
         .collect();
     let dir = PathBuf::from("ellwand-out").join(format!("{name}-{}", stamp(unix_ms)));
-    // Two runs in the same second must not share a directory.
     let mut free = dir.clone();
     let mut n = 2;
     while free.exists() {
@@ -158,6 +157,12 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
         n += 1;
     }
     free
+}
+
+/// Makes the directory; true if another program has just done so.
+pub(super) fn is_taken(dir: &Path) -> bool {
+    let parent = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
+    parent.and_then(|()| std::fs::create_dir(dir)).is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
 }
 
 /// Path of cached results of a kind: one JSON file per machine and program version; `None` without a home directory.
@@ -237,5 +242,12 @@ mod tests {
     fn directories_of_patterns_are_plain_names() {
         let dir = default_directory(&["lattice-*".into(), "../x".into()], 0);
         assert_eq!(dir, PathBuf::from("ellwand-out/lattice-_+___x-19700101-000000"));
+    }
+
+    #[test]
+    fn a_directory_is_taken_by_one_run() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("ellwand-out/x");
+        assert_eq!((is_taken(&dir), is_taken(&dir)), (false, true));
     }
 }

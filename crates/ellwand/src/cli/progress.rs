@@ -1,5 +1,6 @@
 //! The progress bar: drawn only on a terminal and only between slots, never while a clock runs.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -235,26 +236,29 @@ fn loads<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<Load> {
 /// Short labels of cases (`workload/axis=value,..`), most distinguishing part first, for narrow terminals: the axes
 /// that differ among the cases of a workload, then the workload.
 fn labels(names: &[String]) -> Vec<String> {
-    let split = |name: &str| -> (String, Vec<String>) {
+    let split = |name: &String| -> (String, Vec<String>) {
         let (workload, params) = name.split_once('/').unwrap_or((name, ""));
         (workload.to_string(), params.split([',', ' ']).filter(|p| !p.is_empty()).map(str::to_string).collect())
     };
-    let cases: Vec<(String, Vec<String>)> = names.iter().map(|name| split(name)).collect();
-    cases
-        .iter()
-        .map(|(workload, params)| {
-            let everywhere = |param: &&String| {
-                cases.iter().filter(|(other, _)| other == workload).all(|(_, all)| all.contains(param))
-            };
-            let differ: Vec<&str> = params.iter().filter(|param| !everywhere(param)).map(String::as_str).collect();
-            let several = cases.iter().any(|(other, _)| other != workload);
-            match (differ.is_empty(), several) {
-                (true, _) => workload.clone(),
-                (false, true) => format!("{workload} {}", differ.join(" ")),
-                (false, false) => format!("{} {workload}", differ.join(" ")),
-            }
-        })
-        .collect()
+    let cases: Vec<(String, Vec<String>)> = names.iter().map(split).collect();
+    // Cases of each workload, and of each workload with each parameter.
+    let mut count = HashMap::<(&str, Option<&str>), usize>::new();
+    for (workload, params) in &cases {
+        for part in params.iter().map(|param| Some(param.as_str())).chain([None]) {
+            *count.entry((workload, part)).or_default() += 1;
+        }
+    }
+    let label = |(workload, params): &(String, Vec<String>)| {
+        let of = |part| count.get(&(workload.as_str(), part)).copied().unwrap_or(0);
+        let all = of(None);
+        let differ: Vec<&str> = params.iter().map(String::as_str).filter(|param| of(Some(*param)) < all).collect();
+        match (differ.is_empty(), all < cases.len()) {
+            (true, _) => workload.clone(),
+            (false, true) => format!("{workload} {}", differ.join(" ")),
+            (false, false) => format!("{} {workload}", differ.join(" ")),
+        }
+    };
+    cases.iter().map(label).collect()
 }
 
 #[cfg(test)]

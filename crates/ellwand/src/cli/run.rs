@@ -43,18 +43,24 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     if let Some(file) = file_of(args) {
         output::new_file(file, &[], args.session.overwrite)?;
     }
-    let dir = directory_of(args).unwrap_or_else(|| output::default_directory(&args.how.chosen.workload, started));
+    let named = directory_of(args);
+    let free = || output::default_directory(&args.how.chosen.workload, started);
+    let mut dir = named.clone().unwrap_or_else(free);
     make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave everything consistent.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
+    // Another run of the same second may have taken the name in the meantime.
+    while named.is_none() && output::is_taken(&dir) {
+        dir = free();
+    }
     output::directory("-o", &dir)?;
     // Before ceilings are measured: if the run is killed meanwhile, --resume must not find the record that it was to
     // replace.
     let results = Results::open(&dir, args.session.overwrite, args.resume)?;
     let here = with_ceilings(registry, !args.spans && !args.how.no_ceilings).inspect_err(|_| {
         // Nothing was begun: remove the empty directory. A directory with content stays, and so does its parent.
-        if new && std::fs::remove_dir(&dir).is_ok() && directory_of(args).is_none() {
+        if new && std::fs::remove_dir(&dir).is_ok() && named.is_none() {
             dir.parent().map(std::fs::remove_dir);
         }
     })?;

@@ -128,8 +128,8 @@ pub(crate) fn what_is_not_ready_in_a_given_time_is_named_and_not_measured() {
     let late = tell(&[&quick[..], &["--format", "json", "-o", dir.path().to_str().unwrap(), "--overwrite"]].concat());
     assert_eq!(late.code, Some(6), "{}{}", late.stdout, late.stderr);
     assert!(late.stderr.contains("double stuck: preparing and running for the first time ("), "{}", late.stderr);
-    let why = "(a shorter time counts as 6 s) the process of stuck was still preparing and running for the first time; try \
-               --time 20s";
+    let why = "(a shorter time counts as 6 s) its process was still preparing and running for the \
+               first time; try --time 20s";
     assert!(late.stdout.contains(why), "{}", late.stdout);
 }
 
