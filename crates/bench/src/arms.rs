@@ -245,6 +245,8 @@ impl Arms<'_> {
             // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
             self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
         }
+        self.reported.other_answers =
+            !self.known.agree(&self.sides.baseline.launch.program, &self.sides.candidate.launch.program);
         block.close();
         // Saturating, here and below: a clock that was set back must not end the program.
         let start = begin.elapsed().saturating_sub(in_rounds + settling + ageing);

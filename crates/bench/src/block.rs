@@ -1,7 +1,7 @@
 //! A block: all arms of a comparison, each in a fresh process, started and then sampled in turns.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,17 @@ pub struct Known {
     pub(crate) leaves_time: bool,
     /// Reference outputs and inputs, which the workers of a program share.
     shared: BTreeMap<PathBuf, [Option<Shared>; 2]>,
+}
+
+impl Known {
+    /// True unless these are two programs without a common answer.
+    pub(crate) fn agree(&self, one: &Path, other: &Path) -> bool {
+        let of = |program: &Path| {
+            let own = self.right.keys().filter(|(known, _)| known == program);
+            own.map(|(_, digest)| *digest).collect::<BTreeSet<u64>>()
+        };
+        one == other || !of(one).is_disjoint(&of(other))
+    }
 }
 
 /// If a process had less time than this to get ready, missing the deadline is not a failure.
@@ -443,5 +454,17 @@ mod tests {
         assert!(is_enough(8.0, 0.3), "also after 12 of 20 seconds");
         assert!(!is_enough(8.0, 4.0), "a start may take longer than the others");
         assert!(!is_enough(0.5, 0.01), "nor is a busy machine a hang");
+    }
+
+    #[test]
+    fn programs_agree_if_one_answer_of_both_is_the_same() {
+        let answers = |of: &[(&str, u64)]| Known {
+            right: of.iter().map(|(program, digest)| (((*program).into(), *digest), Verdict::right(""))).collect(),
+            ..Known::default()
+        };
+        let (old, new) = (Path::new("old"), Path::new("new"));
+        assert!(answers(&[("old", 1), ("old", 2), ("new", 2)]).agree(old, new));
+        let differ = answers(&[("old", 1), ("new", 2)]);
+        assert!(!differ.agree(old, new) && differ.agree(old, old));
     }
 }

@@ -195,6 +195,12 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
             notes.push(format!("but slower {}: there {candidate} takes {ratio} the time ({bounds})", about(side.name)));
         }
     }
+    if decision.reported.other_answers {
+        notes.push(format!(
+            "the answers of {} and {candidate} differ; each is right by the reference of its own program",
+            sides[0]
+        ));
+    }
     // Every arm, because the second copy of the baseline is part of the verdict.
     let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
     notes.extend(ellwand_bench::sample::slowed_down(&all));
@@ -408,6 +414,19 @@ mod tests {
         }
         let [note] = &of(&row)[..] else { panic!("one note") };
         assert!(note.contains("slower takes 0.950x the time of plain"), "{note}");
+    }
+
+    #[test]
+    fn programs_with_other_answers_are_not_compared_silently() {
+        let mut row = row(Call::As(Difference::Faster), 500.0);
+        if let Ok(decision) = &mut row.result {
+            decision.reported.other_answers = true;
+        }
+        let notes = notes(&row, row.result.as_ref().unwrap());
+        assert_eq!(
+            notes,
+            ["the answers of plain and slower differ; each is right by the reference of its own program"]
+        );
     }
 
     #[test]
