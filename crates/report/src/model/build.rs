@@ -308,7 +308,8 @@ fn readings(m: &Measurement) -> Vec<Reading> {
     // Show one count of faults: that of all samples instead of that of the single run with probes.
     if let Some(reading) = readings.iter_mut().find(|reading| reading.id == "page-faults") {
         reading.value = crate::diagnose::typical_faults(m).or(reading.value);
-        reading.about = "minor page faults of a run in steady state: the median of the samples".into();
+        reading.about =
+            "minor page faults of a run in steady state: the mean over the middle half of the samples".into();
     }
     if let Some(error) = m.check.as_ref().and_then(|check| check.max_error).filter(|error| *error > 0.0) {
         let about = "largest absolute difference from the reference, over the outputs that were checked";

@@ -219,7 +219,7 @@ pub struct Row {
     pub switched_share: Option<f64>,
     /// What other programs took from the row; empty if its time is undisturbed.
     pub held_up: Option<HeldUp>,
-    /// Minor page faults per iteration: the median over samples.
+    /// Minor page faults per iteration: the mean over the middle half of the samples.
     pub faults_per_iteration: Option<f64>,
     /// Speed-up over the baseline at the same case in the same run.
     pub speedup: Speedup,

@@ -150,11 +150,16 @@ fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: 
     (faults * HUGE_PAGE <= most && (BINDS..=ABOVE).contains(&(seconds / time_s))).then_some(seconds)
 }
 
-/// Page faults per iteration: the median over samples. It ignores the faults of the first few samples, before the
-/// allocator has obtained its memory.
+/// Page faults per iteration: the mean over the middle half of the samples. It ignores the faults of the first few
+/// samples, before the allocator has obtained its memory, but not those of every second one: an allocator may give its
+/// memory back in one call of two, and the median would then be all of these faults or none.
 pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
     let each = |sample: &Sample| Some(sample.faults? as f64 / sample.iterations.max(1) as f64);
-    median(&m.samples.iter().filter_map(each).collect::<Vec<_>>())
+    let mut faults: Vec<f64> = m.samples.iter().filter_map(each).collect();
+    faults.sort_by(f64::total_cmp);
+    let quarter = faults.len() / 4;
+    let middle = &faults[quarter..faults.len() - quarter];
+    (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
 /// Seconds per iteration as on an otherwise idle machine, at most the printed time. For one thread, its CPU time, unless
