@@ -54,8 +54,8 @@ pub struct Terms {
 pub const AGE_S: f64 = 1.0;
 /// The first blocks, which share the time of ageing: enough of them to show a tail.
 pub(crate) const AGED_BLOCKS: u32 = 12;
-/// Fewest blocks of a plan that is fitted to the time: eight can show a difference.
-pub(crate) const LEAST: usize = 8;
+/// Fewest blocks of a plan that is fitted to the time: nine can show a difference.
+pub(crate) const LEAST: usize = 9;
 /// Largest share of the time of a decision spent on ageing.
 const AGE_SHARE: f64 = 0.1;
 

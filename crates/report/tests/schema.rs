@@ -5,7 +5,7 @@ mod common;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use ellwand_core::Outcome;
-use ellwand_core::record::{Centre, Spending, Stakes, line};
+use ellwand_core::record::{Centre, Curve, Stakes, line};
 use ellwand_report::RECORD_SCHEMA;
 use serde_json::{Value, json};
 
@@ -70,8 +70,8 @@ fn a_comparison_by_any_rule_is_accepted() {
     comparison.blocks[0].weight = 0.5;
     comparison.blocks[1].bet = 0.0;
     comparison.compared = Some(ellwand_core::Compared { values: 211, of: 1000 });
-    for spending in [Spending::Pocock, Spending::Hyperbolic] {
-        for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks] {
+    for spending in [Curve::Pocock, Curve::Hyperbolic, Curve::Joint] {
+        for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks, Stakes::Even] {
             for centre in [Centre::Mean, Centre::Robust] {
                 (comparison.spending, comparison.stakes, comparison.centre) = (spending, stakes, centre);
                 accepted(&line(&comparison).unwrap());

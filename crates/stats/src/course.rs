@@ -5,7 +5,7 @@
 //! reached soonest. Few long blocks need few processes; many short ones keep the t-quantile small: the minimum balances
 //! both (Kalibera and Jones 2013 give it for a fixed confidence and any number of blocks).
 
-use crate::evidence::{Outlook, expected_rates, shift};
+use crate::evidence::{Outlook, shift};
 use crate::random_effects::Variances;
 use crate::special::student_t_upper_quantile;
 use crate::verdict::DecisionRule;
@@ -79,7 +79,7 @@ impl Course<'_> {
         let last = self.rule.spending().looks().last().copied().unwrap_or(self.blocks);
         let rounds = self.best_rounds();
         let more = self.missing(last, guess) * self.variances.of_block(rounds);
-        more.max(0.0).max((last.max(8) - self.blocks) as f64) * (self.start_s + rounds * self.round_s)
+        more.max(0.0).max((last.max(9) - self.blocks) as f64) * (self.start_s + rounds * self.round_s)
     }
 
     /// The number of rounds that yields most information per second (Kalibera and Jones 2013).
@@ -126,7 +126,7 @@ impl Course<'_> {
         let won = |rounds: f64| {
             let relative = distance / self.variances.of_block(rounds).sqrt();
             let spare = if guess == Guess::Lucky { -CHANCE } else { CHANCE };
-            self.outlook.with(expected_rates(relative)).ln_capital(look - self.blocks) >= self.needed.ln() + spare
+            self.outlook.expecting(relative).ln_capital(look - self.blocks) >= self.needed.ln() + spare
         };
         while beyond && !won(rounds) {
             rounds = (1.25 * rounds).ceil();
@@ -205,11 +205,11 @@ mod tests {
         let rule = DecisionRule::default();
         let mut course = course(&rule, 0.0005, 0.003, 0.02);
         course.centre = 0.05;
-        // Nothing was bet on yet, and eight unanimous blocks are needed.
-        assert_eq!(course.leg(Guess::Likely).unwrap().look, 12);
+        // Nothing was bet on yet, and nine unanimous blocks are needed.
+        assert_eq!(course.leg(Guess::Likely).unwrap().look, 16);
         course.blocks = 0;
-        assert_eq!(course.leg(Guess::Likely).unwrap().look, 10);
-        assert_eq!(course.leg(Guess::Lucky).unwrap().look, 8);
+        assert_eq!(course.leg(Guess::Likely).unwrap().look, 12);
+        assert_eq!(course.leg(Guess::Lucky).unwrap().look, 9);
     }
 
     #[test]

@@ -46,19 +46,29 @@ use crate::error::{StatsError, check_finite};
 
 /// The stakes g. Large ones win if blocks are unanimous, small ones if the difference is a fraction of the scatter: for
 /// normal blocks whose mean is r standard deviations beyond the edge, a stake near r grows fastest.
-const STAKES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 6.0];
+const STAKES: Each = [0.2, 0.5, 1.0, 2.0, 6.0];
+/// The stakes of [`Stakes::Even`].
+const EVEN: Each = [0.25, 0.5, 0.9, 2.0, 6.0];
 
-/// Shares of the capital on [`STAKES`].
-type Shares = [f64; STAKES.len()];
+const COUNT: usize = 5;
+/// A number for each stake.
+type Each = [f64; COUNT];
 
 /// Shares for records that name none.
-const FIXED: Shares = [0.0, 0.05, 0.1, 0.1, 0.75];
-/// Shares for blocks that may be unanimous. The largest stake gets most, so that eight such blocks (256 at best) reach
-/// the 200 that an alpha of 0.01 needs.
-const QUIET: Shares = [0.02, 0.03, 0.09, 0.1, 0.76];
-/// Shares for blocks that scatter by more than the region of equivalence: eight of them are not unanimous, and the
+const FIXED: Each = [0.0, 0.05, 0.1, 0.1, 0.75];
+/// Shares of [`Stakes::ByScatter`] and [`Stakes::ByBlocks`] for blocks that may be unanimous. The largest stake gets
+/// most, so that eight such blocks (256 at best) reach the 200 that an alpha of 0.01 needs.
+const QUIET: Each = [0.02, 0.03, 0.09, 0.1, 0.76];
+/// Their shares for blocks that scatter by more than the region of equivalence: such blocks are not unanimous, and the
 /// largest stake loses its capital at the first contrary sign.
-const NOISY: Shares = [0.2, 0.25, 0.25, 0.2, 0.1];
+const NOISY: Each = [0.2, 0.25, 0.25, 0.2, 0.1];
+/// Shares of [`Stakes::Even`] for blocks that may be unanimous: nine of them (512 at best) reach 200. Processes may still
+/// differ although the rounds of each agree; then the small stakes win, which have five to
+/// eleven times the share of [`QUIET`].
+const NINE: Each = [0.22, 0.16, 0.1, 0.12, 0.4];
+/// Shares of [`Stakes::Even`] for blocks that scatter: their length is chosen so that a decision takes some 12 to 100
+/// blocks, and then a mean of a fifth to a whole standard deviation.
+const MANY: Each = [0.3, 0.4, 0.2, 0.07, 0.03];
 /// Number of first blocks that show whether the rest may be unanimous.
 const SHOWN: usize = 2;
 /// A large difference, as a log ratio.
@@ -81,16 +91,37 @@ pub enum Stakes {
     /// As `ByScatter`, but also the quiet shares if the first two blocks, on which nothing was bet, agree on a large
     /// difference.
     ByBlocks,
+    /// As `ByBlocks`, with shares for verdicts from nine blocks on.
+    Even,
 }
 
 impl Stakes {
-    fn shares(self, blocks: &[f64], bets: &[f64]) -> Shares {
+    fn sizes(self) -> Each {
+        match self {
+            Stakes::Fixed | Stakes::ByScatter | Stakes::ByBlocks => STAKES,
+            Stakes::Even => EVEN,
+        }
+    }
+
+    fn shares(self, blocks: &[f64], bets: &[f64]) -> Each {
         let noisy = bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0);
+        let noisy = noisy && (self == Stakes::ByScatter || !agree(blocks));
         match self {
             Stakes::Fixed => FIXED,
-            Stakes::ByScatter if noisy => NOISY,
-            Stakes::ByBlocks if noisy && !agree(blocks) => NOISY,
-            Stakes::ByScatter | Stakes::ByBlocks => QUIET,
+            Stakes::ByScatter | Stakes::ByBlocks => {
+                if noisy {
+                    NOISY
+                } else {
+                    QUIET
+                }
+            }
+            Stakes::Even => {
+                if noisy {
+                    MANY
+                } else {
+                    NINE
+                }
+            }
         }
     }
 }
@@ -133,7 +164,7 @@ impl Evidence {
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
-    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::ByBlocks)
+    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::Even)
 }
 
 /// As [`evidence()`], with bets scaled by the weights of the blocks. A weight must not depend on which side has which
@@ -167,16 +198,18 @@ pub(super) struct Wager {
     /// Magnitudes of the non-zero values so far.
     magnitudes: Vec<f64>,
     /// Logarithm of each stake's capital, since products of a thousand factors would over- or underflow.
-    ln_stakes: [f64; STAKES.len()],
-    shares: Shares,
+    ln_stakes: Each,
+    sizes: Each,
+    shares: Each,
     pub(super) ln_peak: f64,
 }
 
 impl Wager {
     /// After the bets on `blocks`, each with its factor in `bets`: for slower if `sign` is 1, for faster if it is -1.
     pub(super) fn after(stakes: Stakes, blocks: &[f64], bets: &[f64], sign: f64, shift: f64) -> Self {
-        let (values, magnitudes, ln_stakes) = (Vec::new(), Vec::new(), [0.0; STAKES.len()]);
-        let mut wager = Self { values, magnitudes, ln_stakes, shares: stakes.shares(blocks, bets), ln_peak: 0.0 };
+        let (values, magnitudes, ln_stakes) = (Vec::new(), Vec::new(), [0.0; COUNT]);
+        let (sizes, shares) = (stakes.sizes(), stakes.shares(blocks, bets));
+        let mut wager = Self { values, magnitudes, ln_stakes, sizes, shares, ln_peak: 0.0 };
         blocks.iter().zip(bets).for_each(|(block, bet)| wager.bet(bet * (sign * block - shift)));
         wager
     }
@@ -190,7 +223,7 @@ impl Wager {
         }
         self.magnitudes.push(value.abs());
         let relative = value / self.scale();
-        for (ln_capital, stake) in self.ln_stakes.iter_mut().zip(STAKES) {
+        for (ln_capital, stake) in self.ln_stakes.iter_mut().zip(self.sizes) {
             *ln_capital += ln_factor(stake * relative);
         }
         self.ln_peak = self.ln_peak.max(self.ln_capital());
@@ -209,24 +242,26 @@ impl Wager {
     pub(super) fn outlook(&self) -> Outlook {
         let scale = self.scale();
         let count = self.values.len().max(1) as f64;
-        let rates =
-            STAKES.map(|stake| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
-        Outlook { ln_stakes: self.ln_stakes, shares: self.shares, rates }
+        let rates = self
+            .sizes
+            .map(|stake| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
+        Outlook { ln_stakes: self.ln_stakes, sizes: self.sizes, shares: self.shares, rates }
     }
 }
 
 /// Extrapolation of the capital of one direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Outlook {
-    ln_stakes: [f64; STAKES.len()],
-    shares: Shares,
-    rates: [f64; STAKES.len()],
+    ln_stakes: Each,
+    sizes: Each,
+    shares: Each,
+    rates: Each,
 }
 
 impl Outlook {
-    /// The same capital with other expected gains.
-    pub(super) fn with(self, rates: [f64; STAKES.len()]) -> Self {
-        Self { rates, ..self }
+    /// The same capital, if later blocks are normal and their mean is `relative` standard deviations beyond the edge.
+    pub(super) fn expecting(self, relative: f64) -> Self {
+        Self { rates: expected_rates(relative, self.sizes), ..self }
     }
 
     /// Logarithm of the capital after `more` blocks.
@@ -252,13 +287,13 @@ pub fn outlook(values: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Re
 
 /// The expected gain of each stake per block, for normal blocks whose mean is `relative` standard deviations beyond the
 /// edge of the region.
-pub(super) fn expected_rates(relative: f64) -> [f64; STAKES.len()] {
+fn expected_rates(relative: f64, sizes: Each) -> Each {
     // Thirteen equally likely standard normal values.
     const NORMAL: [f64; 13] =
         [-1.769, -1.198, -0.869, -0.615, -0.396, -0.194, 0.0, 0.194, 0.396, 0.615, 0.869, 1.198, 1.769];
     let values = NORMAL.map(|z| relative + z);
     let scale = median(&values.map(f64::abs)).unwrap_or(1.0);
-    STAKES.map(|stake| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
+    sizes.map(|stake| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
 }
 
 /// ln(1 + tanh x) = ln 2 - ln(1 + exp(-2x)), without overflow.
@@ -267,7 +302,7 @@ fn ln_factor(x: f64) -> f64 {
     std::f64::consts::LN_2 - ln_1p_exp
 }
 
-fn ln_mean_exp(values: [f64; STAKES.len()], shares: Shares) -> f64 {
+fn ln_mean_exp(values: Each, shares: Each) -> f64 {
     let largest = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {
         return largest;
@@ -298,7 +333,7 @@ mod tests {
     #[test]
     fn unanimous_blocks_reach_one_percent_at_the_fewest_blocks() {
         let reached = |n: usize| evidence(&vec![0.05; n], 0.0).unwrap().slower.peak >= 200.0;
-        assert!(!reached(7) && reached(8));
+        assert!(!reached(8) && reached(9));
     }
 
     #[test]

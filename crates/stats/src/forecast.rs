@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn unanimous_blocks_wait_for_the_evidence_only() {
         let rule = DecisionRule::default();
-        assert_eq!(needed(&alternating(0.10, 0.002, 6), &rule), Some(2));
-        assert_eq!(needed(&alternating(-0.10, 0.002, 6), &rule), Some(2));
-        assert_eq!(decide(&alternating(0.10, 0.002, 8), &rule).unwrap().difference, Difference::Slower);
+        assert_eq!(needed(&alternating(0.10, 0.002, 6), &rule), Some(3));
+        assert_eq!(needed(&alternating(-0.10, 0.002, 6), &rule), Some(3));
+        assert_eq!(decide(&alternating(0.10, 0.002, 9), &rule).unwrap().difference, Difference::Slower);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
     fn undecidable_comparisons_have_no_forecast() {
         let rule = DecisionRule::default();
         // On the edge of the region, or with far too much scatter.
-        assert_eq!(needed(&alternating(0.01_f64.ln_1p(), 0.004, 8), &rule), None);
-        assert_eq!(needed(&alternating(0.0, 0.5, 8), &rule), None);
+        assert_eq!(needed(&alternating(0.01_f64.ln_1p(), 0.004, 12), &rule), None);
+        assert_eq!(needed(&alternating(0.0, 0.5, 12), &rule), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::centre::{Centre, within};
 use crate::error::StatsError;
 use crate::evidence::{Evidence, Stakes, shift, weighted_evidence};
 use crate::forecast::blocks_needed;
-use crate::spending::{LOOKS, Spending};
+use crate::spending::{Curve, LOOKS, Spending};
 
 /// The decision rule of a comparison, fixed before its first block.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,19 +31,25 @@ impl DecisionRule {
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
-        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::ByBlocks, centre: Centre::Robust })
+        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::Even, centre: Centre::Robust })
     }
 
     /// This rule with the spending function, the stakes and the centre of records that do not name them.
     #[must_use]
     pub fn of_old_records(self) -> Self {
-        Self { spending: self.spending.of_old_records(), stakes: Stakes::Fixed, centre: Centre::Mean, ..self }
+        Self { spending: self.spending.with_curve(Curve::Pocock), stakes: Stakes::Fixed, centre: Centre::Mean, ..self }
     }
 
     /// This rule with another division of the capital.
     #[must_use]
     pub fn with_stakes(self, stakes: Stakes) -> Self {
         Self { stakes, ..self }
+    }
+
+    /// This rule with levels of the looks by another curve.
+    #[must_use]
+    pub fn with_curve(self, curve: Curve) -> Self {
+        Self { spending: self.spending.with_curve(curve), ..self }
     }
 
     /// This rule with another centre of block values.
@@ -200,7 +206,7 @@ pub fn decide_weighted(blocks: &[Weighted], rule: &DecisionRule) -> Result<Chang
             return Err(StatsError::Value { what, index, value: factors[index], expected });
         }
     }
-    change(&values, &weights, &bets, rule, rule.spending.cut(blocks.len()))
+    change(&values, &weights, &bets, rule, rule.spending.of(&weights))
 }
 
 fn change(blocks: &[f64], weights: &[f64], bets: &[f64], rule: &DecisionRule, miss: f64) -> Result<Change, StatsError> {
@@ -244,7 +250,7 @@ mod tests {
     use crate::evidence::evidence;
     use proptest::prelude::*;
 
-    const STEADY: [f64; 8] = [0.031, 0.028, 0.030, 0.033, 0.027, 0.030, 0.029, 0.032];
+    const STEADY: [f64; 9] = [0.031, 0.028, 0.030, 0.033, 0.027, 0.030, 0.029, 0.032, 0.030];
 
     #[test]
     fn a_clear_change_is_called_with_its_ratio() {
@@ -265,7 +271,7 @@ mod tests {
         let rule = DecisionRule::default();
         let early = decide(&STEADY[..6], &rule).unwrap();
         assert!(early.low > 1.01);
-        assert_eq!(early.difference, Difference::Undecided { blocks_needed: Some(2) });
+        assert_eq!(early.difference, Difference::Undecided { blocks_needed: Some(3) });
     }
 
     #[test]
@@ -281,7 +287,7 @@ mod tests {
     fn heavy_blocks_decide_what_light_ones_scatter() {
         let rule = DecisionRule::default().with_centre(Centre::Mean);
         let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
-        let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
+        let blocks = [&noisy[..], &STEADY[..], &STEADY[..]].concat();
         let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
         let decided = |values: &[f64], weights: &[f64]| {
             let block = |(value, weight): (&f64, &f64)| Weighted { value: *value, weight: *weight, bet: *weight };
@@ -321,10 +327,10 @@ mod tests {
         for (wide, narrow) in widths(&fine).into_iter().zip(widths(&slower)) {
             assert!((wide * wide - narrow * narrow - 0.001_f64.ln_1p().powi(2)).abs() < 1e-12);
         }
-        assert_eq!(slower.known_to(0.02, &rule).difference, Difference::Undecided { blocks_needed: None });
+        assert_eq!(slower.known_to(0.03, &rule).difference, Difference::Undecided { blocks_needed: None });
         let faster = decide(&STEADY.map(|d| -d), &rule).unwrap();
         assert_eq!(faster.known_to(0.001, &rule).difference, Difference::Faster);
-        assert_eq!(faster.known_to(0.02, &rule).difference, Difference::Undecided { blocks_needed: None });
+        assert_eq!(faster.known_to(0.03, &rule).difference, Difference::Undecided { blocks_needed: None });
         let same = decide(&[0.0; 6], &rule).unwrap();
         let known = same.known_to(0.009, &rule);
         assert!(known.difference == Difference::Same && (known.high - 1.009).abs() < 1e-12);

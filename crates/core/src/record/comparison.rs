@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-pub use crate::stats::{Centre, Stakes};
+pub use crate::stats::{Centre, Curve, Stakes};
 use crate::stats::{Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
 use crate::verdict::Compared;
 
@@ -26,7 +26,7 @@ pub struct Comparison {
     pub looks: Vec<usize>,
     /// How the looks share the probability of a wrong verdict.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub spending: Spending,
+    pub spending: Curve,
     /// How the bets on the signs of the blocks divide their capital.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stakes: Stakes,
@@ -62,17 +62,6 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
-}
-
-/// How the looks of a comparison share the probability of a wrong verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Spending {
-    /// The function of records that name none: ln(1 + (e - 1) n / N).
-    #[default]
-    Pocock,
-    /// n / (n + 24).
-    Hyperbolic,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -144,8 +133,8 @@ impl Comparison {
             return Ok(None);
         }
         let rule = DecisionRule::new(self.rope, self.alpha, &self.looks)?;
-        let rule = rule.with_stakes(self.stakes).with_centre(self.centre);
-        if self.spending == Spending::Pocock {
+        let rule = rule.with_stakes(self.stakes).with_centre(self.centre).with_curve(self.spending);
+        if self.spending == Curve::Pocock {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));
         }

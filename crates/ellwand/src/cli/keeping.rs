@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, Centre, Comparison, Ended, Settings, Spending, Stakes};
+use ellwand_core::record::{Arm, Centre, Comparison, Ended, Settings};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -79,8 +79,8 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         rope: terms.rule.rope(),
         alpha: terms.rule.spending().alpha(),
         looks: terms.rule.spending().looks().to_vec(),
-        spending: Spending::Hyperbolic,
-        stakes: Stakes::ByBlocks,
+        spending: terms.rule.spending().curve(),
+        stakes: terms.rule.stakes(),
         centre: Centre::Robust,
         verdict: verdict::label(row.said).into(),
         ..Comparison::default()

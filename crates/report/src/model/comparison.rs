@@ -1,7 +1,7 @@
 //! Comparisons: ratio and interval recomputed from the block values, and verdicts corrected for the number of
 //! comparisons in the record.
 
-use ellwand_core::record::{Basis, BlockValues, Comparison, Record, Spending};
+use ellwand_core::record::{Basis, BlockValues, Comparison, Record};
 use ellwand_core::stats::{
     Centre, DecisionRule, Difference, Weighted, decide_weighted, ebh, median, weighted_evidence,
 };
@@ -137,8 +137,7 @@ fn slower_beside(comparison: &Comparison) -> Option<Beside> {
     let rounds = rounds(comparison)?;
     let alpha = comparison.alpha / QUESTIONS.len() as f64;
     let rule = DecisionRule::new(comparison.rope, alpha, &comparison.looks).ok()?.with_stakes(comparison.stakes);
-    let rule = rule.with_centre(Centre::Mean);
-    let rule = if comparison.spending == Spending::Pocock { rule.of_old_records() } else { rule };
+    let rule = rule.with_centre(Centre::Mean).with_curve(comparison.spending);
     let answer = |(statistic, value): Question| {
         let weighted =
             |(block, rounds): (&BlockValues, &f64)| Weighted { value: value(block), weight: *rounds, bet: *rounds };
