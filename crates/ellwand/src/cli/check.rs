@@ -217,16 +217,7 @@ pub(super) fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
 }
 
 fn exit(lines: &[Line]) -> Exit {
-    let any = |wanted: &str| lines.iter().any(|line| matches!(&line.outcome, Err(fate) if fate.word() == wanted));
-    if any("wrong") {
-        Exit::Wrong
-    } else if any("failed") {
-        Exit::Error
-    } else if lines.iter().any(|line| line.outcome.is_ok()) {
-        Exit::Ok
-    } else {
-        Exit::Nothing
-    }
+    Exit::of_outcomes(lines.iter().map(|line| outcome_and_detail(&line.outcome).0)).unwrap_or(Exit::Ok)
 }
 
 fn outcome_and_detail(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
