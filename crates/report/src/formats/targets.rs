@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown};
 use crate::model::{Report, Row, Section, distinct};
-use crate::units::{capital, clean, human};
+use crate::units::{capital, clean, human, rate};
 
 /// Share of samples that lost the processor above which other programs shape the 10th and 90th percentile.
 const SWITCHED: f64 = 0.1;
@@ -52,10 +52,7 @@ fn verdict(target: &Target, value: f64, bound: bool, high: Option<f64>) -> &'sta
 fn measured(measure: &Measure, value: f64, bound: bool, section: &Section, row: &Row) -> String {
     let item = section.item.as_deref().map_or(String::new(), clean);
     let text = match measure {
-        Measure::Throughput => {
-            let rate = human(value, "1/s");
-            format!("{} {item}/s", rate.trim_end_matches("/s").trim_end())
-        }
+        Measure::Throughput => format!("{} {item}/s", rate(value)),
         Measure::Hold => human(value, "1"),
         Measure::Spread => format!("within {}", human(value, "1")),
         Measure::Speedup => format!("{} over {}", human(value, "x"), clean(&row.speedup.baseline)),
@@ -91,22 +88,22 @@ fn judge<'a>(report: &'a Report, title: &str, target: &Target) -> Option<Judged>
         row.measured() && target.case.iter().all(is)
     };
     let rows: Vec<&Row> = section.rows.iter().filter(counts).collect();
-    let rate = |row: &Row| row.median("throughput");
+    let throughput = |row: &Row| row.median("throughput");
     let largest = |of: &dyn Fn(&Row) -> Option<f64>| {
         let values = rows.iter().filter_map(|row| Some((of(row).filter(|value| value.is_finite())?, *row)));
         values.max_by(|a, b| a.0.total_cmp(&b.0))
     };
     let (value, row) = match &target.measure {
-        Measure::Throughput => largest(&rate),
+        Measure::Throughput => largest(&throughput),
         Measure::Speedup => largest(&|row| row.speedup.ratio.filter(|_| !row.speedup.is_baseline)),
         Measure::Reading(id) => largest(&|row| row.reading(id)),
         Measure::Hold => {
-            let (peak, _) = largest(&rate)?;
+            let (peak, _) = largest(&throughput)?;
             let items = rows.iter().map(|row| row.work.items).max()?;
             if rows.iter().all(|row| row.work.items == items) {
                 return None;
             }
-            let (last, row) = largest(&|row| rate(row).filter(|_| row.work.items == items))?;
+            let (last, row) = largest(&|row| throughput(row).filter(|_| row.work.items == items))?;
             Some((last / peak, row))
         }
         Measure::Spread => {
