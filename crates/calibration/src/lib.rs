@@ -1,7 +1,6 @@
 //! Calibration: tasks that each reach one limit of the machine. They are ordinary workloads, so the ceilings come from
 //! the same instrument as the measurements that are compared with them.
 
-mod bound;
 mod chase;
 mod fma;
 mod null;
@@ -23,7 +22,6 @@ pub fn register(registry: &mut Registry) {
     chase::register(registry);
     touch::register(registry);
     wake::register(registry);
-    bound::register(registry);
     registry.ceilings.extend(CEILINGS);
 }
 

@@ -12,7 +12,7 @@ use ellwand_core::{
 use ellwand_simd::pool;
 
 /// How long a thread waits for the others before it gives up; the answer is then wrong, and no time is reported.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Pause after which all threads are asleep: longer than they spin for work.
 const SLEEP: Duration = Duration::from_millis(2);

@@ -12,18 +12,13 @@ use crate::rows::Series;
 use crate::store::Store;
 use crate::trend::Point;
 
-/// The reference of a trend.
+/// An implementation of a workload, at the same case if the workload has it, or of one of its cases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reference {
-    /// The baseline implementation of the same case, as each run names it.
-    Baseline,
-    /// An implementation of a workload, at the same case if the workload has it, or of one of its cases.
-    Pinned {
-        /// Name of the workload, or id of the case.
-        case: String,
-        /// Name of the implementation.
-        implementation: String,
-    },
+pub struct Reference {
+    /// Name of the workload, or id of the case.
+    pub case: String,
+    /// Name of the implementation.
+    pub implementation: String,
 }
 
 /// The text does not name a reference.
@@ -37,7 +32,7 @@ impl FromStr for Reference {
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
         match text.rsplit_once(':') {
             Some((case, implementation)) if !case.is_empty() && !implementation.is_empty() => {
-                Ok(Reference::Pinned { case: case.into(), implementation: implementation.into() })
+                Ok(Reference { case: case.into(), implementation: implementation.into() })
             }
             _ => Err(ReferenceError),
         }
@@ -63,7 +58,7 @@ impl Measured {
     pub(crate) fn of(
         &mut self,
         store: &mut Store,
-        reference: &Reference,
+        reference: Option<&Reference>,
         own: &Series,
         baseline: &str,
     ) -> Result<Option<Series>, StoreError> {
@@ -78,14 +73,12 @@ impl Measured {
     fn find(
         &mut self,
         store: &mut Store,
-        reference: &Reference,
+        reference: Option<&Reference>,
         own: &Series,
         baseline: &str,
     ) -> Result<Option<Series>, StoreError> {
-        let (case, implementation) = match reference {
-            Reference::Baseline => (own.case.as_str(), baseline),
-            Reference::Pinned { case, implementation } => (case.as_str(), implementation.as_str()),
-        };
+        let (case, implementation) =
+            reference.map_or((own.case.as_str(), baseline), |named| (&named.case, &named.implementation));
         let (workload, axes) = case.split_once('/').unwrap_or((case, ""));
         if !self.series.contains_key(workload) {
             self.series.insert(workload.to_string(), store.index.series(workload)?);
@@ -99,13 +92,13 @@ impl Measured {
         if found.is_empty() && case == own.workload {
             found = known.iter().filter(named).filter(|series| series.case == own.case).copied().collect();
         }
-        if found.is_empty() && *reference != Reference::Baseline {
+        if found.is_empty() && reference.is_some() {
             found = known.iter().filter(named).filter(|series| has_axes(&series.case, axes)).copied().collect();
         }
         let mut cases: Vec<&str> = found.iter().map(|series| series.case.as_str()).collect();
         cases.dedup();
         match (reference, cases.as_slice()) {
-            (Reference::Pinned { case, .. }, []) => {
+            (Some(_), []) => {
                 let problem = format!("no run measured {case}:{implementation} with {} caches", own.caches);
                 // The cases of this implementation, if any.
                 let mut choices: Vec<&Series> = known.iter().filter(named).copied().collect();
@@ -171,7 +164,7 @@ mod tests {
     #[test]
     fn references_are_workloads_or_cases() {
         let parse = |text: &str| text.parse::<Reference>();
-        let pinned = |case: &str, name: &str| Ok(Reference::Pinned { case: case.into(), implementation: name.into() });
+        let pinned = |case: &str, name: &str| Ok(Reference { case: case.into(), implementation: name.into() });
         assert_eq!(parse("copy:simd"), pinned("copy", "simd"));
         assert_eq!(parse("copy/bytes=8,data=a:b:simd"), pinned("copy/bytes=8,data=a:b", "simd"));
         for text in ["copy", ":simd", "copy:", ""] {

@@ -24,8 +24,8 @@ pub struct Query {
     pub axes: BTreeMap<String, String>,
     /// Fingerprint of the machine, or the start of one; all machines by default.
     pub machine: Option<String>,
-    /// What times are divided by.
-    pub reference: Reference,
+    /// What times are divided by; by default the baseline implementation of the same case, as each run names it.
+    pub reference: Option<Reference>,
     /// True if the ratios of all machines form one series. Their times never do.
     pub across_machines: bool,
     /// Smallest change that counts, as a share.
@@ -263,10 +263,10 @@ fn point(
     series: &Series,
     mut own: Point,
 ) -> Result<Referenced, StoreError> {
-    let reference = measured.of(store, &query.reference, series, &own.baseline)?;
+    let reference = measured.of(store, query.reference.as_ref(), series, &own.baseline)?;
     let name = |reference: &Series| match query.reference {
-        Reference::Baseline => reference.implementation.clone(),
-        Reference::Pinned { .. } => format!("{}:{}", reference.case, reference.implementation),
+        None => reference.implementation.clone(),
+        Some(_) => format!("{}:{}", reference.case, reference.implementation),
     };
     let (ratio, named) = match reference {
         None => (None, Err(format!("no run measured the baseline {} at this case", own.baseline))),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use common::Fake;
-use ellwand_history::{INDEX, Query, Reference, Store, trend};
+use ellwand_history::{INDEX, Query, Store, trend};
 
 const RUNS: u64 = 1000;
 const CASES: i64 = 500;
@@ -65,7 +65,7 @@ fn a_million_rows() {
         implementation: "fast".into(),
         axes: BTreeMap::from([("n".into(), "250".into())]),
         machine: None,
-        reference: Reference::Baseline,
+        reference: None,
         across_machines: false,
         rope: 0.01,
     };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::Fake;
-use ellwand_history::{Added, Query, Reference, Store, trend};
+use ellwand_history::{Added, Query, Store, trend};
 
 /// A server with its own data directory, stopped when dropped.
 struct Server {
@@ -115,7 +115,7 @@ fn many_writers_share_one_history() {
         implementation: "fast".into(),
         axes: std::collections::BTreeMap::new(),
         machine: None,
-        reference: Reference::Baseline,
+        reference: None,
         across_machines: false,
         rope: 0.01,
     };

@@ -16,7 +16,7 @@ fn query() -> Query {
         implementation: "fast".into(),
         axes: BTreeMap::new(),
         machine: None,
-        reference: Reference::Baseline,
+        reference: None,
         across_machines: false,
         rope: 0.01,
     }
@@ -158,7 +158,7 @@ fn without_a_reference_there_are_times_and_the_reason() {
     let own = lines(&runs, &Query { implementation: "plain".into(), ..query() });
     assert_eq!(own.lines[0].points.len(), 3);
     assert!(own.lines[0].unreferenced.as_ref().unwrap().contains("plain is the reference itself"));
-    let pinned = Reference::Pinned { case: "sort".into(), implementation: "fast".into() };
+    let pinned = Some(Reference { case: "sort".into(), implementation: "fast".into() });
     let other = lines(&runs, &Query { implementation: "plain".into(), reference: pinned, ..query() });
     assert_eq!(other.lines[0].reference.as_deref(), Some("sort/n=10:fast"));
     assert!((other.lines[0].points[0].ratio.unwrap().value - 2.0).abs() < 0.05);
@@ -211,7 +211,7 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
     let found: Vec<String> = lines(&more, &query()).lines.iter().map(|line| line.series.case.clone()).collect();
     assert_eq!(found, ["sort/n=9", "sort/n=100", "sort/n=1000"], "by number");
     // A reference within the same workload is at the row's case.
-    let pinned = Reference::Pinned { case: "sort".into(), implementation: "plain".into() };
+    let pinned = Some(Reference { case: "sort".into(), implementation: "plain".into() });
     let own = lines(&runs, &Query { reference: pinned, ..query() });
     let references: Vec<_> = own.lines.iter().map(|line| line.reference.as_deref().unwrap()).collect();
     assert_eq!(references, ["sort/n=10:plain", "sort/n=20:plain"]);
@@ -225,18 +225,18 @@ fn cases_are_chosen_by_axis_and_names_are_suggested() {
         (Query { implementation: "fats".into(), ..query() }, ["fats", "one of fast, plain"]),
         (Query { case: Some("sort/n=11".into()), ..query() }, ["sort/n=11", "did you mean sort/n=10?"]),
         (
-            Query { reference: Reference::Pinned { case: "copy".into(), implementation: "plain".into() }, ..query() },
+            Query { reference: Some(Reference { case: "copy".into(), implementation: "plain".into() }), ..query() },
             ["2 cases match", "copy/n=1:plain"],
         ),
         (
             Query {
-                reference: Reference::Pinned { case: "sort/n=11".into(), implementation: "plain".into() },
+                reference: Some(Reference { case: "sort/n=11".into(), implementation: "plain".into() }),
                 ..query()
             },
             ["no run measured sort/n=11:plain", "such as sort/n=10:plain, sort/n=20:plain"],
         ),
         (
-            Query { reference: Reference::Pinned { case: "copy".into(), implementation: "x".into() }, ..query() },
+            Query { reference: Some(Reference { case: "copy".into(), implementation: "x".into() }), ..query() },
             ["reference: ", "no run measured copy:x"],
         ),
     ] {

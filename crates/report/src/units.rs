@@ -33,6 +33,11 @@ pub fn human(value: f64, unit: &str) -> String {
     }
 }
 
+/// A rate without its time, for a text that names the item: `120 M`.
+pub(crate) fn rate(value: f64) -> String {
+    human(value, "1/s").trim_end_matches("/s").trim_end().to_string()
+}
+
 /// [`human`] with the given number of significant digits.
 pub(crate) fn precise(value: f64, unit: &str, digits: usize) -> String {
     if !value.is_finite() {

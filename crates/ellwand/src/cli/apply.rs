@@ -38,7 +38,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
     check_contradictions(workload.as_ref(), &selection, &case)?;
-    let earlier = Earlier::at(dir, args.overwrite)?;
+    let earlier = earlier(dir, args)?;
 
     let expected = args.verify.then(|| workload.reference(&case, &inputs)).transpose()?;
     let mut kept: Option<(&Implementation, String, Tensors)> = None;
@@ -61,7 +61,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     };
     let readings = workload.readings(&case, &inputs, &outputs);
     print_notes(workload.as_ref(), &selection, &case, implementation);
-    earlier.check(dir, &outputs, args)?;
+    check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
     let stage = Stage::begin(dir)?;
     let mut about = about(&case, implementation, &what_ran, &outputs, &readings, line);
@@ -69,7 +69,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
         about["compared"] = others.iter().map(Other::json).collect();
     }
     write(stage.dir(), &outputs, &about)?;
-    stage.place(&earlier.stale(dir, args))?;
+    stage.place(&earlier)?;
     print(dir, &outputs, &readings, implementation, &others)
 }
 
@@ -160,49 +160,38 @@ fn open_defaults<'a>(
     open.filter(|name| !selection.axes.contains_key(*name)).filter_map(|name| Some((name, case.get(name)?)))
 }
 
-/// The results of an earlier call in the output directory: the only files there that a call may replace or remove.
-#[derive(Default)]
-struct Earlier {
-    files: Vec<String>,
+/// The files of an earlier call in the output directory, without inputs of this one: the only files there that a call
+/// may remove. Refuses such a directory unless it may be replaced: arrays of two calls would look like one result.
+fn earlier(dir: &Path, args: &ApplyArgs) -> Result<Vec<PathBuf>, InputError> {
+    let about = dir.join("apply.json");
+    if !about.exists() {
+        return Ok(Vec::new());
+    }
+    if !args.overwrite {
+        let problem = format!("{} holds the arrays of another call", dir.display());
+        return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces them"));
+    }
+    let known: Json =
+        std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
+    let paths = files.filter(|file| !file.contains(['/', '\\'])).map(|file| dir.join(file));
+    Ok(paths.filter(|path| !is_input(path, args)).collect())
 }
 
-impl Earlier {
-    /// Refuses the directory of another call unless it may be replaced: arrays of two calls would look like one result.
-    fn at(dir: &Path, overwrite: bool) -> Result<Self, Failure> {
-        let about = dir.join("apply.json");
-        if !about.exists() {
-            return Ok(Self::default());
+/// Refuses to replace an input of this call, or unasked a file that no call of this program wrote.
+fn check(dir: &Path, outputs: &Tensors, args: &ApplyArgs) -> Result<(), InputError> {
+    for (name, _) in outputs.iter() {
+        let path = dir.join(array_file(name));
+        if is_input(&path, args) {
+            let problem = format!("{} is an input of this call and would be replaced", path.display());
+            return Err(InputError::new("-o", problem, "another directory"));
         }
-        if !overwrite {
-            let problem = format!("{} holds the arrays of another call", dir.display());
-            return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces them").into());
+        if path.symlink_metadata().is_ok() && !args.overwrite {
+            let problem = format!("{} exists and was not written by `apply`", path.display());
+            return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"));
         }
-        let known: Json =
-            std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
-        Ok(Self { files: files.filter(|file| !file.contains(['/', '\\'])).map(String::from).collect() })
     }
-
-    /// Refuses to replace an input of this call, or a file that no call of this program wrote.
-    fn check(&self, dir: &Path, outputs: &Tensors, args: &ApplyArgs) -> Result<(), InputError> {
-        for file in outputs.iter().map(|(name, _)| array_file(name)) {
-            let path = dir.join(&file);
-            if is_input(&path, args) {
-                let problem = format!("{} is an input of this call and would be replaced", path.display());
-                return Err(InputError::new("-o", problem, "another directory"));
-            }
-            if path.symlink_metadata().is_ok() && !self.files.contains(&file) && !args.overwrite {
-                let problem = format!("{} exists and was not written by `apply`", path.display());
-                return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Files that the earlier call wrote, without inputs of this one.
-    fn stale(&self, dir: &Path, args: &ApplyArgs) -> Vec<PathBuf> {
-        self.files.iter().map(|file| dir.join(file)).filter(|path| !is_input(path, args)).collect()
-    }
+    Ok(())
 }
 
 fn array_file(name: &str) -> String {

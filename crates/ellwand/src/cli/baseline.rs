@@ -4,8 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use ellwand_bench::commands;
@@ -59,7 +58,8 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     cargo.args(&how.args);
     cargo.args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
     cargo.args(["--message-format", "json-render-diagnostics"]).arg("--target-dir").arg(&target);
-    let output = beside(
+    let output = output::beside(
+        true,
         || commands::run(&mut cargo, &guard, Duration::MAX, interrupt),
         |seconds| {
             output::note(&format!("still building {name} at {revision}: {seconds} s"));
@@ -119,26 +119,6 @@ fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Ve
         output::note(&format!("note: {revision} has no feature {} and is built without it", lacking.join(", ")));
     }
     args
-}
-
-/// Interval between notes that a build is still running.
-const BEAT: Duration = Duration::from_secs(10);
-
-/// Runs `work`, and calls `beat` with the elapsed seconds after each [`BEAT`].
-fn beside<T>(work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
-    let (done, waiting) = channel::<()>();
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let waiting = waiting;
-            while waiting.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                beat(begin.elapsed().as_secs());
-            }
-        });
-        let result = work();
-        drop(done);
-        result
-    })
 }
 
 /// The error for a program that cargo did not build.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
 
 use ellwand_bench::check::SetupError;
 use ellwand_bench::hard::{Hard, HardResult};
@@ -101,10 +99,7 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outc
         return judge_here(registry, &plan, json, seed, None, Some(&too_large));
     }
     let mut checker = Checker::new(registry, args.limit.limits().open, seed, interrupt);
-    judge_all(&plan, json, &mut |cell, row| {
-        if let Some(why) = too_large.get(&cell.case.id()) {
-            return Ok((Err(Fate::Unsupported { why: why.clone() }), None));
-        }
+    judge_all(&plan, json, Some(&too_large), &mut |cell, row| {
         let name = format!("{} {}", cell.case.id(), row.name);
         let found = named_if_long(&name, || checker.check(cell, row))?;
         let words = checker.words().map(|words| format!("{name} wrote: {words}"));
@@ -139,11 +134,8 @@ fn judge_here(
         Ok((made, if hard { Some(instrument.hard(cell)?) } else { None }))
     };
     let mut last: Option<(String, Result<_, SetupError>)> = None;
-    judge_all(plan, json, &mut |cell, row| {
+    judge_all(plan, json, all, &mut |cell, row| {
         let id = cell.case.id();
-        if let Some(why) = all.and_then(|all| all.get(&id)) {
-            return Ok((Err(Fate::Unsupported { why: why.clone() }), None));
-        }
         let (_, made) = match last.take().filter(|(known, _)| *known == id) {
             Some(known) => last.insert(known),
             None => last.insert((id, make(cell))),
@@ -161,7 +153,7 @@ fn judge_here(
 /// The answer of an implementation at a cell, and what it wrote meanwhile.
 type Judge<'a> = dyn FnMut(&Cell, &Implementation) -> Result<(Result<Verdict, Fate>, Option<String>), Interrupted> + 'a;
 
-fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
+fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut Judge) -> Outcome {
     let stopped = || signals::flag().load(SeqCst);
     let mut progress = Progress::new(plan.cells.len());
     let mut printer = Printer::new(json, plan);
@@ -169,7 +161,10 @@ fn judge_all(plan: &Plan, json: bool, judge: &mut Judge) -> Outcome {
         let case = cell.case.id();
         progress.cell(index, &case);
         for row in &cell.implementations {
-            let answer = judge(cell, row);
+            let answer = match too_large.and_then(|all| all.get(&case)) {
+                Some(why) => Ok((Err(Fate::Unsupported { why: why.clone() }), None)),
+                None => judge(cell, row),
+            };
             // After Ctrl-C it may not have run on all hard sets.
             let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
             judged(progress.aside(|| {
@@ -198,35 +193,14 @@ fn and_hard(verdict: Verdict, judged: &HardResult) -> Verdict {
     Verdict { detail, ..verdict }
 }
 
-/// After this time a note names the row in progress, so the user knows what hangs and can end it.
-const LONG: Duration = Duration::from_secs(10);
-
+/// Runs the row in progress; a note names it if it takes long, so the user knows what hangs and can end it.
 pub(super) fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
-    let (done, waits) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        // If no thread can be started, no note is printed.
-        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
-            if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
-                output::note(&format!("{what} takes longer than {} s (Ctrl-C ends it)", LONG.as_secs()));
-            }
-        });
-        let result = run();
-        drop(done);
-        result
-    })
+    let long = output::BEAT.as_secs();
+    output::beside(false, run, |_| output::note(&format!("{what} takes longer than {long} s (Ctrl-C ends it)")))
 }
 
 fn exit(lines: &[Line]) -> Exit {
-    let any = |wanted: &str| lines.iter().any(|line| matches!(&line.outcome, Err(fate) if fate.word() == wanted));
-    if any("wrong") {
-        Exit::Wrong
-    } else if any("failed") {
-        Exit::Error
-    } else if lines.iter().any(|line| line.outcome.is_ok()) {
-        Exit::Ok
-    } else {
-        Exit::Nothing
-    }
+    Exit::of_outcomes(lines.iter().map(|line| outcome_and_detail(&line.outcome).0)).unwrap_or(Exit::Ok)
 }
 
 fn outcome_and_detail(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {

@@ -261,7 +261,7 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     }
     let resolution_s = resolution_ns * 1e-9;
     let below = result.as_ref().ok().map(|decision| decision.seconds.map(|seconds| seconds < resolution_s));
-    let one_below_s = below.filter(|[baseline, candidate]| baseline != candidate).map(|_| resolution_s);
+    let one_below_s = below.and_then(single).map(|_| resolution_s);
     if let Ok(decision) = &result {
         remarks.extend(bound(decision.seconds, resolution_ns, &names));
     }
@@ -271,14 +271,15 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
     Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, one_below_s, remarks }
 }
 
+/// The side for which alone something is true.
+fn single(sides: [bool; 2]) -> Option<usize> {
+    (sides[0] != sides[1]).then_some(usize::from(sides[1]))
+}
+
 /// The remark on a single side that is below the resolution of the clock.
 fn bound(seconds: [f64; 2], resolution_ns: f64, names: &[String; 2]) -> Option<String> {
     let resolution = resolution_ns * 1e-9;
-    let name = match seconds.map(|seconds| seconds < resolution) {
-        [true, false] => &names[0],
-        [false, true] => &names[1],
-        _ => return None,
-    };
+    let name = &names[single(seconds.map(|seconds| seconds < resolution))?];
     let least = units::human(resolution, "s");
     Some(format!(
         "{name} takes less than {least} an iteration, which is too short to measure: its time and the ratio are bounds"
@@ -297,11 +298,8 @@ fn undeclared(samples: &[Sample], name: &str, threads: Parallelism) -> Option<St
 
 /// The remark on a side whose program is older than the other's.
 fn older(unable: [bool; 2], names: &[String; 2]) -> Option<String> {
-    let [name, other] = match unable {
-        [true, false] => [&names[0], &names[1]],
-        [false, true] => [&names[1], &names[0]],
-        _ => return None,
-    };
+    let side = single(unable)?;
+    let [name, other] = [&names[side], &names[1 - side]];
     Some(format!(
         "{name} measures with an older Ellwand, which cannot tell when a slot has settled: the slots of {other} begin after the same \
          fixed warm-up, and a small difference may come from that"

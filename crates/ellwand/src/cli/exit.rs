@@ -12,29 +12,34 @@ pub(super) type Outcome = Result<Exit, Failure>;
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    Ok,
-    Error,
+    Ok = 0,
+    Error = 1,
     /// The command line or an input is invalid.
-    Usage,
-    Regression,
+    Usage = 2,
+    Regression = 3,
     /// Neither a difference nor equality was shown.
-    Undecided,
-    Wrong,
-    Nothing,
-    Interrupted,
+    Undecided = 4,
+    Wrong = 5,
+    Nothing = 6,
+    Interrupted = 130,
 }
 
 impl Exit {
     pub(super) fn code(self) -> i32 {
-        match self {
-            Exit::Ok => 0,
-            Exit::Error => 1,
-            Exit::Usage => 2,
-            Exit::Regression => 3,
-            Exit::Undecided => 4,
-            Exit::Wrong => 5,
-            Exit::Nothing => 6,
-            Exit::Interrupted => 130,
+        self as i32
+    }
+
+    /// The code if an outcome is wrong or failed, or if none is a success; `words` name the outcomes of the rows.
+    pub(super) fn of_outcomes<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+        let any = |wanted: &str| words.clone().any(|word| word == wanted);
+        if any("wrong") {
+            Some(Exit::Wrong)
+        } else if any("failed") {
+            Some(Exit::Error)
+        } else if any("right") || any("measured") {
+            None
+        } else {
+            Some(Exit::Nothing)
         }
     }
 }

@@ -13,7 +13,6 @@ mod check;
 mod ci;
 mod compare;
 mod contests;
-mod diagnosis;
 #[cfg(feature = "arrays")]
 mod differences;
 mod eta;
@@ -117,7 +116,6 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(registry, &args, line),
         Command::Machine(args) => machine::machine(registry, &args),
-        Command::Selfcheck(args) if args.diagnosis => diagnosis::diagnosis(registry, &args),
         Command::Selfcheck(args) => selfcheck::selfcheck(&args),
         #[cfg(feature = "history")]
         Command::History(args) => history::history(&args.command),

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ellwand_core::{Environment, InputError, replace_file};
@@ -12,6 +14,30 @@ use super::exit::Failure;
 pub(super) fn note(text: &str) {
     // One write call, so the line is not mixed with a worker's.
     let _ = io::stderr().write_all(format!("{}\n", harmless(text)).as_bytes());
+}
+
+/// Interval between notes about work that takes long.
+pub(super) const BEAT: Duration = Duration::from_secs(10);
+
+/// Runs `work`, and calls `beat` with the elapsed seconds after the first [`BEAT`], or after each.
+pub(super) fn beside<T>(each: bool, work: impl FnOnce() -> T, beat: impl Fn(u64) + Sync) -> T {
+    let (done, waits) = channel::<()>();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        // If no thread can be started, no note is printed.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, || {
+            let waits = waits;
+            while waits.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                beat(begin.elapsed().as_secs());
+                if !each {
+                    break;
+                }
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// Longest message in characters, because files and workers may put any text into one.

@@ -132,7 +132,7 @@ pub(super) fn bounded(row: &Row, rope: f64) -> bool {
 ///
 /// A case that is undecided between *same* and *faster* is not a failure: a slow-down beyond the region is excluded.
 pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn) -> Exit {
-    let ended = |word: &str| rows.iter().any(|row| matches!(&row.result, Err((_, fate)) if fate.word() == word));
+    let words = rows.iter().map(|row| row.result.as_ref().map_or_else(|(_, fate)| fate.word(), |_| "measured"));
     let slower = |row: &Row| matches!(row.said, Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)));
     let decided = |row: &Row| {
         slower(row)
@@ -140,12 +140,8 @@ pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn
             || bounded(row, rope)
     };
     let open = budgets.iter().any(|budget| budget.judged.state == State::Open);
-    if ended("wrong") {
-        Exit::Wrong
-    } else if ended("failed") {
-        Exit::Error
-    } else if !rows.iter().any(|row| row.result.is_ok()) {
-        Exit::Nothing
+    if let Some(exit) = Exit::of_outcomes(words) {
+        exit
     } else if (rows.iter().any(slower) || broken(budgets)) && fail_on != FailOn::Never {
         Exit::Regression
     } else if (open || !rows.iter().all(decided)) && fail_on == FailOn::Undecided {

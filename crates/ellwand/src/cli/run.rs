@@ -358,17 +358,8 @@ fn done(record: &Record, planned: &[String]) -> usize {
 }
 
 pub(super) fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {
-    if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
-        Exit::Wrong
-    } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
-        Exit::Error
-    } else if !fates.iter().any(Fate::is_measured) {
-        Exit::Nothing
-    } else if budgets::broken(verdicts) && fail_on != FailOn::Never {
-        Exit::Regression
-    } else {
-        Exit::Ok
-    }
+    let broken = budgets::broken(verdicts) && fail_on != FailOn::Never;
+    Exit::of_outcomes(fates.iter().map(Fate::word)).unwrap_or(if broken { Exit::Regression } else { Exit::Ok })
 }
 
 /// The command that resumes the record at `path`, which is elsewhere if its directory vanished.

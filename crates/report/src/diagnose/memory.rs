@@ -41,10 +41,8 @@ pub(super) fn intermediate(report: &Report, rule: &DiagnosisRule) -> Vec<Finding
             let Some(bytes) = held(row).filter(|bytes| *bytes > 0.0) else { continue };
             seen += 1;
             let without = group
-                .section
-                .rows
-                .iter()
-                .filter(|other| other.run == row.run && other.case == row.case && other.device == row.device)
+                .peers(row)
+                .filter(|other| other.device == row.device)
                 .filter(|other| other.measured() && other.parallelism == row.parallelism)
                 .filter(|other| held(other).is_some_and(|other| other <= FEWER * bytes))
                 .filter(|other| {

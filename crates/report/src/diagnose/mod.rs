@@ -306,6 +306,11 @@ impl<'a> Group<'a> {
         Some(Hit { row, value: *value, cases: (hits, known.len()) })
     }
 
+    /// All rows of the case of `row` in its run.
+    pub(crate) fn peers(&self, row: &'a Row) -> impl Iterator<Item = &'a Row> + use<'a> {
+        self.section.rows.iter().filter(move |other| other.run == row.run && other.case == row.case)
+    }
+
     /// The measured row with the most items.
     pub(crate) fn largest(&self) -> Option<&'a Row> {
         self.rows.iter().max_by_key(|row| row.work.items).copied()

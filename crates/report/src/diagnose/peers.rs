@@ -2,7 +2,7 @@
 
 use ellwand_core::Parallelism;
 
-use super::{Class, Confidence, DiagnosisRule, Finding, each, evidence};
+use super::{Class, Confidence, DiagnosisRule, Finding, Group, each, evidence};
 use crate::model::{ONLY, Report, Row};
 
 const WEAK: f64 = 2.0;
@@ -20,10 +20,7 @@ pub(super) fn weak_baseline(report: &Report, rule: &DiagnosisRule) -> Vec<Findin
         if !is_chosen(group.run) {
             return None;
         }
-        let others = |row: &Row| {
-            let rows = rows_of_case(report, row, &group.section.workload).into_iter();
-            rows.filter(|row| row.speedup.ratio.is_some())
-        };
+        let others = |row| group.peers(row).filter(|row| row.speedup.ratio.is_some());
         let mut hits: Vec<(&Row, &Row, &Row, f64)> = Vec::new();
         let mut seen = 0;
         for base in group.rows.iter().filter(|row| row.speedup.is_baseline) {
@@ -69,21 +66,11 @@ fn ratio(row: &Row) -> f64 {
     row.speedup.ratio.unwrap_or(f64::NAN)
 }
 
-fn rows_of_case<'a>(report: &'a Report, row: &Row, workload: &str) -> Vec<&'a Row> {
-    report
-        .workloads
-        .iter()
-        .filter(|section| section.workload == workload)
-        .flat_map(|section| &section.rows)
-        .filter(|other| other.run == row.run && other.case == row.case)
-        .collect()
-}
-
 /// The same method on one thread, with its time; the fastest, if there are several. What ran must differ only in the
 /// threads: if a fused form beats an unfused one, that says nothing about threads.
-fn on_one_thread<'a>(report: &Report, row: &Row, peers: &[&'a Row]) -> Option<(&'a Row, f64)> {
+fn on_one_thread<'a>(report: &Report, group: &Group<'a>, row: &'a Row) -> Option<(&'a Row, f64)> {
     let single =
-        peers.iter().copied().filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
+        group.peers(row).filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
     let same = |other: &&Row| {
         let pair = |(many, one): &(String, String)| *many == row.implementation && *one == other.implementation;
         report.implementations().any(|view| view.threaded.iter().any(pair))
@@ -109,8 +96,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &DiagnosisRule) -> Vec<F
         let mut seen = 0;
         for row in group.rows.iter().filter(|row| row.parallelism == Parallelism::Many) {
             let Some(own) = row.median("time") else { continue };
-            let single = on_one_thread(report, row, &rows_of_case(report, row, &group.section.workload));
-            let Some((single, time)) = single else { continue };
+            let Some((single, time)) = on_one_thread(report, &group, row) else { continue };
             // On a busy machine, threads wait for each other's processors.
             if row.held_up.is_some() || single.held_up.is_some() {
                 continue;

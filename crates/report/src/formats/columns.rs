@@ -142,7 +142,7 @@ fn metric_columns(metric: &Metric, section: &Section, columns: &mut Vec<Column>,
 
 fn cell(row: &Row, value: Option<&MetricValue>, metric: &Metric) -> String {
     match value.and_then(|value| value.stats) {
-        Some(stats) if metric.unit == "1/s" => human(stats.median, "1/s").trim_end_matches("/s").trim_end().to_string(),
+        Some(stats) if metric.unit == "1/s" => units::rate(stats.median),
         Some(stats) if metric.id == "roofline-fraction" => format!("{}{}", human(stats.median, "1"), binding(row)),
         _ if metric.id == "time" => time(row),
         Some(stats) => human(stats.median, metric.unit),

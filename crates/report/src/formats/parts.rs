@@ -67,10 +67,6 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn title(&self) -> String {
-        heading(&self.key.1, self.key.2)
-    }
-
     /// Which part takes longest, and whether all of them were measured.
     fn verdict(&self) -> String {
         let Some(longest) = self.longest() else { return String::new() };
@@ -90,44 +86,37 @@ impl<'a> Group<'a> {
         text
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let total = self.total();
-        let cells = |of: &dyn Fn(&Part<'_>) -> String, last: String| -> Vec<String> {
-            self.parts.iter().map(of).chain([last]).collect()
+    fn components(&self, title: &str) -> Components {
+        let total_s = self.total();
+        let (run, case, implementation, device) = self.key.clone();
+        let part = |part: &Part<'_>| Component {
+            workload: part.workload.to_string(),
+            title: clean(part.title),
+            time_s: part.seconds,
+            held: part.row.held_up.is_some(),
+            share: part.seconds / total_s,
+            limit: part.row.diagnosis.as_ref().map(|diagnosis| diagnosis.limit),
+            label: part.row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |diagnosis| diagnosis.label()),
+            of_compute: part.row.utilisation(Limit::Compute),
+            of_bandwidth: part.row.utilisation(Limit::Memory),
+            recommendation: self.advice(part),
         };
-        let bound =
-            |part: &Part<'_>| part.row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |d| d.label());
-        let names = cells(&|part| clean(part.title), "total".into());
-        let held = |part: &Part<'_>| part.row.held_up.is_some();
-        let times = cells(&|part| at_most(held(part), part.seconds), at_most(self.parts.iter().any(held), total));
-        let shares = cells(&|part| human(part.seconds / total, "1"), human(1.0, "1"));
-        let advice = cells(&|part| self.advice(part).unwrap_or_default(), String::new());
-        let mut columns = vec![
-            Column::new("component", false, 0, names),
-            Column::new("time", true, 0, times),
-            Column::new("share", true, 0, shares),
-            Column::new("limit", false, 1, cells(&bound, String::new())),
-            Column::new("of compute", true, 1, cells(&|part| used(part.row, Limit::Compute), String::new())),
-            Column::new("of bandwidth", true, 1, cells(&|part| used(part.row, Limit::Memory), String::new())),
-        ];
-        // A recommendation common to all parts is printed in the line of the bottleneck.
-        let mut given = advice.iter().filter(|text| !text.is_empty());
-        let first = given.next();
-        if given.any(|text| Some(text) != first) {
-            columns.push(Column::new(ADVICE, false, 2, advice));
+        Components {
+            title: title.to_string(),
+            run,
+            case,
+            implementation: implementation.to_string(),
+            device: device.to_string(),
+            total_s,
+            summary: self.verdict(),
+            parts: self.parts.iter().map(part).collect(),
         }
-        columns
     }
 }
 
 /// `batch 1, sequence 256 · simd`.
 pub(crate) fn heading(case: &str, implementation: &str) -> String {
     [case, implementation].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ")
-}
-
-/// Utilisation of a peak.
-fn used(row: &Row, limit: Limit) -> String {
-    row.utilisation(limit).map_or_else(|| "–".to_string(), |share| human(share, "1"))
 }
 
 fn fused(form: &Fused, share: f64) -> String {
@@ -146,15 +135,19 @@ fn recommendation(row: &Row, share: f64) -> Option<String> {
 }
 
 /// The tables of a report: the title of each view with its groups of at least two parts, in order of first appearance.
-fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
+fn tables(report: &Report) -> Vec<(String, Vec<Components>)> {
     let parts = report.views.iter().filter_map(|view| match view {
-        View::Parts(parts) => Some((clean(&parts.title), groups(report, parts))),
+        View::Parts(parts) => {
+            let title = clean(&parts.title);
+            let found: Vec<Components> = groups(report, parts).iter().map(|group| group.components(&title)).collect();
+            Some((title, found))
+        }
         _ => None,
     });
     parts.filter(|(_, groups)| !groups.is_empty()).collect()
 }
 
-/// The parts of one run, case, implementation and device, in JSON form.
+/// The parts of one run, case, implementation and device.
 #[derive(Debug, Serialize)]
 pub(crate) struct Components {
     pub(crate) title: String,
@@ -163,7 +156,7 @@ pub(crate) struct Components {
     pub(crate) implementation: String,
     device: String,
     total_s: f64,
-    /// The part that takes longest and the most helpful change, in the words of the other formats.
+    /// The part that takes longest and the most helpful change.
     summary: String,
     pub(crate) parts: Vec<Component>,
 }
@@ -173,41 +166,56 @@ pub(crate) struct Component {
     workload: String,
     pub(crate) title: String,
     pub(crate) time_s: f64,
+    /// True if other programs held the part up: its time is an upper bound.
+    #[serde(skip)]
+    held: bool,
     pub(crate) share: f64,
     limit: Option<Limit>,
+    /// The limit with its level.
+    #[serde(skip)]
+    label: String,
     /// Utilisation of the peaks; `None` if the part does no such work or no ceiling is known.
     of_compute: Option<f64>,
     of_bandwidth: Option<f64>,
     recommendation: Option<String>,
 }
 
+impl Components {
+    fn heading(&self) -> String {
+        heading(&self.case, &self.implementation)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let cells = |of: &dyn Fn(&Component) -> String, last: String| -> Vec<String> {
+            self.parts.iter().map(of).chain([last]).collect()
+        };
+        let names = cells(&|part| part.title.clone(), "total".into());
+        let held = self.parts.iter().any(|part| part.held);
+        let times = cells(&|part| at_most(part.held, part.time_s), at_most(held, self.total_s));
+        let shares = cells(&|part| human(part.share, "1"), human(1.0, "1"));
+        let used = |share: Option<f64>| share.map_or_else(|| "–".to_string(), |share| human(share, "1"));
+        let advice = cells(&|part| part.recommendation.clone().unwrap_or_default(), String::new());
+        let mut columns = vec![
+            Column::new("component", false, 0, names),
+            Column::new("time", true, 0, times),
+            Column::new("share", true, 0, shares),
+            Column::new("limit", false, 1, cells(&|part| part.label.clone(), String::new())),
+            Column::new("of compute", true, 1, cells(&|part| used(part.of_compute), String::new())),
+            Column::new("of bandwidth", true, 1, cells(&|part| used(part.of_bandwidth), String::new())),
+        ];
+        // A recommendation common to all parts is printed in the line of the bottleneck.
+        let mut given = advice.iter().filter(|text| !text.is_empty());
+        let first = given.next();
+        if given.any(|text| Some(text) != first) {
+            columns.push(Column::new(ADVICE, false, 2, advice));
+        }
+        columns
+    }
+}
+
 /// All groups of a report.
 pub(crate) fn components(report: &Report) -> Vec<Components> {
-    let of = |title: &str, group: &Group<'_>| {
-        let total_s = group.total();
-        let (run, case, implementation, device) = group.key.clone();
-        let part = |part: &Part<'_>| Component {
-            workload: part.workload.to_string(),
-            title: clean(part.title),
-            time_s: part.seconds,
-            share: part.seconds / total_s,
-            limit: part.row.diagnosis.as_ref().map(|diagnosis| diagnosis.limit),
-            of_compute: part.row.utilisation(Limit::Compute),
-            of_bandwidth: part.row.utilisation(Limit::Memory),
-            recommendation: group.advice(part),
-        };
-        Components {
-            title: title.to_string(),
-            run,
-            case,
-            implementation: implementation.to_string(),
-            device: device.to_string(),
-            total_s,
-            summary: group.verdict(),
-            parts: group.parts.iter().map(part).collect(),
-        }
-    };
-    tables(report).iter().flat_map(|(title, groups)| groups.iter().map(|group| of(title, group))).collect()
+    tables(report).into_iter().flat_map(|(_, groups)| groups).collect()
 }
 
 fn groups<'a>(report: &'a Report, view: &'a Parts) -> Vec<Group<'a>> {
@@ -252,7 +260,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (title, groups) in tables(report) {
         let one = groups.len() == 1;
         for group in groups {
-            report.options.title(&format!("{title} · {}", group.title()), out)?;
+            report.options.title(&format!("{title} · {}", group.heading()), out)?;
             let mut columns = group.columns();
             // With --full, and for a single table, columns that do not fit follow below the table.
             let below = if (full || one) && !grid::fits(&columns, width) {
@@ -260,10 +268,10 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             } else {
                 None
             };
-            grid::show(columns, vec![group.verdict()], &report.options, out)?;
+            grid::show(columns, vec![group.summary.clone()], &report.options, out)?;
             let advice = below.iter().flat_map(|column| &column.cells);
             for (part, advice) in group.parts.iter().zip(advice).filter(|(_, advice)| !advice.is_empty()) {
-                report.options.print(Tone::Plain, &format!("- {}: {advice}", clean(part.title)), out)?;
+                report.options.print(Tone::Plain, &format!("- {}: {advice}", part.title), out)?;
             }
         }
     }
@@ -276,9 +284,9 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
         writeln!(out, "## {}\n", capital(title))?;
         writeln!(out, "Each part was measured separately, on its own inputs; shares refer to the sum.\n")?;
         for group in groups {
-            writeln!(out, "### {}\n", group.title())?;
+            writeln!(out, "### {}\n", group.heading())?;
             markdown(&group.columns(), out)?;
-            writeln!(out, "\n{}.\n", group.verdict())?;
+            writeln!(out, "\n{}.\n", group.summary)?;
         }
     }
     Ok(())

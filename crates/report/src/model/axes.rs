@@ -21,6 +21,13 @@ pub struct AxisInfo {
     pub numeric: bool,
 }
 
+impl AxisInfo {
+    /// The axis with its values: `batch 1,10`.
+    pub(crate) fn text(&self) -> String {
+        format!("{} {}", self.name, self.values.join(","))
+    }
+}
+
 /// A parameter value as text.
 pub(crate) fn text(value: &Value) -> String {
     crate::units::clean(&value.to_string())

@@ -98,15 +98,14 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         }
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
-        let label: Vec<String> =
-            others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
+        let label = row.values(others.copied());
         // A point that no axis distinguishes is labelled with its own values.
         let unit = row.readings.iter().find(|reading| reading.id == curve.x.0).map(|reading| clean(&reading.unit));
         let unit = unit.unwrap_or_default();
         let of_y = row.readings.iter().find(|reading| reading.id == curve.y.0).map(|reading| clean(&reading.unit));
         let of_y = of_y.unwrap_or_default();
         let numbers = || format!("{} {unit}, {} {}", human(x, ""), clean(&curve.y.0), human(y, &of_y));
-        let label = Some(if label.is_empty() { numbers() } else { label.join(", ") });
+        let label = Some(if label.is_empty() { numbers() } else { label });
         let point = Point { x, y, label };
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),

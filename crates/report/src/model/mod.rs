@@ -299,6 +299,12 @@ impl Row {
         self.params.iter().find(|param| param.axis == axis).map(|param| axes::text(&param.value))
     }
 
+    /// The values on axes: `batch 100, width 8`.
+    pub(crate) fn values<'a>(&self, axes: impl Iterator<Item = &'a AxisInfo>) -> String {
+        let value = |axis: &AxisInfo| Some(format!("{} {}", axis.name, self.param(&axis.name)?));
+        axes.filter_map(value).collect::<Vec<_>>().join(", ")
+    }
+
     /// The value on an axis as a number; `None` for words.
     pub fn number(&self, axis: &str) -> Option<f64> {
         self.params.iter().find(|param| param.axis == axis).and_then(|param| param.value.number())
@@ -345,22 +351,19 @@ impl Section {
     /// The values of the other varying axes, which have one value for each value of a leading axis.
     pub(crate) fn following_line(&self) -> Option<String> {
         let others = self.swept.iter().filter(|axis| !self.leading.contains(&axis.name));
-        let others: Vec<String> = others.map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+        let others: Vec<String> = others.map(AxisInfo::text).collect();
         (!others.is_empty()).then(|| format!("varying together: {}", others.join(" · ")))
     }
 
     /// The values of the leading axes (`batch 100`), or `the only case`.
     pub fn place(&self, row: &Row) -> String {
-        let parts: Vec<String> = self
-            .leading()
-            .filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name)))
-            .collect();
-        if parts.is_empty() { ONLY.to_string() } else { parts.join(", ") }
+        let values = row.values(self.leading());
+        if values.is_empty() { ONLY.to_string() } else { values }
     }
 
     /// The fixed parameters on one line (`lattice D4 · q 4`).
     pub fn fixed_line(&self) -> String {
-        let axes = self.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(",")));
+        let axes = self.fixed.iter().map(AxisInfo::text);
         let cold =
             (!self.rows.is_empty() && self.rows.iter().all(|row| !row.caches.is_warm())).then(|| "cold caches".into());
         axes.chain(cold).collect::<Vec<_>>().join(" · ")

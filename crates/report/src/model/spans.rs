@@ -149,7 +149,7 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
         .iter()
         .filter_map(|axis| value(&axis.name).map(|param| format!("{} {}", axis.name, axes::text(&param.value))))
         .collect();
-    let fixed: Vec<String> = fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+    let fixed: Vec<String> = fixed.iter().map(axes::AxisInfo::text).collect();
     let iterations = spans.iteration_ns.len();
     let kept = Kept::of(spans);
     let wall_ns = kept.mean(&spans.iteration_ns);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::load::held_up;
 
 /// The speed-up of a row over its baseline.
-#[derive(Debug, Clone, Serialize, PartialEq)]
+#[derive(Debug, Clone, Default, Serialize, PartialEq)]
 pub struct Speedup {
     /// Name of the baseline.
     pub baseline: String,
@@ -93,16 +93,7 @@ impl Speedup {
     }
 
     fn without(baseline: &str, why: String) -> Self {
-        Self {
-            baseline: baseline.to_string(),
-            is_baseline: false,
-            ratio: None,
-            low: None,
-            high: None,
-            bound: None,
-            pairs: 0,
-            unavailable: Some(why),
-        }
+        Self { baseline: baseline.to_string(), unavailable: Some(why), ..Self::default() }
     }
 }
 

@@ -236,21 +236,11 @@ fn subtitle(section: &Section) -> String {
     let mut parts = vec![section.fixed_line()];
     if let Some(axis) = main_axis(section) {
         let (_, following) = other_axes(section, axis);
-        let values = following.iter().map(|other| format!("{} {}", other.name, other.values.join(",")));
-        let values = values.collect::<Vec<_>>().join(" · ");
+        let values = following.iter().map(|other| other.text()).collect::<Vec<_>>().join(" · ");
         parts.push(if values.is_empty() { values } else { format!("with {}: {values}", axis.name) });
     }
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
-}
-
-/// The values of other axes of a row as text; rows with equal text share a panel.
-fn facet(others: &[&AxisInfo], row: &Row) -> String {
-    others
-        .iter()
-        .filter_map(|other| row.param(&other.name).map(|value| format!("{} {value}", other.name)))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn panels(
@@ -261,7 +251,9 @@ fn panels(
     names: &[(String, usize)],
 ) -> Vec<Lines> {
     let (others, following) = other_axes(section, axis);
-    let facets = distinct(section.rows.iter().map(|row| facet(&others, row)));
+    // Rows with equal values on the other axes share a panel.
+    let facet = |row: &Row| row.values(others.iter().copied());
+    let facets = distinct(section.rows.iter().map(facet));
     let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
     let least = values.iter().find(|value| **value > 0.0).filter(|_| values.first().is_some_and(|low| *low >= 0.0));
     let spread = least.zip(values.last()).is_some_and(|(low, high)| high / low >= 8.0);
@@ -269,7 +261,7 @@ fn panels(
     let together: Vec<&str> = following.iter().map(|axis| axis.name.as_str()).collect();
     let together = if together.is_empty() { String::new() } else { format!(", with {}", together.join(", ")) };
     let one = |facet_name: &String| {
-        let inside = |row: &&Row| facet(&others, row) == *facet_name;
+        let inside = |row: &&Row| facet(row) == *facet_name;
         let series = series(report, section, axis, quantity, names, inside);
         (!series.is_empty()).then(|| Lines {
             title: if facet_name.is_empty() { section.workload.clone() } else { facet_name.clone() },
@@ -390,8 +382,7 @@ fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
 fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
     let mut shared: Option<Vec<String>> = None;
     for section in sections {
-        let own: Vec<String> =
-            section.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+        let own: Vec<String> = section.fixed.iter().map(AxisInfo::text).collect();
         shared = Some(match shared {
             None => own,
             Some(known) => known.into_iter().filter(|text| own.contains(text)).collect(),

@@ -41,13 +41,18 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
     fs::create_dir_all(folder.join("bin"))?;
     let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand")?;
     fs::copy(&program, folder.join("bin/ellwand"))?;
+    let pack = |program: &Path, name: String| -> Result<()> {
+        let packed = folder.join("bin").join(name);
+        fs::copy(program, &packed)?;
+        // The script unpacks them on the target machine.
+        run(Command::new("gzip").arg("-9").arg(&packed))
+    };
     for (package, kind, name) in TESTS {
         let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name)?;
-        let packed = folder.join(format!("bin/tests-{name}"));
-        fs::copy(&tests, &packed)?;
-        // The script unpacks them on the target machine.
-        run(Command::new("gzip").arg("-9").arg(&packed))?;
+        pack(&tests, format!("tests-{name}"))?;
     }
+    let diagnosis = build(&["build", "--release", "-p", "ellwand-cli", "--example", "diagnosis"], "diagnosis")?;
+    pack(&diagnosis, "diagnosis".into())?;
     fs::create_dir_all(folder.join("cubins"))?;
     // Without machine code, the other machine needs the compiler.
     match cuda::compile(&folder.join("cubins"), &architectures, &[]) {

@@ -292,7 +292,6 @@ mod tests {
             "compare --baseline HEAD --workload double",
             "machine --format json --effort thorough",
             "selfcheck --long --quick --only sum --decisions 3 --budget 4 --rope 0.5 --format json",
-            "selfcheck --diagnosis --device cuda",
             #[cfg(feature = "history")]
             "history add a b --store dir",
             #[cfg(feature = "history")]

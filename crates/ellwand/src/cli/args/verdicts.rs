@@ -126,12 +126,6 @@ pub(crate) struct SelfcheckArgs {
     /// Stop after SECONDS and report the decisions so far [default: 450, --quick: 120, --decisions: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = integer(1..=86_400_u64))]
     pub(crate) budget: Option<u64>,
-    /// Test the diagnosis instead, on workloads with a known limit; exit with code 1 if one is wrong
-    #[arg(long, conflicts_with_all = ["long", "quick", "only", "decisions", "budget"])]
-    pub(crate) diagnosis: bool,
-    /// With --diagnosis: only workloads on these devices, such as cuda
-    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',', requires = "diagnosis")]
-    pub(crate) device: Vec<String>,
     /// Region of practical equivalence: smaller differences count as the same
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,

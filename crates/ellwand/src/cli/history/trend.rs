@@ -23,9 +23,7 @@ const LAST: usize = 12;
 const FEWEST: usize = 14;
 
 pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {
-    let Reference::Pinned { case, implementation } = &args.what else {
-        return Err(InputError::new("WORKLOAD:IMPLEMENTATION", "it names nothing", "WORKLOAD:IMPLEMENTATION").into());
-    };
+    let Reference { case, implementation } = &args.what;
     let (workload, is_case) = case.split_once('/').map_or((case.as_str(), false), |(workload, _)| (workload, true));
     let query = Query {
         workload: workload.to_string(),
@@ -33,7 +31,7 @@ pub(super) fn trend(store: &mut Store, args: &TrendArgs) -> Outcome {
         implementation: implementation.clone(),
         axes: args.axes.clone(),
         machine: args.machine.clone(),
-        reference: args.reference.clone().unwrap_or(Reference::Baseline),
+        reference: args.reference.clone(),
         across_machines: args.across_machines,
         rope: args.rope,
     };
@@ -127,7 +125,7 @@ fn write_text(trend: &Trend, machines: &[Machine], args: &TrendArgs, out: &mut d
 fn write_line(line: &Line, args: &TrendArgs, out: &mut dyn Write) -> io::Result<()> {
     // The reference as the user named it: an id with every axis would widen the table.
     let against = line.reference.as_ref().map(|name| match &args.reference {
-        Some(Reference::Pinned { case, implementation }) => format!("ratio to {case}:{implementation}"),
+        Some(Reference { case, implementation }) => format!("ratio to {case}:{implementation}"),
         _ => format!("ratio to {}", clean(name)),
     });
     let several = line.machines.len() > 1;

@@ -1,6 +1,5 @@
 //! The progress of a self-check and its remaining time: a bar on a terminal, otherwise an occasional line.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use ellwand_bench::compare::Call;
@@ -8,13 +7,10 @@ use ellwand_bench::selfcheck::{DecisionEvent, Trial, is_equal};
 use ellwand_core::stats::Difference;
 
 use super::table::planted;
-use crate::cli::output;
 use crate::cli::progress::Progress;
 
 /// Expected time of a decision before the first one is taken, in seconds.
 const EXPECTED_S: f64 = 0.6;
-/// Time between two lines without a terminal.
-const LINE_EVERY: Duration = Duration::from_secs(20);
 
 /// Statistics of the decisions so far.
 pub(super) struct Ahead<'a> {
@@ -24,17 +20,11 @@ pub(super) struct Ahead<'a> {
     /// Decisions taken and their seconds, by trial.
     taken: Vec<(u32, f64)>,
     alarms: u32,
-    /// True if lines are written, because there is no terminal.
-    lines: bool,
-    /// Time of the last line, since the start.
-    last: Option<Duration>,
 }
 
 impl<'a> Ahead<'a> {
     pub(super) fn new(trials: &'a [Trial], budget: Option<Duration>) -> Self {
-        let lines = !std::io::stderr().is_terminal();
-        let taken = vec![(0, 0.0); trials.len()];
-        Self { trials, budget, progress: Progress::new(0), taken, alarms: 0, lines, last: None }
+        Self { trials, budget, progress: Progress::new(0), taken: vec![(0, 0.0); trials.len()], alarms: 0 }
     }
 
     /// Counts a decision at `gone` after the start.
@@ -46,14 +36,8 @@ impl<'a> Ahead<'a> {
             matches!(decision.call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
         });
         self.alarms += u32::from(called && is_equal(trial.candidate));
-        let left = self.left_s(gone);
-        if !self.lines {
-            let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
-            self.progress.ahead(&name, left);
-        } else if self.last.is_none_or(|last| gone - last >= LINE_EVERY) {
-            self.last = Some(gone);
-            output::note(&self.sentence(left));
-        }
+        let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
+        self.progress.ahead(&format!("{}, {name}", self.counts()), self.left_s(gone));
     }
 
     /// Seconds until all decisions are taken or the budget is used up.
@@ -69,10 +53,10 @@ impl<'a> Ahead<'a> {
         self.budget.map_or(rest, |budget| rest.min(budget.saturating_sub(gone).as_secs_f64()))
     }
 
-    fn sentence(&self, left_s: f64) -> String {
+    fn counts(&self) -> String {
         let done: u32 = self.taken.iter().map(|taken| taken.0).sum();
         let planned: u32 = self.trials.iter().map(|trial| trial.decisions).sum();
-        format!("{done} of {planned} decisions, {} false positives, about {:.0} s to go", self.alarms, left_s.ceil())
+        format!("{done} of {planned} decisions, {} false positives", self.alarms)
     }
 
     /// Prints a line above the bar.
@@ -101,10 +85,7 @@ mod tests {
             *taken = (trial.decisions / 2, 2.0 * f64::from(trial.decisions / 2));
         }
         assert!((ahead.left_s(Duration::ZERO) - f64::from(planned)).abs() < 1e-9);
-        assert_eq!(
-            ahead.sentence(7.2),
-            format!("{} of {planned} decisions, 0 false positives, about 8 s to go", planned / 2)
-        );
+        assert_eq!(ahead.counts(), format!("{} of {planned} decisions, 0 false positives", planned / 2));
         ahead.budget = Some(Duration::from_secs(30));
         assert!((ahead.left_s(Duration::from_secs(10)) - 20.0).abs() < 1e-9);
         assert_eq!(ahead.left_s(Duration::from_secs(31)), 0.0);

@@ -198,10 +198,8 @@ pub(super) fn place(partial: &Path, to: &Path) -> io::Result<bool> {
 pub(super) fn remove_dead(home: &Path, host: &str) {
     let processes = Path::new("/proc");
     let dead = |id: u32| processes.join("self").exists() && !processes.join(id.to_string()).exists();
-    for path in fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix('.')?.strip_suffix(".partial"));
-        let id = name.and_then(|name| name.split_once('.')?.1.strip_prefix(host)?.strip_prefix('-')?.parse().ok());
-        if id.is_some_and(dead) && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+    for (path, _, id) in partials(home, host) {
+        if dead(id) && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(&path);
         }
     }
@@ -210,15 +208,24 @@ pub(super) fn remove_dead(home: &Path, host: &str) {
 /// Shards of a class that a task of this host is measuring now: its process lives and holds the lock on what it has
 /// written.
 pub(super) fn running(home: &Path, host: &str) -> BTreeSet<u32> {
-    let number = |path: PathBuf| -> Option<u32> {
-        let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".partial")?;
-        let (number, task) = name.split_once('.')?;
-        let id: u32 = task.strip_prefix(host)?.strip_prefix('-')?.parse().ok()?;
+    let number = |(path, number, id): (PathBuf, u32, u32)| {
         // A file without a line may not be locked yet.
         let held = fs::metadata(&path).ok()?.len() > 0 && File::open(&path).ok()?.try_lock().is_err();
-        (held && Path::new("/proc").join(id.to_string()).exists()).then(|| number.parse().ok())?
+        (held && Path::new("/proc").join(id.to_string()).exists()).then_some(number)
     };
-    fs::read_dir(home).into_iter().flatten().flatten().filter_map(|entry| number(entry.path())).collect()
+    partials(home, host).filter_map(number).collect()
+}
+
+/// Files that tasks of a host are writing or left, each with its shard and the process of its task.
+fn partials(home: &Path, host: &str) -> impl Iterator<Item = (PathBuf, u32, u32)> {
+    let parts = move |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".partial")?;
+        let (number, task) = name.split_once('.')?;
+        let id = task.strip_prefix(host)?.strip_prefix('-')?.parse().ok()?;
+        let number = number.parse().ok()?;
+        Some((path, number, id))
+    };
+    fs::read_dir(home).into_iter().flatten().flatten().filter_map(move |entry| parts(entry.path()))
 }
 
 fn same_file(one: &Path, other: &Path) -> io::Result<bool> {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::plan::{Planned, read};
@@ -23,7 +24,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: usize = 30;
 
 /// The shards of a class.
+#[derive(Serialize)]
 struct Class {
+    #[serde(rename = "class")]
     name: String,
     finished: usize,
     running: Vec<u32>,
@@ -132,12 +135,5 @@ fn write_table(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io:
 }
 
 fn write_json(planned: &Planned, classes: &[Class], out: &mut dyn Write) -> io::Result<()> {
-    let rows = classes.iter().map(|class| {
-        json!({
-            "class": class.name, "finished": class.finished, "running": class.running, "pending": class.pending,
-            "reasons": class.reasons, "missing": class.missing, "incomplete": class.incomplete, "twice": class.twice,
-        })
-    });
-    let rows: Vec<_> = rows.collect();
-    writeln!(out, "{:#}", json!({ "plan": planned.hash, "shards": planned.plan.shards.len(), "classes": rows }))
+    writeln!(out, "{:#}", json!({ "plan": planned.hash, "shards": planned.plan.shards.len(), "classes": classes }))
 }

@@ -6,7 +6,7 @@ use super::columns::time;
 use crate::diagnose::CLOSE;
 use crate::grid::{Column, markdown, over};
 use crate::model::{Report, Row, Section, distinct};
-use crate::units::{UNAVAILABLE, human};
+use crate::units::{self, UNAVAILABLE, human};
 
 /// Time and throughput of workloads that sweep the same axes, case by case.
 pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -53,7 +53,7 @@ fn key(section: &Section, row: &Row) -> (usize, Vec<String>, String) {
 fn cell(row: Option<&Row>, section: &Section) -> String {
     let Some(row) = row else { return String::new() };
     let rate = match (row.median("throughput"), &section.item) {
-        (Some(rate), Some(item)) => format!(", {} {item}/s", human(rate, "1/s").trim_end_matches("/s").trim_end()),
+        (Some(rate), Some(item)) => format!(", {} {item}/s", units::rate(rate)),
         _ => String::new(),
     };
     format!("{}{rate}", time(row))

@@ -7,7 +7,7 @@ use ellwand_core::stats::geometric_mean;
 use super::columns::at_most;
 use crate::diagnose::ABOVE;
 use crate::model::{Bound, CaseInfo, Report, Row, Section, bounded};
-use crate::units::{below_resolution, human};
+use crate::units::{self, below_resolution, human};
 
 /// Most findings listed at the top.
 const FINDINGS: usize = 5;
@@ -39,7 +39,7 @@ fn line(report: &Report, section: &Section) -> String {
     };
     let mut parts = Vec::new();
     if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
-        parts.push(format!("{} {item}/s", human(rate, "1/s").replace("/s", "").trim_end()));
+        parts.push(format!("{} {item}/s", units::rate(rate)));
     }
     parts.extend(row.median("time").map(|time| format!("{} per call", at_most(row.held_up.is_some(), time))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));

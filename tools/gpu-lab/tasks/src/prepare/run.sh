@@ -38,11 +38,11 @@ if [ -s "$out/build" ] && [ "$(cat "$out/build")" != "$build" ]; then
     exit 2
 fi
 printf '%s\n' "$build" > "$out/build"
-# The tests of each package are packed, since they are as large as everything else together; this folder may be
-# read-only.
+# The tests of each package and the program that tests the diagnosis are packed, since they are as large as everything
+# else together; this folder may be read-only.
 unpack() { # FOLDER
     local packed tests
-    for packed in bin/tests-*.gz; do
+    for packed in bin/*.gz; do
         tests=$1/$(basename "$packed" .gz)
         # A file that has lost its mode in transit, or is truncated, is not a program, and is never overwritten.
         [ -x "$tests" ] || { (set -C; gzip -dc "$packed" > "$tests") 2> /dev/null && chmod +x "$tests"; } || return
@@ -376,7 +376,7 @@ measure() {
         measured "$workload" 25 "$workload" parallel,cuda --size realistic
     done
     # Does the diagnosis name the known bottleneck?
-    part diagnosis 30 bin/ellwand selfcheck --diagnosis --device cuda
+    part diagnosis 30 "$unpacked/diagnosis" cuda
     # A timeline of the device, from its activity records.
     part spans 15 bin/ellwand run transformer-layer -i cuda,cuda-graph --size tiny --spans --no-plot --overwrite -o "$out/spans"
     # An array of 8 MB, which fits in the L2 cache, read from there and from memory.

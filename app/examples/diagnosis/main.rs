@@ -1,18 +1,18 @@
-//! `selfcheck --diagnosis`: runs workloads with a known limit and tests what the diagnosis reports about them.
+//! Runs workloads with a known limit and tests what the diagnosis reports about them: `diagnosis [DEVICE..]`.
 
+mod bound;
+
+use std::error::Error;
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 
-use ellwand_bench::plan::{Selection, check_devices_known};
-use ellwand_bench::{Cell, Effort, Event, Instrument, Interrupted, resolutions};
-use ellwand_core::case::{Case, Value};
-use ellwand_core::{InputError, Measurement, Registry};
-use ellwand_report::{Diagnosis, Limit, place, units};
-use serde::Serialize;
-
-use super::args::{Form, SelfcheckArgs};
-use super::exit::{Exit, Failure, Outcome};
-use super::progress::Progress;
-use super::{ceilings, output, plan, signals};
+use ellwand::internals::bench::plan::{Selection, check_devices_known};
+use ellwand::internals::bench::{Cell, Instrument, resolutions};
+use ellwand::internals::core::case::{Case, Value};
+use ellwand::internals::core::record::Environment;
+use ellwand::internals::core::{Axis, DeviceKind, Measurement, Registry};
+use ellwand::internals::report::{Diagnosis, Limit, place, units};
+use ellwand::{Effort, MeasureError};
 
 /// A workload whose limit is known because it was built to reach it.
 struct Truth {
@@ -64,7 +64,6 @@ const TRUTHS_OF_DEVICES: &[Truth] = &[
 ];
 
 /// A truth at one size, and what the diagnosis reported.
-#[derive(Serialize)]
 struct Row {
     case: String,
     implementation: &'static str,
@@ -75,46 +74,58 @@ struct Row {
     right: bool,
 }
 
-pub(super) fn diagnosis(registry: &Registry, args: &SelfcheckArgs) -> Outcome {
-    check_devices_known(registry, &args.device)?;
-    let registry = &plan::preferring(registry, &args.device);
-    let mut here = ceilings::environment(registry);
-    here.ceilings = match ceilings::kept(&here) {
-        Some(kept) => kept,
-        None => {
-            output::note("measuring the ceilings of this machine first (once)");
-            ceilings::measure(registry, &here, Effort::Normal)?.0
-        }
-    };
+/// The built-in workloads and those that are bound by construction.
+fn registry() -> Registry {
+    let mut registry = ellwand_cli::registry();
+    bound::register(&mut registry);
+    registry
+}
+
+/// Exits with 1 if a class is wrong, and with 6 if nothing was measured.
+fn main() -> Result<(), Box<dyn Error>> {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let devices: Vec<String> = std::env::args().skip(1).collect();
+    let mut registry = registry();
+    registry.look_for(DeviceKind::Cuda);
+    check_devices_known(&registry, &devices)?;
+    for id in devices.iter().rev() {
+        registry.prefer(id);
+    }
+    let here = environment(&registry)?;
     let settings = Effort::Quick.settings();
-    let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
-    let mut instrument = Instrument::new(registry, settings.clone(), 42, interrupt);
-    instrument.resolutions = resolutions(registry, &settings);
-    let selection = Selection { devices: args.device.clone(), ..Selection::default() };
-    let truths = truths(registry, &selection);
-    let mut progress = Progress::new(truths.len() * 3);
+    let mut instrument = Instrument::new(&registry, settings.clone(), 42, &NEVER);
+    instrument.resolutions = resolutions(&registry, &settings);
     let mut rows = Vec::new();
-    for (truth, size) in truths.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
-        let cell = cell(registry, truth, size)?;
+    for truth in truths(&registry, &Selection { devices, ..Selection::default() }) {
         // On a busy machine, most waits last until the scheduler gets to the thread, except those that find a free
         // processor: even the longest cells get enough slots that some of them show what waiting costs by itself.
         instrument.settings.samples_min = if truth.limit == Limit::Contended { 30 } else { settings.samples_min };
-        progress.cell(rows.len(), &cell.case.id());
-        let measured = instrument.measure(&cell, &mut |_: Event| {}).map_err(|Interrupted| Failure::Interrupted)?;
-        rows.extend(measured.iter().map(|measurement| row(truth, measurement, &here)));
+        for size in truth.sizes {
+            let cell = cell(&registry, truth, size)?;
+            let measured = instrument.measure(&cell, &mut |_| {}).ok().unwrap_or_default();
+            rows.extend(measured.iter().map(|measurement| row(truth, measurement, &here)));
+        }
     }
-    progress.finish();
-    if args.format == Form::Json {
-        let json = serde_json::to_string_pretty(&rows).map_err(anyhow::Error::from)?;
-        output::result(|out| writeln!(out, "{json}"))?;
-    } else {
-        output::result(|out| table(&rows, here.load, out))?;
+    table(&rows, here.load, &mut std::io::stdout())?;
+    match rows.iter().filter(|row| row.unavailable.is_none()).map(|row| row.right).reduce(|a, b| a && b) {
+        Some(true) => Ok(()),
+        Some(false) => std::process::exit(1),
+        None => std::process::exit(6),
     }
-    Ok(match rows.iter().filter(|row| row.unavailable.is_none()).map(|row| row.right).reduce(|a, b| a && b) {
-        None => Exit::Nothing,
-        Some(true) => Exit::Ok,
-        Some(false) => Exit::Error,
-    })
+}
+
+/// This machine with its ceilings, which are measured first if no earlier run stored them.
+fn environment(registry: &Registry) -> Result<Environment, Box<dyn Error>> {
+    let stored = || {
+        let results = ellwand::measure(registry.clone()).workloads(["null"]).effort(Effort::Quick).run()?;
+        Ok::<_, MeasureError>(results.record.run.environment)
+    };
+    let here = stored()?;
+    if !here.ceilings.is_empty() {
+        return Ok(here);
+    }
+    ellwand::run(["ellwand", "machine"], registry);
+    Ok(stored()?)
 }
 
 /// The truths for the CPU and for the devices that are present; only those of the selected kinds, if any are selected.
@@ -134,18 +145,15 @@ fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
 }
 
 /// The cell of a truth at a size; every other axis has its default.
-fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputError> {
-    let missing = |what: &str| {
-        let problem = format!("{what} is not registered here");
-        InputError::new("selfcheck --diagnosis", problem, "a program with the built-in workloads")
-    };
+fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, Box<dyn Error>> {
+    let missing = |what: &str| format!("{what} is not registered");
     let workload = registry.find(truth.workload).ok_or_else(|| missing(truth.workload))?;
     let all = registry.implementations(truth.workload).into_iter();
     let implementations: Vec<_> = all.filter(|one| one.name == truth.implementation).cloned().collect();
     if implementations.is_empty() {
-        return Err(missing(&format!("{}:{}", truth.workload, truth.implementation)));
+        return Err(missing(&format!("{}:{}", truth.workload, truth.implementation)).into());
     }
-    let default = |axis: &ellwand_core::Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
+    let default = |axis: &Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
     let mut case = Case::new(workload.name(), workload.axes().iter().filter_map(default).collect());
     for (name, value) in truth.fixed {
         let axis = workload.axes().iter().find(|axis| axis.name == *name).ok_or_else(|| missing(name))?;
@@ -155,7 +163,7 @@ fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputErro
     Ok(Cell { workload: workload.clone(), case, implementations, allowed: None })
 }
 
-fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environment) -> Row {
+fn row(truth: &Truth, measurement: &Measurement, here: &Environment) -> Row {
     let diagnosis = place(measurement, here);
     let why = || measurement.outcome.reason().unwrap_or("it has no time, or its device has no ceiling").to_string();
     Row {
@@ -209,7 +217,7 @@ mod tests {
 
     #[test]
     fn every_truth_is_a_case_that_can_be_made() {
-        let registry = ceilings::calibrated(&crate::devices());
+        let registry = registry();
         for truth in TRUTHS {
             for size in truth.sizes {
                 let cell = cell(&registry, truth, size).unwrap();
@@ -223,7 +231,7 @@ mod tests {
                 }
             }
         }
-        // Devices are searched for when a command begins, and none has begun here.
+        // Devices are searched for only in `main`.
         assert_eq!(truths(&registry, &Selection::default()).len(), TRUTHS.len());
         let on_cuda = Selection { devices: vec!["cuda".into()], ..Selection::default() };
         assert!(truths(&registry, &on_cuda).is_empty());

@@ -1,18 +1,19 @@
-//! `tiny` and `contended-lock`: workloads with a known limit, which test the diagnosis. They measure no ceiling.
+//! `tiny` and `contended-lock`: workloads with a known limit, which only test the diagnosis.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ellwand_core::{
-    Axis, Case, Description, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+use ellwand::internals::core::{
+    Axis, Case, Description, Device, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
-
-use super::wake::PATIENCE;
 use ellwand_simd::pool;
+
+/// How long a thread waits for the others before it gives up; the answer is then wrong, and no time is reported.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `tiny`: adds a few numbers in a function that the compiler cannot inline.
 struct Tiny(Description);
@@ -187,7 +188,7 @@ pub(super) fn register(registry: &mut Registry) {
     let description = Description::new("contended-lock", about).group("calibration").axes(vec![takes]);
     registry.workload(Lock(description.baseline("mutex")));
     let mut add = |name: &str, about: &str, way: fn(&Mutex<Guarded>, usize)| {
-        let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+        let prepared = move |case: &Case, _: &Tensors, _: &dyn Device| {
             if pool::threads() < 2 {
                 let why = "this process may use one processor only: there is no contention";
                 return Err(PrepareError::Unsupported(why.into()));
