@@ -308,7 +308,8 @@ fn threads_share_the_bandwidth_of_the_level_that_their_data_may_lie_in() {
     let found = streamed(4_500, &machine);
     assert_eq!(rules(&found), ["bandwidth-bound"], "4.5 of 10 bytes a nanosecond on each of two threads");
     assert_eq!(found[0].evidence[0].value, 0.9);
-    assert_eq!(rules(&streamed(3_900, &machine)), [""; 0], "the data may lie in the cache, which is faster");
+    assert_eq!(rules(&streamed(3_900, &machine)), ["bandwidth-bound"], "the data do not fit into the cache");
+    assert_eq!(rules(&streamed(900, &machine)), [""; 0], "the data may lie in the cache, which is faster");
 }
 
 #[test]

@@ -19,12 +19,12 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// The bandwidth for calls that move this many bytes: that of the largest footprint that is not larger, or of the
-    /// smallest. Data that fit into a cache may come from there.
+    /// The bandwidth for calls that move this many bytes: that of the smallest footprint that is not smaller, or of the
+    /// largest. Data that fit into a cache may come from there.
     pub(super) fn bandwidth(&self, bytes: f64) -> Option<f64> {
-        let fitting = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 <= bytes);
-        let smallest = || self.bandwidths.iter().min_by_key(|(footprint, _)| *footprint);
-        fitting.max_by_key(|(footprint, _)| *footprint).or_else(smallest).map(|(_, rate)| *rate)
+        let holding = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 >= bytes);
+        let largest = || self.bandwidths.iter().max_by_key(|(footprint, _)| *footprint);
+        holding.min_by_key(|(footprint, _)| *footprint).or_else(largest).map(|(_, rate)| *rate)
     }
 }
 
