@@ -12,13 +12,22 @@ const MOST_RANGES: usize = 16;
 /// The measured limits of the machine's processors. Work of devices has other limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ceilings {
+    /// What one thread reaches.
+    pub one_thread: Limits,
+    /// What all threads together reach.
+    pub all_threads: Limits,
+}
+
+/// The limits of one number of threads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Limits {
     /// Bytes moved per second, by the bytes that the measurement touched: caches are faster than main memory.
     pub bandwidths: Vec<(u64, f64)>,
     /// Floating-point operations per second.
     pub flops_per_s: Option<f64>,
 }
 
-impl Ceilings {
+impl Limits {
     /// The bandwidth for calls that move this many bytes: that of the smallest footprint that is not smaller, or of the
     /// largest. Data that fit into a cache may come from there.
     pub(super) fn bandwidth(&self, bytes: f64) -> Option<f64> {
