@@ -164,6 +164,8 @@ fn aggregated_spans_fill_unexplained_time_and_their_cost_is_instrumentation() {
         [(Part::Unmeasured, 698), (Part::Wait, 200), (Part::Instrumentation, 124), (Part::Unexplained, 978)]
     );
     let summary = aggregated().summary();
+    let text = summary.to_string();
+    assert!(text.contains("~48.0 ns") && !text.contains("~11 ") && !text.contains("~500"), "{text}");
     let step = &summary.rows[0];
     assert_eq!((step.count, step.aggregated, step.total_ns, step.self_ns), (11, 10, 500.0, 400.0));
     assert_eq!((step.min_ns, step.median_ns, step.max_ns), (10.0, 48.0, 100.0));
