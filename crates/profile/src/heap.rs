@@ -18,6 +18,8 @@ static WATCHERS: AtomicU32 = AtomicU32::new(0);
 static CHANGED: AtomicU64 = AtomicU64::new(0);
 /// Change in bytes that causes a sample.
 const STEP: u64 = 256 << 10;
+/// Bytes of the profiler's buffers, which are no part of the program's heap.
+static OWN: AtomicU64 = AtomicU64::new(0);
 static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacing: 0 });
 
 struct Samples {
@@ -57,15 +59,33 @@ impl Samples {
     }
 }
 
+/// Keeps a new buffer of the profiler out of the heap.
+pub(crate) fn exclude(bytes: usize) {
+    OWN.fetch_add(bytes as u64, Relaxed);
+}
+
+/// Takes back what was excluded for buffers that have been freed.
+pub(crate) fn include(bytes: usize) {
+    OWN.fetch_sub(bytes as u64, Relaxed);
+}
+
+/// The program's live bytes; `None` if it does not count its allocations.
+fn live() -> Option<u64> {
+    // A buffer counts before it is excluded.
+    alloc::counts().map(|counts| counts.live_bytes.saturating_sub(OWN.load(Relaxed)))
+}
+
 pub(crate) fn watch() {
     let mut samples = locked(&SAMPLES);
     if WATCHERS.load(Relaxed) == 0 {
         samples.spacing = 0;
         samples.points.clear();
+        let before = samples.points.capacity();
         samples.points.reserve_exact(ROOM);
+        exclude((samples.points.capacity() - before) * size_of::<(u64, u64)>());
     }
-    if let Some(counts) = alloc::counts() {
-        samples.push(ticks(), counts.live_bytes);
+    if let Some(live) = live() {
+        samples.push(ticks(), live);
     }
     WATCHERS.fetch_add(1, Relaxed);
 }
@@ -87,7 +107,7 @@ pub(crate) fn change(bytes: u64) {
         return;
     }
     CHANGED.store(0, Relaxed);
-    let live = alloc::counts().map_or(0, |counts| counts.live_bytes);
+    let live = live().unwrap_or(0);
     // Do not wait for either, because this runs inside the allocator.
     if let Some(_inside) = Inside::try_enter()
         && let Ok(mut samples) = SAMPLES.try_lock()
@@ -98,7 +118,7 @@ pub(crate) fn change(bytes: u64) {
 
 /// The heap between two moments, with a point at both; `None` if the program does not count its allocations.
 pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
-    let live = alloc::counts()?.live_bytes;
+    let live = live()?;
     // Allocate before taking the lock: an allocation may take a sample.
     let mut points = Vec::with_capacity(ROOM + 1);
     for (at, live) in locked(&SAMPLES).points.iter().filter(|(at, _)| *at <= end) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::chunk::Chunk;
 use crate::clock::Calibration;
 use crate::detail::{Detail, MemoryUse, Total, Value};
+use crate::heap;
 use crate::node::{self, BLOCK, Node};
 use crate::options::Mode;
 use crate::order::Indices;
@@ -86,12 +87,18 @@ struct Facts {
 }
 
 impl Facts {
+    fn chunk(length: usize) -> Vec<(u32, Fact)> {
+        let chunk = Vec::with_capacity(length);
+        heap::exclude(bytes(&chunk));
+        chunk
+    }
+
     fn add(&mut self, row: u32, fact: Fact) {
         self.added += 1;
         match self.chunks.last_mut().filter(|chunk| chunk.len() < chunk.capacity()) {
             Some(chunk) => chunk.push((row, fact)),
             None => {
-                let mut chunk = Vec::with_capacity(length(self.chunks.len()));
+                let mut chunk = Self::chunk(length(self.chunks.len()));
                 chunk.push((row, fact));
                 self.chunks.push(chunk);
             }
@@ -103,13 +110,23 @@ impl Facts {
         let wanted = std::mem::take(&mut self.added);
         let room = self.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
         if wanted > room {
-            let mut chunk = Vec::with_capacity(wanted.max(length(self.chunks.len())));
+            let mut chunk = Self::chunk(wanted.max(length(self.chunks.len())));
             // The kernel provides a page when it is first written; write it now.
             chunk.resize(chunk.capacity(), (0, Fact::Cpu(0)));
             chunk.clear();
             self.chunks.push(chunk);
         }
     }
+}
+
+impl Drop for Facts {
+    fn drop(&mut self) {
+        heap::include(self.chunks.drain(..).map(|chunk| bytes(&chunk)).sum());
+    }
+}
+
+fn bytes<T>(chunk: &Vec<T>) -> usize {
+    chunk.capacity() * size_of::<T>()
 }
 
 /// The data that one thread writes and the profiler reads.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::clock::processor;
+use crate::heap;
 use crate::sync::locked;
 
 /// Most entries of a chunk; few for loom and Miri, which track every access.
@@ -57,7 +58,11 @@ impl<C: Chunked + ?Sized> Pool<C> {
 
     /// A thread's chunk `number`, prepared by `clear`.
     pub(crate) fn take(&self, number: usize, clear: impl Fn(&C)) -> &'static C {
-        let chunk = self.take_free(number, processor()).unwrap_or_else(|| C::fresh(length(number)));
+        let chunk = self.take_free(number, processor()).unwrap_or_else(|| {
+            let chunk = C::fresh(length(number));
+            heap::exclude(size_of_val(chunk));
+            chunk
+        });
         clear(chunk);
         chunk
     }

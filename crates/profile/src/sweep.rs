@@ -8,7 +8,7 @@ use crate::breakdown::Part;
 use crate::clock::Calibration;
 use crate::kind::{Kind, LaneKind};
 use crate::summary::within;
-use crate::trace::{Trace, TraceLane};
+use crate::trace::{NONE, Trace, TraceLane};
 
 /// The state of a lane at a moment: its innermost span.
 #[derive(Debug, Clone, Copy)]
@@ -163,8 +163,8 @@ pub(crate) struct Sweep {
     pub(crate) cpu_is_least: bool,
     /// For each part, the lanes currently in it, and their states.
     active: [Vec<(usize, Active)>; 10],
-    /// Estimated ticks that the spans themselves cost.
-    own_cost: f64,
+    /// For each part, the estimated ticks that the spans themselves took from it.
+    own_cost: [f64; 10],
 }
 
 impl Sweep {
@@ -175,7 +175,7 @@ impl Sweep {
             exposed: vec![0; trace.sites.len() + 1],
             cpu_is_least: false,
             active,
-            own_cost: 0.0,
+            own_cost: [0.0; 10],
         };
         sweep.kept(trace);
         sweep.aggregated(trace);
@@ -201,6 +201,8 @@ impl Sweep {
                 self.spend(time - now);
                 now = time;
             }
+            let outermost = walk.current.is_none();
+            let before = self.first().unwrap_or(Part::Unexplained);
             if let Some(part) = walk.current.take() {
                 self.active[part as usize].retain(|(other, _)| *other != lane);
             }
@@ -210,7 +212,9 @@ impl Sweep {
             }
             if begins && walk.lane.kind == LaneKind::Thread {
                 let threads: usize = self.active.iter().map(Vec::len).sum();
-                self.own_cost += cost_ticks(trace, site) / threads.max(1) as f64;
+                let [inside, outside] = cost_ticks(trace, site).map(|ticks| ticks / threads.max(1) as f64);
+                self.own_cost[Part::Cpu as usize] += inside;
+                self.own_cost[if outermost { before } else { Part::Cpu } as usize] += outside;
             }
             walk.pending = walk.change();
             match walk.pending {
@@ -221,10 +225,14 @@ impl Sweep {
         self.spend(end - now);
     }
 
+    /// The part that the current moment belongs to; `None` if no span covers it.
+    fn first(&self) -> Option<Part> {
+        Part::BY_PRIORITY.into_iter().find(|part| !self.active[*part as usize].is_empty())
+    }
+
     /// Attributes `ticks` to the current state.
     fn spend(&mut self, ticks: u64) {
-        let first = Part::BY_PRIORITY.into_iter().find(|part| !self.active[*part as usize].is_empty());
-        let Some(part) = first else {
+        let Some(part) = self.first() else {
             self.parts[Part::Unexplained as usize] += ticks;
             return;
         };
@@ -301,17 +309,28 @@ impl Sweep {
                 }
             }
         }
-        let cost = |lane: &TraceLane| -> f64 {
-            lane.totals.iter().map(|total| total.count as f64 * cost_ticks(trace, total.site)).sum()
+        let cost = |lane: &TraceLane| {
+            lane.totals.iter().fold([0.0; 2], |[in_spans, in_none], total| {
+                let [inside, outside] = cost_ticks(trace, total.site).map(|ticks| total.count as f64 * ticks);
+                let outermost = total.parent == NONE;
+                let around = if outermost { [inside, outside] } else { [inside + outside, 0.0] };
+                [in_spans + around[0], in_none + around[1]]
+            })
         };
-        self.own_cost += trace.lanes.iter().map(cost).fold(0.0, f64::max);
+        let most = trace.lanes.iter().map(cost).max_by(|a, b| (a[0] + a[1]).total_cmp(&(b[0] + b[1])));
+        let [in_spans, in_none] = most.unwrap_or_default();
+        self.own_cost[Part::Cpu as usize] += in_spans;
+        self.own_cost[Part::Unexplained as usize] += in_none;
     }
 
-    /// Moves the cost of spans from the time of threads, then from unexplained time, to instrumentation.
+    /// Moves the cost of spans from the parts that contain it to instrumentation; what a part lacks, from the time of
+    /// threads, then from unexplained time.
     fn move_own_cost(&mut self) {
-        let mut left = self.own_cost as u64;
-        for from in [Part::Cpu, Part::Unmeasured, Part::Unexplained] {
-            let moved = left.min(self.parts[from as usize]);
+        let mut left = (self.own_cost.iter().sum::<f64>()) as u64;
+        let own = Part::ALL.map(|part| (part, self.own_cost[part as usize] as u64));
+        let rest = [Part::Cpu, Part::Unmeasured, Part::Unexplained].map(|part| (part, u64::MAX));
+        for (from, most) in own.into_iter().chain(rest) {
+            let moved = left.min(most).min(self.parts[from as usize]);
             self.parts[from as usize] -= moved;
             self.parts[Part::Instrumentation as usize] += moved;
             left -= moved;
@@ -343,10 +362,12 @@ fn pieces(lane: &TraceLane, trace: &Trace) -> Vec<Piece> {
     pieces
 }
 
-/// Ticks that a span of this site costs; 0 if unknown.
-fn cost_ticks(trace: &Trace, site: u32) -> f64 {
-    let ns = trace.span_cost(site).span_ns;
-    if ns.is_finite() { (ns / trace.clock.ns_per_tick).max(0.0) } else { 0.0 }
+/// Ticks that a span of this site costs: inside the span, and before and after it; 0 if unknown.
+fn cost_ticks(trace: &Trace, site: u32) -> [f64; 2] {
+    let cost = trace.span_cost(site);
+    let ticks = |ns: f64| if ns.is_finite() { (ns / trace.clock.ns_per_tick).max(0.0) } else { 0.0 };
+    let (all, inside) = (ticks(cost.span_ns), ticks(cost.empty_ns));
+    [inside.min(all), (all - inside).max(0.0)]
 }
 
 /// Nanoseconds as whole ticks; `as` saturates and turns NaN to 0.

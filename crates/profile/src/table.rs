@@ -130,16 +130,16 @@ const NOTICEABLE: f64 = 0.02;
 
 const ALWAYS: fn(&Row) -> bool = |_| true;
 const TIMES: [Column; 11] = [
-    ("calls", ALWAYS, |row, _| format!("{}{}", if row.aggregated > 0 { "~" } else { "" }, count(row.count))),
+    ("calls", ALWAYS, |row, _| count(row.count)),
     ("total", ALWAYS, |row, _| time(row.total_ns)),
     ("self", ALWAYS, |row, _| time(row.self_ns)),
     ("wall", ALWAYS, |row, all| percent(row.share(all))),
     ("mean", ALWAYS, |row, _| time(row.mean_ns)),
     ("std", ALWAYS, |row, _| time(row.std_ns)),
     ("min", ALWAYS, |row, _| time(row.min_ns)),
-    ("p50", ALWAYS, |row, _| time(row.median_ns)),
-    ("p90", ALWAYS, |row, _| time(row.p90_ns)),
-    ("p99", ALWAYS, |row, _| time(row.p99_ns)),
+    ("p50", ALWAYS, |row, _| percentile(row, row.median_ns)),
+    ("p90", ALWAYS, |row, _| percentile(row, row.p90_ns)),
+    ("p99", ALWAYS, |row, _| percentile(row, row.p99_ns)),
     ("max", ALWAYS, |row, _| time(row.max_ns)),
 ];
 
@@ -157,6 +157,11 @@ const RESOURCES: [Column; 11] = [
     ("items/s", has_items, |row, _| rate(known(row.items_per_s()))),
     ("own cost", has_noticeable_cost, |row, _| time(known(row.overhead_ns))),
 ];
+
+/// A percentile; that of aggregated spans is an estimate, all other numbers are exact.
+fn percentile(row: &Row, ns: f64) -> String {
+    format!("{}{}", if row.aggregated > 0 { "~" } else { "" }, time(ns))
+}
 
 /// The value, or NaN, which is printed as a dash.
 fn known(value: Option<f64>) -> f64 {
@@ -300,7 +305,7 @@ impl fmt::Display for Summary {
         }
         write!(f, "\nelapsed {}", time(self.wall_ns))?;
         if self.rows.iter().any(|row| row.aggregated > 0) {
-            f.write_str("; ~: spans were aggregated, percentiles are estimates")?;
+            f.write_str("; percentiles with ~ are estimates, because spans were aggregated")?;
         }
         if let Some(last) = self.last_spans {
             write!(f, "; only the last spans of each thread ({last})")?;

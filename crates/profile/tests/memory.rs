@@ -154,6 +154,22 @@ fn the_heap_of_many_threads_that_hold_little_each_has_a_peak() {
 }
 
 #[test]
+fn the_buffers_of_the_profiler_are_no_part_of_the_heap() {
+    let _turn = turn();
+    let before = counts().unwrap().live_bytes as f64;
+    let profiler = Profiler::new(Options { measures: Measures::MEMORY, ..Options::default() });
+    let entered = profiler.enter();
+    let kept = black_box(vec![1_u8; 1 << 20]);
+    (0..if cfg!(miri) { 200 } else { 200_000 }).for_each(|_| drop(span!("plain")));
+    let trace = profiler.finish();
+    drop((entered, kept));
+    let (_, _, peak) = trace.memory_peak().unwrap();
+    // Spans and their measurements take 13 MB. A sample may lack 256 KiB.
+    let held = f64::from(1 << 20);
+    assert!(peak <= before + held + f64::from(256 << 10) && peak > held / 2.0, "{before} {peak}");
+}
+
+#[test]
 fn spans_know_their_allocations_and_the_heap_has_a_track() {
     let _turn = turn();
     let options = Options { measures: Measures::MEMORY, ..Options::default() };

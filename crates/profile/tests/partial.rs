@@ -47,6 +47,39 @@ fn each_operation_has_its_own_cost() {
 }
 
 #[test]
+fn the_cost_of_a_span_comes_from_the_time_that_contains_it() {
+    // `work` computes for 300 ns. Then come ten empty spans, of which each costs 2 ns inside and 18 ns outside.
+    let empty = |parent| (0..10).map(move |at| span(2, parent, 310 + 20 * at, 312 + 20 * at));
+    let of = |around: Vec<Span>, parent, other: Vec<TraceLane>| {
+        let first = Span { ext: 1, ..span(1, NONE, 0, 300) };
+        let spans = std::iter::once(first).chain(around).chain(empty(parent)).collect();
+        let cpu = Detail { cpu_ns: Some(300), ..Detail::default() };
+        let main = TraceLane { details: vec![cpu.clone(), cpu], ..lane("main", spans) };
+        let trace = Trace {
+            end: 600,
+            sites: vec![site("work", Kind::Cpu), site("empty", Kind::Cpu), site("join", Kind::Wait)],
+            lanes: std::iter::once(main).chain(other).collect(),
+            span_costs: vec![
+                SpanCost { span_ns: 0.0, empty_ns: 0.0 },
+                SpanCost { span_ns: 20.0, empty_ns: 2.0 },
+                SpanCost { span_ns: 0.0, empty_ns: 0.0 },
+            ],
+            ..Trace::in_nanoseconds()
+        };
+        let breakdown = trace.breakdown();
+        assert_eq!(Part::ALL.map(|part| breakdown.ticks(part)).iter().sum::<u64>(), 600);
+        let parts = [Part::Cpu, Part::Unmeasured, Part::Wait, Part::Instrumentation, Part::Unexplained];
+        parts.map(|part| breakdown.ticks(part))
+    };
+    assert_eq!(of(vec![], NONE, vec![]), [280, 20, 0, 200, 100], "outermost spans, without CPU time");
+    let around = vec![Span { ext: 2, ..span(1, NONE, 300, 600) }];
+    assert_eq!(of(around, 1, vec![]), [400, 0, 0, 200, 0], "inside a span that computes");
+    // The other thread shares the moments in which both are in a span.
+    let waiting = lane("other", vec![span(3, NONE, 300, 600)]);
+    assert_eq!(of(vec![], NONE, vec![waiting]), [290, 20, 190, 100, 0], "while another thread waits");
+}
+
+#[test]
 fn what_was_aggregated_inside_an_open_span_takes_nothing_from_others() {
     // `server` ended twice and is open; what the third one called was aggregated, and below an open `request`, too.
     let spans = vec![span(1, NONE, 0, 10), span(1, NONE, 20, 30), span(1, NONE, 40, 0)];

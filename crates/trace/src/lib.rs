@@ -9,7 +9,9 @@ mod routing;
 mod write;
 
 pub use diff::{Diff, DiffError, DiffOptions, DiffSide, Node, Ratio, diff};
-pub use findings::{Ceilings, Confidence, Facts, ProfileFinding, RULES, Rule, Trigger, findings, reached_limits};
+pub use findings::{
+    Ceilings, Confidence, Facts, Limits, ProfileFinding, RULES, Reached, Rule, Trigger, findings, reached_limits,
+};
 pub use gaps::{Gaps, calls};
 pub use read::{
     EXPECTED, Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, read, read_from,

@@ -8,8 +8,8 @@ use ellwand_profile::{
 };
 use ellwand_stats::Difference;
 use ellwand_trace::{
-    Ceilings, Confidence, DiffError, DiffOptions, Processor, ProfileFinding, RULES, Routing, RoutingError, Timing,
-    diff, findings, reached_limits, timings,
+    Ceilings, Confidence, DiffError, DiffOptions, Limits, Processor, ProfileFinding, RULES, Reached, Routing,
+    RoutingError, Timing, diff, findings, reached_limits, timings,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,10 @@ fn rules(findings: &[ProfileFinding]) -> Vec<&'static str> {
 
 fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
     Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
+}
+
+fn all_threads(limits: Limits) -> Ceilings {
+    Ceilings { all_threads: limits, ..Ceilings::default() }
 }
 
 /// For each rule, a trace that it reports; ticks are nanoseconds.
@@ -90,7 +94,7 @@ fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
         trace.lanes[0].details = vec![Detail { counters: Counters { bytes, items: 0, flops }, ..Detail::default() }];
         trace
     };
-    let limits = Some(Ceilings { bandwidths: vec![(1, 1e10)], flops_per_s: Some(1e11) });
+    let limits = Some(all_threads(Limits { bandwidths: vec![(1, 1e10)], flops_per_s: Some(1e11) }));
     let own = Trace {
         cost: Some(Cost {
             clock: ClockKind::Tsc,
@@ -184,7 +188,13 @@ fn aggregated_copies_are_a_less_certain_cause() {
 #[test]
 fn declared_work_is_a_share_of_each_limit() {
     let (_, trace, limits) = reported().into_iter().find(|case| case.0 == "bandwidth-bound").unwrap();
-    assert_eq!(reached_limits(&trace, limits.unwrap()), [("step".to_string(), [Some(0.9), Some(0.001)])]);
+    assert_eq!(
+        reached_limits(&trace, limits.unwrap()),
+        [(
+            "step".to_string(),
+            [Some(0.9), Some(0.001)].map(|share| share.map(|share| Reached { share, of_all_threads: true }))
+        )]
+    );
     assert_eq!(reached_limits(&trace, Ceilings::default()), []);
 }
 
@@ -192,7 +202,10 @@ fn declared_work_is_a_share_of_each_limit() {
 fn a_quiet_profile_has_no_findings() {
     let spans = (0..50).map(|at| span(1, NONE, 1 + 100 * at, 99 + 100 * at)).collect();
     let trace = of(vec![site("step", Kind::Cpu)], vec![lane("main", spans)], 5_001);
-    assert_eq!(rules(&findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1e9)], flops_per_s: None }))), [""; 0]);
+    assert_eq!(
+        rules(&findings(&trace, Some(all_threads(Limits { bandwidths: vec![(1, 1e9)], flops_per_s: None })))),
+        [""; 0]
+    );
     assert_eq!(rules(&findings(&Trace::in_nanoseconds(), None)), [""; 0]);
 }
 
@@ -298,7 +311,7 @@ fn streamed(bytes: u64, bandwidths: &[(u64, f64)]) -> Vec<ProfileFinding> {
         ..lane(name, vec![Span { ext: 1, ..span(1, NONE, 1, 1001) }])
     };
     let trace = of(vec![site("stream", Kind::Cpu)], vec![thread("a"), thread("b")], 1001);
-    findings(&trace, Some(Ceilings { bandwidths: bandwidths.to_vec(), flops_per_s: None }))
+    findings(&trace, Some(all_threads(Limits { bandwidths: bandwidths.to_vec(), flops_per_s: None })))
 }
 
 #[test]
@@ -308,7 +321,8 @@ fn threads_share_the_bandwidth_of_the_level_that_their_data_may_lie_in() {
     let found = streamed(4_500, &machine);
     assert_eq!(rules(&found), ["bandwidth-bound"], "4.5 of 10 bytes a nanosecond on each of two threads");
     assert_eq!(found[0].evidence[0].value, 0.9);
-    assert_eq!(rules(&streamed(3_900, &machine)), [""; 0], "the data may lie in the cache, which is faster");
+    assert_eq!(rules(&streamed(3_900, &machine)), ["bandwidth-bound"], "the data do not fit into the cache");
+    assert_eq!(rules(&streamed(900, &machine)), [""; 0], "the data may lie in the cache, which is faster");
 }
 
 #[test]
@@ -321,7 +335,7 @@ fn work_of_a_device_is_not_held_against_the_processors() {
     let device = stream("s", vec![Span { corr: 1, ..span(3, NONE, 10, 900) }]);
     let sites = vec![site("step", Kind::Cpu), site("launch", Kind::Launch), site("copy", Kind::Kernel)];
     let trace = of(sites, vec![host, device], 1001);
-    let found = findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1e10)], flops_per_s: None }));
+    let found = findings(&trace, Some(all_threads(Limits { bandwidths: vec![(1, 1e10)], flops_per_s: None })));
     assert!(!rules(&found).contains(&"bandwidth-bound"), "{found:?}");
 }
 
@@ -478,7 +492,7 @@ proptest! {
 
     #[test]
     fn findings_of_any_profile_have_savings_between_none_and_all(trace in common::any_trace()) {
-        for finding in findings(&trace, Some(Ceilings { bandwidths: vec![(1, 1.0)], flops_per_s: Some(1.0) })) {
+        for finding in findings(&trace, Some(all_threads(Limits { bandwidths: vec![(1, 1.0)], flops_per_s: Some(1.0) }))) {
             prop_assert!(finding.saving_upper_bound.is_none_or(|share| (0.0..=1.0).contains(&share)), "{:?}", finding);
             prop_assert!(!finding.to_string().is_empty());
         }

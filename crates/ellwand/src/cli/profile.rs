@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use ellwand_core::record::Environment;
-use ellwand_core::{Ceiling, CeilingKind, InputError};
+use ellwand_core::{Ceiling, CeilingKind, InputError, Parallelism};
 use ellwand_profile::{Trace, Value as Fact, table, write_file};
-use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Gaps, Imported, Problem, ProfileFinding};
+use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Gaps, Imported, Limits, Problem, ProfileFinding, Reached};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -58,10 +58,16 @@ fn is_of(trace: &Trace, here: &Environment, host: &str) -> bool {
     is("hostname", host) && is("cpu", cpu) && fact("cores") == Some(&Fact::from(u64::from(here.cores)))
 }
 
-/// The limits of the processors: the highest bandwidth at each footprint, and single-precision arithmetic.
+/// The limits of the processors, of one thread and of all.
 fn limits(kept: &[Ceiling]) -> Ceilings {
-    let mut limits = Ceilings::default();
-    for ceiling in kept.iter().filter(|ceiling| ceiling.device == "cpu") {
+    let of = |parallelism| limits_of(kept.iter().filter(|kept| kept.parallelism == parallelism));
+    Ceilings { one_thread: of(Parallelism::Single), all_threads: of(Parallelism::Many) }
+}
+
+/// The highest bandwidth of processors at each footprint, and single-precision arithmetic.
+fn limits_of<'a>(kept: impl Iterator<Item = &'a Ceiling>) -> Limits {
+    let mut limits = Limits::default();
+    for ceiling in kept.filter(|ceiling| ceiling.device == "cpu") {
         match (ceiling.kind.unit(), limits.bandwidths.iter_mut().find(|(known, _)| *known == ceiling.footprint_bytes)) {
             ("B/s", Some((_, rate))) => *rate = rate.max(ceiling.value),
             ("B/s", None) => limits.bandwidths.push((ceiling.footprint_bytes, ceiling.value)),
@@ -92,12 +98,12 @@ fn show(args: &ShowArgs) -> Outcome {
 }
 
 /// Operations with their shares of the limits of this machine: bandwidth and arithmetic.
-type Reached = [(String, [Option<f64>; 2])];
+type Shares = [(String, [Option<Reached>; 2])];
 
 fn text(
     trace: &Trace,
     findings: &[ProfileFinding],
-    reached: &Reached,
+    reached: &Shares,
     args: &ShowArgs,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
@@ -136,7 +142,10 @@ fn text(
     }
     for (name, shares) in reached {
         let named = ["bandwidth", "arithmetic"].into_iter().zip(shares);
-        let text = named.filter_map(|(what, share)| Some(format!("{:.1} % of the {what}", (*share)? * 100.0)));
+        let text = named.filter_map(|(what, reached)| {
+            let reached = (*reached)?;
+            Some(format!("{:.1} % of the {what} of {}", reached.share * 100.0, reached.threads()))
+        });
         writeln!(out, "  {}: {}", table::named(name, 40), text.collect::<Vec<_>>().join(", "))?;
     }
     if !findings.is_empty() {
@@ -147,7 +156,7 @@ fn text(
 }
 
 /// The parts of a profile's file that describe it as a whole, with findings.
-fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Reached) -> Result<Value, Failure> {
+fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Shares) -> Result<Value, Failure> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
     let mut document: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
@@ -157,7 +166,10 @@ fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Reached) -> Resul
         kept.filter_map(|key| Some((key.to_string(), document.get_mut(key)?.take()))).collect();
     model.insert("findings".into(), json!(findings));
     let reached = reached.iter().map(|(name, [bandwidth, arithmetic])| {
-        json!({"operation": name, "share_of_bandwidth": bandwidth, "share_of_arithmetic": arithmetic})
+        let [(bandwidth, bandwidth_of), (arithmetic, arithmetic_of)] =
+            [bandwidth, arithmetic].map(|one| (one.map(|one| one.share), one.map(Reached::threads)));
+        json!({"operation": name, "share_of_bandwidth": bandwidth, "bandwidth_of": bandwidth_of,
+               "share_of_arithmetic": arithmetic, "arithmetic_of": arithmetic_of})
     });
     model.insert("limits".into(), reached.collect());
     Ok(Value::Object(model))
@@ -215,18 +227,23 @@ fn holds_nothing(trace: &Trace, args: &ExportArgs) -> Option<InputError> {
 
 #[cfg(test)]
 mod tests {
-    use ellwand_core::{Parallelism, Provenance};
+    use ellwand_core::Provenance;
 
     use super::*;
 
     #[test]
     fn shares_of_limits_are_printed_with_their_operations() {
         let args = ShowArgs { file: "a.json".into(), tree: false, top: 5, full: false, format: Form::Table };
-        let reached = [("encode".to_string(), [Some(0.5), None]), ("sum".to_string(), [Some(0.25), Some(0.0123)])];
+        let one = |share, of_all_threads| Some(Reached { share, of_all_threads });
+        let reached = [
+            ("encode".to_string(), [one(0.5, true), None]),
+            ("sum".to_string(), [one(0.25, false), one(0.0123, false)]),
+        ];
         let mut out = Vec::new();
         text(&Trace::in_nanoseconds(), &[], &reached, &args, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let wanted = "  encode: 50.0 % of the bandwidth\n  sum: 25.0 % of the bandwidth, 1.2 % of the arithmetic\n";
+        let wanted = "  encode: 50.0 % of the bandwidth of all threads\n  \
+                      sum: 25.0 % of the bandwidth of one thread, 1.2 % of the arithmetic of one thread\n";
         assert!(text.contains(wanted), "{text}");
     }
 
@@ -274,11 +291,11 @@ mod tests {
 
     #[test]
     fn limits_are_the_fastest_of_the_processor() {
-        let ceiling = |kind, device: &str, footprint_bytes, value| Ceiling {
+        let of = |parallelism, kind, device: &str, footprint_bytes, value| Ceiling {
             kind,
             implementation: "simd".into(),
             device: device.into(),
-            parallelism: Parallelism::Many,
+            parallelism,
             footprint_bytes,
             level: String::new(),
             value,
@@ -286,6 +303,7 @@ mod tests {
             high: value,
             provenance: Provenance::Measured,
         };
+        let ceiling = |kind, device, footprint, value| of(Parallelism::Many, kind, device, footprint, value);
         let kept = [
             ceiling(CeilingKind::Copy, "cpu", 1 << 27, 2e10),
             ceiling(CeilingKind::Read, "cpu", 1 << 27, 3e10),
@@ -294,8 +312,12 @@ mod tests {
             ceiling(CeilingKind::Fma, "cpu", 0, 1e11),
             ceiling(CeilingKind::FmaF64, "cpu", 0, 5e10),
             ceiling(CeilingKind::Latency, "cpu", 1 << 14, 1e-9),
+            of(Parallelism::Single, CeilingKind::Read, "cpu", 1 << 14, 1e11),
+            of(Parallelism::Single, CeilingKind::Fma, "cpu", 0, 5e10),
         ];
         let bandwidths = vec![(1 << 27, 3e10), (1 << 14, 2e11)];
-        assert_eq!(limits(&kept), Ceilings { bandwidths, flops_per_s: Some(1e11) });
+        let one_thread = Limits { bandwidths: vec![(1 << 14, 1e11)], flops_per_s: Some(5e10) };
+        let all_threads = Limits { bandwidths, flops_per_s: Some(1e11) };
+        assert_eq!(limits(&kept), Ceilings { one_thread, all_threads });
     }
 }

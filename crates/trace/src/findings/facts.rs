@@ -12,19 +12,28 @@ const MOST_RANGES: usize = 16;
 /// The measured limits of the machine's processors. Work of devices has other limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ceilings {
+    /// What one thread reaches.
+    pub one_thread: Limits,
+    /// What all threads together reach.
+    pub all_threads: Limits,
+}
+
+/// The limits of one number of threads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Limits {
     /// Bytes moved per second, by the bytes that the measurement touched: caches are faster than main memory.
     pub bandwidths: Vec<(u64, f64)>,
     /// Floating-point operations per second.
     pub flops_per_s: Option<f64>,
 }
 
-impl Ceilings {
-    /// The bandwidth for calls that move this many bytes: that of the largest footprint that is not larger, or of the
-    /// smallest. Data that fit into a cache may come from there.
+impl Limits {
+    /// The bandwidth for calls that move this many bytes: that of the smallest footprint that is not smaller, or of the
+    /// largest. Data that fit into a cache may come from there.
     pub(super) fn bandwidth(&self, bytes: f64) -> Option<f64> {
-        let fitting = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 <= bytes);
-        let smallest = || self.bandwidths.iter().min_by_key(|(footprint, _)| *footprint);
-        fitting.max_by_key(|(footprint, _)| *footprint).or_else(smallest).map(|(_, rate)| *rate)
+        let holding = self.bandwidths.iter().filter(|(footprint, _)| *footprint as f64 >= bytes);
+        let largest = || self.bandwidths.iter().max_by_key(|(footprint, _)| *footprint);
+        holding.min_by_key(|(footprint, _)| *footprint).or_else(largest).map(|(_, rate)| *rate)
     }
 }
 

@@ -16,8 +16,8 @@ use ellwand_profile::Trace;
 use ellwand_profile::table::{bandwidth, bytes, printable, time};
 use serde::Serialize;
 
-pub use facts::{Ceilings, Facts};
-pub use roofline::reached_limits;
+pub use facts::{Ceilings, Facts, Limits};
+pub use roofline::{Reached, reached_limits};
 
 ellwand_profile::words! {
     /// How sure a rule is that it interprets the numbers correctly. Findings on records have the same levels, but no
