@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from . import _call, _load, _native, _registry, _travel
+from . import _call, _compile, _load, _native, _registry, _travel
 from ._call import Call, Content
 from ._errors import EllwandError, InProcessWarning, WrongType, WrongValue, describe
 from ._name import name_of
@@ -115,7 +115,16 @@ def bench(
             _here(call, f"{folder}/out", ([function], args, kwargs, setup), effort, time)
         measurement: Measurement = read(f"{folder}/out")[0]
     _raise_unless_measured(measurement, args, kwargs)
-    return replace(measurement, workload="call", warnings=(*call.notes(), *measurement.warnings))
+    again = measurement.readings.get(_compile.LATER)
+    notes = (*call.notes(), *([_COMPILES.format(call.names[0], again)] if again else []))
+    return replace(measurement, workload="call", warnings=(*notes, *measurement.warnings))
+
+
+#: A function that calls ``jax.jit`` or ``torch.compile`` inside, or is called with new shapes.
+_COMPILES = (
+    "{} compiled {:.0f} programs after its first run, so its time includes compilation; "
+    "make the compiled function once, outside, and pass arguments of one shape"
+)
 
 
 @_kept
