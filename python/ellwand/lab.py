@@ -318,12 +318,36 @@ class MemoryUsage(float):
     before_mb: float
 
 
-def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
-    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, otherwise of the process."""
+def measure_memory_usage(fn: Callable[..., Any], args: Any = (), *, warmup: int = 1) -> MemoryUsage:
+    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, otherwise of the process.
+
+    ``warmup`` calls come first, so that compilation and the start of libraries do not count; with ``warmup=0`` the function is called
+    only once, and ``source`` says so.
+    """
+    if not hasattr(warmup, "__index__") or warmup < 0:
+        raise EllwandError(f"warmup: {warmup!r} is out of range; expected an integer of at least 0")
     given = _arguments(args)
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)
-    if torch is not None and on_gpu:
+    # An array of JAX names its devices.
+    devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
+    # JAX cannot reset the peak of its allocator, which counts no compilation: a call before would hide that of the measured one.
+    if not _has_peak(devices):
+        for _ in range(warmup):
+            result = fn(*given)
+            wait = _arrays.waiter(result)
+            if wait is not None:
+                wait(result)
+            del result, wait
+    usage = _peak_of(fn, given, devices, torch if on_gpu else None)
+    if warmup == 0:
+        usage.source += ", without a warm-up call"
+    return usage
+
+
+def _peak_of(fn: Callable[..., Any], given: tuple[Any, ...], devices: set[Any], torch: Any) -> MemoryUsage:
+    """The peak memory of one call; on the GPU if ``torch`` is given."""
+    if torch is not None:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = float(torch.cuda.memory_allocated())
@@ -340,11 +364,8 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
             wait(result)
             seen()
 
-    # A JAX array names its devices.
-    devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
-    usage = _of_jax(sorted(devices, key=str), run) if devices else None
-    if usage is not None:
-        return usage
+    if _has_peak(devices):
+        return _of_jax(sorted(devices, key=str), run)
     give_back()
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
@@ -364,14 +385,17 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     return _usage(before, peaks[-1], "the resident set of the process")
 
 
-def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:
-    """Peak of the arrays on JAX devices, if these keep statistics: GPUs do and CPUs do not."""
+def _has_peak(devices: set[Any]) -> bool:
+    """Whether all of these devices of JAX, at least one, keep statistics: GPUs do and CPUs do not."""
+    return bool(devices) and all("peak_bytes_in_use" in (device.memory_stats() or {}) for device in devices)
+
+
+def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage:
+    """Peak of the arrays on JAX devices."""
 
     def total(key: str) -> float:
         return math.fsum((device.memory_stats() or {}).get(key, 0) for device in devices)
 
-    if not all("peak_bytes_in_use" in (device.memory_stats() or {}) for device in devices):
-        return None
     before, earlier = total("bytes_in_use"), total("peak_bytes_in_use")
     run()
     peak = total("peak_bytes_in_use")

@@ -105,7 +105,9 @@ class Measure:
 
         def memory() -> float:
             if setup is not None:
-                return float(measure_memory_usage(function, made(setup, args, kwargs)))
+                # The call that warms up has separate arguments.
+                function(*made(setup, args, kwargs))
+                return float(measure_memory_usage(function, made(setup, args, kwargs), warmup=0))
             return float(measure_memory_usage(functools.partial(function, **kwargs), args))
 
         return Budget(measurement, memory)

@@ -78,6 +78,22 @@ def test_peak_memory_sees_a_temporary():
     assert usage > 50 and usage.source
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system does not show peak memory")
+def test_peak_memory_is_without_the_work_of_the_first_call():
+    starts = iter([64 << 20])
+
+    def call():
+        return np.ones(next(starts, 1), np.uint8).sum()
+
+    usage = lab.measure_memory_usage(call)
+    assert usage < 10 and usage.source == "the resident set of the process"
+    starts = iter([64 << 20])
+    usage = lab.measure_memory_usage(call, warmup=0)
+    assert usage > 60 and usage.source.endswith("without a warm-up call")
+    with pytest.raises(ellwand.EllwandError, match="warmup: -1 is out of range"):
+        lab.measure_memory_usage(call, warmup=-1)
+
+
 def test_peak_memory_sees_what_the_heap_could_serve_from_freed_memory():
     # glibc keeps blocks below 32 MiB once one of them was freed.
     usages = [lab.measure_memory_usage(np.ones, (3_500_000,)) for _ in range(4)]
