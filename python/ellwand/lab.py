@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _arrays
-from ._errors import EllwandError
+from ._errors import EllwandError, WrongType, shown
+from ._errors import hidden as __tracebackhide__
 from ._memory import give_back
+from ._options import integer
 
 __all__ = [
     "AttentionProfile",
@@ -48,10 +50,16 @@ def _arguments(args: Any) -> tuple[Any, ...]:
     return tuple(args) if isinstance(args, (tuple, list)) else (args,)
 
 
+def _check_function(name: str, fn: Any) -> None:
+    if not callable(fn):
+        raise WrongType(f"{name}: {shown(fn)} is not a function; expected a function, then a tuple of its arguments")
+
+
 def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10, iterations: int = 100) -> float:
     """Mean seconds of ``fn(*args)`` after ``warmup`` calls, waiting for each result."""
-    if warmup < 0 or iterations < 1:
-        raise EllwandError(f"warmup={warmup}, iterations={iterations}: expected at least 0 and at least 1")
+    _check_function("fn", fn)
+    integer("warmup", warmup, 0, math.inf, "an integer of at least 0")
+    integer("iterations", iterations, 1, math.inf, "an integer of at least 1")
     given = _arguments(args)
     # A call shows whether its result must be waited for: the last warm-up call, or the first timed one.
     start = time.perf_counter()
@@ -146,12 +154,11 @@ def profile_attention_components(
     show: bool = False,
 ) -> AttentionProfile:
     """Times each component of attention in milliseconds: the median over ``iterations`` rounds of all components."""
-    if min(seq_len, d_model, num_heads, batch) < 1 or d_model % num_heads:
-        raise EllwandError(
-            f"seq_len={seq_len}, d_model={d_model}, num_heads={num_heads}: expected numbers above 0, and heads that divide d_model"
-        )
-    if iterations < 1:
-        raise EllwandError(f"iterations={iterations}: expected at least 1")
+    sizes = {"seq_len": seq_len, "d_model": d_model, "num_heads": num_heads, "batch": batch, "iterations": iterations}
+    for name, value in sizes.items():
+        integer(name, value, 1, math.inf, "an integer of at least 1")
+    if d_model % num_heads:
+        raise EllwandError(f"num_heads: {num_heads} does not divide d_model, {d_model}; expected a divisor")
     import numpy as np
 
     name = _framework(framework)
@@ -324,8 +331,8 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = (), *, warmup: int 
     ``warmup`` calls come first, so that compilation and the start of libraries do not count; with ``warmup=0`` the function is called
     only once, and ``source`` says so.
     """
-    if not hasattr(warmup, "__index__") or warmup < 0:
-        raise EllwandError(f"warmup: {warmup!r} is out of range; expected an integer of at least 0")
+    _check_function("fn", fn)
+    integer("warmup", warmup, 0, math.inf, "an integer of at least 0")
     given = _arguments(args)
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)

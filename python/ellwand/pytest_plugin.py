@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ._errors import WrongValue
+from ._errors import hidden as __tracebackhide__
 from ._options import is_number
 from ._results import Comparison, Measurement, human
 

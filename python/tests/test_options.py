@@ -183,6 +183,7 @@ def test_samples_are_on_the_clock_of_the_median(basis, columns, ns, clock):
 
 def test_a_measurement_names_its_clock():
     found = ellwand.bench(once, X)
+    assert f"{found._time()} {found.clock}" in found._repr_html_()
     assert found.clock in repr(found) and found.clock in ("elapsed time", "CPU time")
 
 
