@@ -4,6 +4,7 @@ import copy
 import functools
 import importlib.util
 import os
+import re
 import sys
 
 import numpy as np
@@ -119,16 +120,28 @@ def test_a_comparison_without_enough_time_says_how_much_it_needs():
         ellwand.compare(once, many, X, time=0.1)
 
 
-def test_errors_name_options_of_python():
+def test_errors_name_options_of_python(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
     text = "give it --time 3min, or choose a smaller case; --time 1.5s, --time 2h"
     assert _measure._options(text).startswith("give it time=180, move slow imports")
     assert _measure._options(text).endswith("time=1.5, time=7200")
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    expected = "give it time=180, because each process imports torch, which takes seconds, or choose a smaller case;"
+    assert _measure._options(text).startswith(expected)
+
+
+def test_no_advice_names_a_time_of_hours():
+    text = "which take about 19 h; give it --time 23h, or choose a smaller case"
+    assert _measure._options(text) == "which take about 19 h; that would take more than an hour, so choose a smaller case"
 
 
 def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
     assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
+    longer = _measure._needed({**row, "needed_s": 81_853.0}, None)
+    assert longer == "its time was up; more than an hour would be needed: choose a larger rope= or a smaller case"
     assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
 
 
@@ -170,6 +183,26 @@ def test_results_that_mix_arrays_of_a_framework_and_numbers_are_waited_for():
     wait = _arrays.waiter({"y": first, "count": 1.0})
     wait({"y": second, "count": 2.0})
     assert second.ready and _arrays.waiter({"count": 1.0}) is None
+
+
+def nearly(x):
+    return np.sqrt(x).astype(np.float32) * 1e-3
+
+
+def as_nearly(x):
+    return (np.sqrt(x) * (1e-3 + 4e-8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_small_difference_is_refused_with_the_tolerance_that_accepts_it(isolated):
+    with pytest.raises(ellwand.EllwandError, match="wrong.*the difference is small: ") as refused:
+        ellwand.compare(nearly, as_nearly, X, isolated=isolated)
+    tolerance = re.search(r": tolerance=\((\S+), (\S+)\) accepts it; if calls change", str(refused.value))
+    assert tolerance.groups() == ("5e-8", "1e-5")
+    given = tuple(map(float, tolerance.groups()))
+    assert ellwand.compare(nearly, as_nearly, X, tolerance=given, blocks=2, isolated=isolated).ratio
+    for large in ("difference 1.10e-3, largest |reference| 1.00e0)", "difference 0.00e0, largest |reference| 1.00e0)", ""):
+        assert _measure.accepting(f"allowed 1e-8 + 1e-5 |reference| (largest {large}") is None
 
 
 def test_functions_that_disagree_get_no_verdict():
