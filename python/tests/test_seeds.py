@@ -29,7 +29,7 @@ def test_the_components_of_attention_print_as_a_table():
     text = str(profile)
     assert text.startswith("Attention Component Profiling:\n" + "=" * 40) and "\nBottleneck: " in text
     assert f"{'Total':<20}" in text and "100.0%" in text and "Recommendation: " in text
-    with pytest.raises(ellwand.EllwandError, match="heads that divide"):
+    with pytest.raises(ellwand.EllwandError, match="num_heads: 4 does not divide d_model, 30"):
         lab.profile_attention_components(64, 30, 4)
     with pytest.raises(ellwand.EllwandError, match="iterations: 0 is out of range"):
         lab.profile_attention_components(64, 32, 4, framework="numpy", iterations=0)
