@@ -49,29 +49,8 @@ _WHERE = {
 }
 _MODULES = ("benchmarks", "kde", "lab", "lattice", "nn", "profiler")
 
-__all__ = [
-    "Axis",
-    "Case",
-    "Comparison",
-    "EllwandError",
-    "InProcessWarning",
-    "Measurement",
-    "Record",
-    "Size",
-    "Unsupported",
-    "attention",
-    "bench",
-    "benchmarks",
-    "compare",
-    "implementation",
-    "kde",
-    "lab",
-    "lattice",
-    "nn",
-    "profiler",
-    "read",
-    "workload",
-]
+# Type checkers see the imports above.
+__all__ = sorted([*_WHERE, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
 
 if TYPE_CHECKING:
     import numpy as np

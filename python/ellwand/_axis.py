@@ -8,6 +8,7 @@ from typing import Any
 
 from ._case import Value
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
 
 __all__ = ["Axis", "Size"]
 

@@ -129,10 +129,11 @@ class _Task:
     def reference(self, _case: Case, _inputs: dict[str, Any]) -> dict[str, Any]:
         functions, args, kwargs, setup = self.call.fresh()
         given, kwargs = (args, kwargs) if setup is None else (made(setup, args, kwargs), {})
-        result = finished(functions[0](*given, **kwargs), self.call.names[0])
-        wait = _arrays.waiter(result)
-        if wait is not None:
-            wait(result)
+        with _compile.uncounted():
+            result = finished(functions[0](*given, **kwargs), self.call.names[0])
+            wait = _arrays.waiter(result)
+            if wait is not None:
+                wait(result)
         return self.call.outputs(_left(given) if setup is not None and result is None else result)
 
     def work(self, _case: Case) -> tuple[str, int, float, int, int]:
@@ -161,6 +162,7 @@ class _Function(_registry.Implementation):
 
         def output(result: Any) -> dict[str, Any]:
             finished(result, self.name)
+            watch.checked()
             for name, content in before.items():
                 if _arguments.frozen(given[name]) != content:
                     raise EllwandError(

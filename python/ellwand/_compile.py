@@ -5,12 +5,14 @@ JAX reports through ``jax.monitoring``, PyTorch through dynamo's counters. Neith
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["LOWERED", "Watch", "listen", "save"]
+__all__ = ["LATER", "LOWERED", "Watch", "listen", "save", "uncounted"]
 
 #: Names the folder for the text of the programs that JAX and torch.compile compile.
 LOWERED = "ELLWAND_LOWERED"
@@ -22,10 +24,17 @@ _STAGES = (
     "/jax/core/compile/backend_compile_duration",
 )
 _COUNT = "compiled programs; more than one for a case is a recompilation, for example after a change of shape"
-_TIME = "time in the compiler, part of the preparation; disk caches shorten it"
+_TIME = "time in the compiler in this process, in preparation and runs; disk caches shorten it"
+
+#: The reading of a function that is compiled again in later runs, and the least number of programs: a single one may be a
+#: specialisation after the first run.
+LATER, LEAST_LATER = "compiled-later", 2
+_LATER = "programs compiled after the first run was checked: the times include the compiler's"
 
 _jax = {"programs": 0, "seconds": 0.0}
 _listening = False
+#: Programs and seconds that belong to no implementation.
+_excluded = (0, 0.0)
 
 
 def _heard(event: str, seconds: float, **_more: Any) -> None:
@@ -50,7 +59,20 @@ def _totals() -> tuple[int, float]:
     if utils is not None:
         programs += utils.counters["stats"].get("unique_graphs", 0)
         seconds += sum(utils.compilation_time_metrics.get("_compile.compile_inner", ()))
-    return programs, seconds
+    return programs - _excluded[0], seconds - _excluded[1]
+
+
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """Counts no compilation inside, such as that of the reference."""
+    global _excluded
+    listen()
+    before, had = _totals(), _excluded
+    try:
+        yield
+    finally:
+        programs, seconds = _totals()
+        _excluded = had[0] + programs - before[0], had[1] + seconds - before[1]
 
 
 class Watch:
@@ -59,6 +81,13 @@ class Watch:
     def __init__(self) -> None:
         listen()
         self.before = _totals()
+        #: Programs up to the first checked run.
+        self.first: int | None = None
+
+    def checked(self) -> None:
+        """A run was checked: what is compiled after the first one is compiled again."""
+        if self.first is None:
+            self.first = self.programs
 
     @property
     def programs(self) -> int:
@@ -66,14 +95,17 @@ class Watch:
         return _totals()[0] - self.before[0]
 
     def readings(self) -> list[dict[str, Any]]:
-        """Number of programs and compile time; nothing if nothing was compiled."""
+        """Number of programs and compile time, and the programs of later runs; nothing if nothing was compiled."""
         programs, seconds = (now - then for now, then in zip(_totals(), self.before))
         if not programs:
             return []
-        return [
+        later = 0 if self.first is None else programs - self.first
+        rows = [
             {"id": "compiled-graphs", "title": "compiled graphs", "value": programs, "about": _COUNT},
             {"id": "compile-time", "title": "compiled in", "unit": "s", "better": "lower", "value": seconds, "about": _TIME},
         ]
+        again = {"id": LATER, "title": "compiled later", "better": "lower", "value": later, "about": _LATER}
+        return [*rows, again] if later >= LEAST_LATER else rows
 
 
 def save(*names: str) -> None:

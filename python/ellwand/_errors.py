@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
+from typing import Any
 
-__all__ = ["EllwandError", "InProcessWarning", "Unsupported", "WrongType", "WrongValue", "describe"]
+__all__ = ["EllwandError", "InProcessWarning", "Unsupported", "WrongType", "WrongValue", "describe", "hidden", "shown"]
 
 #: Traceback frames kept in a row: the last ones are nearest to the cause.
 FRAMES = 4
+#: Characters of an argument in a message.
+SHOWN = 60
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -31,6 +34,17 @@ class Unsupported(EllwandError):
 
 class InProcessWarning(UserWarning):
     """A function was measured in the calling process because no other process can find it."""
+
+
+def hidden(caught: Any) -> bool:
+    """``__tracebackhide__`` of modules that raise to the user: pytest leaves out their lines, unless the error is not Ellwand's."""
+    return caught is not None and isinstance(caught.value, EllwandError)
+
+
+def shown(value: Any) -> str:
+    """The value as Python shows it, on one line, shortened if long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.."
 
 
 def describe(error: BaseException) -> str:

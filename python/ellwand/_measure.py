@@ -18,11 +18,11 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from . import _call, _load, _native, _registry, _travel
+from . import _call, _compile, _load, _native, _registry, _travel
 from ._call import Call, Content
-from ._errors import EllwandError, InProcessWarning, WrongType, WrongValue, describe
+from ._errors import EllwandError, InProcessWarning, WrongType, WrongValue, describe, shown
+from ._errors import hidden as __tracebackhide__
 from ._name import name_of
-from ._options import MOST_S
 from ._options import check as check_options
 from ._record import read
 from ._results import Comparison, Measurement
@@ -102,7 +102,7 @@ def bench(
     - ``isolated``: True requires fresh processes, False measures in this one.
     """
     if effort not in EFFORTS:
-        raise WrongValue(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
+        raise WrongValue(f"effort: {shown(effort)} is unknown; expected one of {', '.join(EFFORTS)}")
     check_options(
         time=time, threads=threads, setup=setup, tolerance=tolerance, check=check, inplace=inplace, isolated=isolated
     )
@@ -115,7 +115,16 @@ def bench(
             _here(call, f"{folder}/out", ([function], args, kwargs, setup), effort, time)
         measurement: Measurement = read(f"{folder}/out")[0]
     _raise_unless_measured(measurement, args, kwargs)
-    return replace(measurement, workload="call", warnings=(*call.notes(), *measurement.warnings))
+    again = measurement.readings.get(_compile.LATER)
+    notes = (*call.notes(), *([_COMPILES.format(call.names[0], again)] if again else []))
+    return replace(measurement, workload="call", warnings=(*notes, *measurement.warnings))
+
+
+#: A function that calls ``jax.jit`` or ``torch.compile`` inside, or is called with new shapes.
+_COMPILES = (
+    "{} compiled {:.0f} programs after its first run, so its time includes compilation; "
+    "make the compiled function once, outside, and pass arguments of one shape"
+)
 
 
 @_kept
@@ -138,7 +147,8 @@ def compare(
     """Decides whether ``candidate(*args)`` is faster than ``baseline(*args)``, slower, or the same within ``rope``.
 
     Each block runs the baseline, the candidate and the baseline again in fresh processes, in turns; results must agree within
-    ``tolerance`` (absolute, relative). ``time`` is the maximum time for the comparison, in seconds; 20 by default. Functions that no
+    ``tolerance`` (absolute, relative). ``time`` is the maximum time for the comparison, in seconds; 20 by default. Functions of PyTorch
+    or JAX need 60 or more, because each process imports these libraries, which takes seconds. Functions that no
     other process can find are measured in this one, with a warning: their ratio is a hint, not a verdict. ``threads``, ``setup``,
     ``check``, ``inplace`` and ``isolated`` work as in ``bench``.
     """
@@ -157,7 +167,8 @@ def compare(
         raise EllwandError(f"compare printed no verdict: {out.strip() or 'nothing'}") from error
     if row["verdict"] == "none":
         why = _options(str(row.get("reason")))
-        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{_advice(row.get('outcome'), args, kwargs)}")
+        advice = _advice(row.get("outcome"), args, kwargs, why)
+        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {why}{advice}")
     return _comparison(row, call, blocks)
 
 
@@ -169,31 +180,64 @@ def _most(time: float | None) -> list[str]:
 UNITS_S = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600}
 
 
+#: No advice names a longer time.
+LONGEST_S = 3600.0
+
+
 def _options(text: str) -> str:
     """A command's advice, with this module's option names."""
-    seconds = lambda found: f"time={float(found[1]) * UNITS_S[found[2]]:g}"  # noqa: E731
-    text = re.sub(r"--time ([0-9.]+)(ms|s|min|h)\b", seconds, text)
+
+    def seconds(found: re.Match[str]) -> float:
+        return float(found[1]) * UNITS_S[found[2]]
+
+    advice, smaller = r"--time ([0-9.]+)(ms|s|min|h)\b", "or choose a smaller case"
+    asked = re.search(f"give it {advice}, {smaller}", text)
+    if asked and seconds(asked) > LONGEST_S:
+        return text.replace(asked[0], "that would take more than an hour, so choose a smaller case")
+    text = re.sub(advice, lambda found: f"time={seconds(found):g}", text)
+    imported = [name for name in ("torch", "jax") if name in sys.modules]
     # If starting the processes takes the time, a smaller case does not help.
-    slow = "move slow imports and other work out of the functions' module (each process runs it), or choose a smaller case"
-    return text.replace("or choose a smaller case", slow)
+    slow = "move slow imports and other work out of the functions' module (each process runs it)"
+    if imported:
+        slow = f"because each process imports {' and '.join(imported)}, which takes seconds"
+    return text.replace(smaller, f"{slow}, {smaller}")
 
 
-def _advice(outcome: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+#: Largest difference, as a share of the largest value, for which the advice names a tolerance.
+SMALL = 1e-3
+
+
+def _advice(outcome: str | None, args: tuple[Any, ...], kwargs: dict[str, Any], why: str = "") -> str:
     if outcome != "wrong":
         return ""
     torch = sys.modules.get("torch")
     kinds = (torch.nn.Module, torch.optim.Optimizer) if torch is not None else ()
     trained = [type(each).__name__ for each in (*args, *kwargs.values()) if isinstance(each, kinds)]
     changes = f"a call that trains changes {' and '.join(trained)}:" if trained else "if calls change their arguments,"
+    near = accepting(why)
     return (
-        f"; {changes} make these for each call with setup=.., or pass inplace=True; "
+        f"{'' if near is None else f'; the difference is small: tolerance=({near[0]}, {near[1]}) accepts it'}; "
+        f"{changes} make these for each call with setup=.., or pass inplace=True; "
         "if results differ by design (random numbers), pass check=False"
     )
 
 
+def accepting(why: str) -> tuple[str, str] | None:
+    """Absolute and relative tolerance that accept the difference of a wrong row, if it is small."""
+    found = re.search(r"\+ (\S+) \|reference\| \(largest difference (\S+), largest \|reference\| ([^)\s]+)\)", why)
+    relative, difference, largest = map(float, found.groups()) if found else (0.0, 0.0, 0.0)
+    if not 0 < difference < SMALL * largest:
+        return None
+    # One digit, rounded up, with some room for other processes.
+    room = 1.1 * difference
+    step = 10.0 ** math.floor(math.log10(room))
+    absolute, kept = (re.sub(r"\.0e-0?", "e-", f"{each:.1e}") for each in (math.ceil(room / step) * step, relative))
+    return absolute, kept
+
+
 def _raise_unless_measured(side: Measurement, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if not side.ok:
-        why = f"{_options(str(side.reason))}{_advice(side.status, args, kwargs)}"
+        why = f"{_options(str(side.reason))}{_advice(side.status, args, kwargs, str(side.reason))}"
         raise EllwandError(f"{side.implementation}: {side.status}: {why}")
 
 
@@ -202,7 +246,9 @@ def _needed(row: dict[str, Any], planned: int | None) -> str:
     taken, more, seconds = len(row["blocks"]), row.get("more_blocks"), row.get("needed_s")
     if more and planned is not None and taken >= planned:
         return f"about {more} more blocks needed: blocks={taken + more}"
-    if seconds is None or seconds >= MOST_S:
+    if seconds is not None and seconds > LONGEST_S:
+        return f"{row['ended']}; more than an hour would be needed: choose a larger rope= or a smaller case"
+    if seconds is None:
         return f"{row['ended']}; more time would hardly decide it"
     return f"{row['ended']}; more time needed: time={math.ceil(1.2 * max(seconds, row['elapsed_s']))}"
 
@@ -245,7 +291,8 @@ def _call_of(
 ) -> Call:
     for function in functions:
         if not callable(function):
-            raise WrongType(f"{function!r} is not a function; expected a function, followed by its arguments")
+            given = f"{shown(function)} of type {type(function).__name__}"
+            raise WrongType(f"{given} is not a function; expected {'a function' if len(functions) == 1 else 'two functions'}, then the arguments")
     names = [_name(function) for function in functions]
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]

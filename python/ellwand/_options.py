@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._errors import EllwandError, WrongType, WrongValue
+from ._errors import EllwandError, WrongType, WrongValue, shown
+from ._errors import hidden as __tracebackhide__
 
-__all__ = ["check", "is_number"]
+__all__ = ["check", "integer", "is_number", "number"]
 
 #: The limits of the command line.
 LEAST_BLOCKS, MOST_BLOCKS, LEAST_S, MOST_S = 2, 1000, 0.1, 86_400.0
@@ -34,56 +35,61 @@ def _kind(value: Any) -> type[EllwandError]:
     return WrongValue if isinstance(value, str) else WrongType
 
 
-def _integer(name: str, value: Any, most: float, expected: str, least: int = 1) -> None:
-    if value is None:
-        return
+def integer(name: str, value: Any, least: float, most: float, expected: str) -> None:
+    """Raises unless the value is an integer from ``least`` to ``most``."""
     if not _is_integer(value):
-        raise _kind(value)(f"{name}: {value!r} is not an integer; expected {expected}")
+        raise _kind(value)(f"{name}: {shown(value)} is not an integer; expected {expected}")
     if not least <= value <= most:
-        raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
+        raise WrongValue(f"{name}: {shown(value)} is out of range; expected {expected}")
 
 
-def _number(name: str, value: Any, least: float, most: float, expected: str) -> None:
+def number(name: str, value: Any, least: float, most: float, expected: str) -> None:
+    """Raises unless the value is a number from ``least`` to ``most``."""
     if not is_number(value):
-        raise _kind(value)(f"{name}: {value!r} is not a number; expected {expected}")
+        raise _kind(value)(f"{name}: {shown(value)} is not a number; expected {expected}")
     if not least <= value <= most:
-        raise WrongValue(f"{name}: {value!r} is out of range; expected {expected}")
+        raise WrongValue(f"{name}: {shown(value)} is out of range; expected {expected}")
+
+
+def _optional(name: str, value: Any, least: float, most: float, expected: str) -> None:
+    if value is not None:
+        integer(name, value, least, most, expected)
 
 
 def _time(name: str, value: Any) -> None:
     if value is not None:
-        _number(name, value, LEAST_S, MOST_S, f"seconds from {LEAST_S} (100ms) to {MOST_S:.0f} (24h), or None")
+        number(name, value, LEAST_S, MOST_S, f"seconds from {LEAST_S} (100ms) to {MOST_S:.0f} (24h), or None")
 
 
 def _tolerance(name: str, value: Any) -> None:
     expected = "two numbers of at least 0, (absolute, relative), such as (1e-8, 1e-5)"
     if not isinstance(value, (tuple, list)) or not all(map(is_number, value)):
-        raise WrongType(f"{name}: {value!r} is not a pair of numbers; expected {expected}")
+        raise WrongType(f"{name}: {shown(value)} is not a pair of numbers; expected {expected}")
     if len(value) != 2 or not all(math.isfinite(each) and each >= 0 for each in value):
-        raise WrongValue(f"{name}: {value!r} is not a tolerance; expected {expected}")
+        raise WrongValue(f"{name}: {shown(value)} is not a tolerance; expected {expected}")
 
 
 def _switch(name: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise WrongType(f"{name}: {value!r} is neither True nor False")
+        raise WrongType(f"{name}: {shown(value)} is neither True nor False")
 
 
 def _setup(name: str, value: Any) -> None:
     if value is not None and not callable(value):
-        raise WrongType(f"{name}: {value!r} is not a function; expected a function that returns the arguments of a call, or None")
+        raise WrongType(f"{name}: {shown(value)} is not a function; expected a function that returns the arguments of a call, or None")
 
 
 def _isolated(name: str, value: Any) -> None:
     if value is not None and not isinstance(value, bool):
-        raise WrongType(f"{name}: {value!r} is unknown; expected True, False or None")
+        raise WrongType(f"{name}: {shown(value)} is unknown; expected True, False or None")
 
 
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
-    "threads": partial(_integer, most=math.inf, expected="an integer of at least 1, or None"),
+    "threads": partial(_optional, least=1, most=math.inf, expected="an integer of at least 1, or None"),
     "blocks": partial(
-        _integer, least=LEAST_BLOCKS, most=MOST_BLOCKS, expected=f"an integer from {LEAST_BLOCKS} to {MOST_BLOCKS}, or None"
+        _optional, least=LEAST_BLOCKS, most=MOST_BLOCKS, expected=f"an integer from {LEAST_BLOCKS} to {MOST_BLOCKS}, or None"
     ),
-    "rope": partial(_number, least=0.0, most=1.0, expected="a share from 0 to 1, such as 0.01 for 1 %"),
+    "rope": partial(number, least=0.0, most=1.0, expected="a share from 0 to 1, such as 0.01 for 1 %"),
     "time": _time,
     "tolerance": _tolerance,
     "setup": _setup,

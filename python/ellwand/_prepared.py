@@ -111,17 +111,19 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
 
     _native.restart_peak()
     made = row.function(case, inputs)
+    # The task reports only its own compilations, not those of other work in its preparation.
+    own = getattr(made, "watch", None)
+    watch = own if isinstance(own, _compile.Watch) else watch
 
     def output(result: Any) -> dict[str, Any]:
+        watch.checked()
         name = _changed(before, inputs)
         if name is not None:
             raise EllwandError(f"it changed its argument '{name}'; copy what you write to")
         return _arrays.named(_arrays.fetched(result) if row.device == "cuda" else result, row.outputs)
 
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
-    # The task reports only its own compilations, not those of other work in its preparation.
-    kept = getattr(made, "watch", None)
-    rows = readings_of(getattr(made, "readings", None), kept if isinstance(kept, _compile.Watch) else watch)
+    rows = readings_of(getattr(made, "readings", None), watch)
     if callable(made) and not hasattr(made, "run"):
         return Ready(made, True, _arrays.waiter, _spoil(row, inputs), output, rows, what_ran, _launches(row, made))
     return _object(made, row, output, _spoil(row, inputs), rows, what_ran)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _native
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
 from ._results import _HEAD, Measurement, table
 
 if TYPE_CHECKING:

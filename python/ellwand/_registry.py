@@ -11,6 +11,7 @@ from . import _arrays
 from ._axis import Axis, Size
 from ._case import Case, Value
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
 from ._prepared import Ready, ready
 
 __all__ = ["IMPLEMENTATIONS", "WORKLOADS", "Implementation", "Workload", "implementation", "workload"]

@@ -94,7 +94,8 @@ class Measurement:
 
     def _row(self) -> list[str]:
         interval = f"{human(self.low)} – {human(self.high)}" if self.ok else f"{self.status}: {self.reason}"
-        return [self.implementation, self._time(), interval, human(self.first_run_s), self.what_ran]
+        time = f"{self._time()} {self.clock}" if self.ok else self._time()
+        return [self.implementation, time, interval, human(self.first_run_s), self.what_ran]
 
 
 _HEAD = ["implementation", "time", "95 % interval", "first run", "what ran"]

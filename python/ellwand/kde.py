@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arrays
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
 from ._native import Decoder
 
 if TYPE_CHECKING:

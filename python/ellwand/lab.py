@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _arrays
-from ._errors import EllwandError
+from ._errors import EllwandError, WrongType, shown
+from ._errors import hidden as __tracebackhide__
 from ._memory import give_back
+from ._options import integer
 
 __all__ = [
     "AttentionProfile",
@@ -48,10 +50,16 @@ def _arguments(args: Any) -> tuple[Any, ...]:
     return tuple(args) if isinstance(args, (tuple, list)) else (args,)
 
 
+def _check_function(name: str, fn: Any) -> None:
+    if not callable(fn):
+        raise WrongType(f"{name}: {shown(fn)} is not a function; expected a function, then a tuple of its arguments")
+
+
 def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10, iterations: int = 100) -> float:
     """Mean seconds of ``fn(*args)`` after ``warmup`` calls, waiting for each result."""
-    if warmup < 0 or iterations < 1:
-        raise EllwandError(f"warmup={warmup}, iterations={iterations}: expected at least 0 and at least 1")
+    _check_function("fn", fn)
+    integer("warmup", warmup, 0, math.inf, "an integer of at least 0")
+    integer("iterations", iterations, 1, math.inf, "an integer of at least 1")
     given = _arguments(args)
     # A call shows whether its result must be waited for: the last warm-up call, or the first timed one.
     start = time.perf_counter()
@@ -146,12 +154,11 @@ def profile_attention_components(
     show: bool = False,
 ) -> AttentionProfile:
     """Times each component of attention in milliseconds: the median over ``iterations`` rounds of all components."""
-    if min(seq_len, d_model, num_heads, batch) < 1 or d_model % num_heads:
-        raise EllwandError(
-            f"seq_len={seq_len}, d_model={d_model}, num_heads={num_heads}: expected numbers above 0, and heads that divide d_model"
-        )
-    if iterations < 1:
-        raise EllwandError(f"iterations={iterations}: expected at least 1")
+    sizes = {"seq_len": seq_len, "d_model": d_model, "num_heads": num_heads, "batch": batch, "iterations": iterations}
+    for name, value in sizes.items():
+        integer(name, value, 1, math.inf, "an integer of at least 1")
+    if d_model % num_heads:
+        raise EllwandError(f"num_heads: {num_heads} does not divide d_model, {d_model}; expected a divisor")
     import numpy as np
 
     name = _framework(framework)
@@ -318,12 +325,36 @@ class MemoryUsage(float):
     before_mb: float
 
 
-def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
-    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, otherwise of the process."""
+def measure_memory_usage(fn: Callable[..., Any], args: Any = (), *, warmup: int = 1) -> MemoryUsage:
+    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch or JAX computes there, otherwise of the process.
+
+    ``warmup`` calls come first, so that compilation and the start of libraries do not count; with ``warmup=0`` the function is called
+    only once, and ``source`` says so.
+    """
+    _check_function("fn", fn)
+    integer("warmup", warmup, 0, math.inf, "an integer of at least 0")
     given = _arguments(args)
     torch = sys.modules.get("torch")
     on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)
-    if torch is not None and on_gpu:
+    # An array of JAX names its devices.
+    devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
+    # JAX cannot reset the peak of its allocator, which counts no compilation: a call before would hide that of the measured one.
+    if not _has_peak(devices):
+        for _ in range(warmup):
+            result = fn(*given)
+            wait = _arrays.waiter(result)
+            if wait is not None:
+                wait(result)
+            del result, wait
+    usage = _peak_of(fn, given, devices, torch if on_gpu else None)
+    if warmup == 0:
+        usage.source += ", without a warm-up call"
+    return usage
+
+
+def _peak_of(fn: Callable[..., Any], given: tuple[Any, ...], devices: set[Any], torch: Any) -> MemoryUsage:
+    """The peak memory of one call; on the GPU if ``torch`` is given."""
+    if torch is not None:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = float(torch.cuda.memory_allocated())
@@ -340,11 +371,8 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
             wait(result)
             seen()
 
-    # A JAX array names its devices.
-    devices = {device for each in given if hasattr(each, "block_until_ready") for device in each.devices()}
-    usage = _of_jax(sorted(devices, key=str), run) if devices else None
-    if usage is not None:
-        return usage
+    if _has_peak(devices):
+        return _of_jax(sorted(devices, key=str), run)
     give_back()
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
@@ -364,14 +392,17 @@ def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
     return _usage(before, peaks[-1], "the resident set of the process")
 
 
-def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage | None:
-    """Peak of the arrays on JAX devices, if these keep statistics: GPUs do and CPUs do not."""
+def _has_peak(devices: set[Any]) -> bool:
+    """Whether all of these devices of JAX, at least one, keep statistics: GPUs do and CPUs do not."""
+    return bool(devices) and all("peak_bytes_in_use" in (device.memory_stats() or {}) for device in devices)
+
+
+def _of_jax(devices: Sequence[Any], run: Callable[[], Any]) -> MemoryUsage:
+    """Peak of the arrays on JAX devices."""
 
     def total(key: str) -> float:
         return math.fsum((device.memory_stats() or {}).get(key, 0) for device in devices)
 
-    if not all("peak_bytes_in_use" in (device.memory_stats() or {}) for device in devices):
-        return None
     before, earlier = total("bytes_in_use"), total("peak_bytes_in_use")
     run()
     peak = total("peak_bytes_in_use")

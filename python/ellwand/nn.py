@@ -6,10 +6,13 @@ Contiguous inputs are borrowed, not copied. All cores work, with the interpreter
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _arrays, _native
 from ._errors import EllwandError
+from ._errors import hidden as __tracebackhide__
+from ._options import number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +44,9 @@ def floats(name: str, value: Any) -> Array:
     if array.dtype != np.float32:
         how = f"{name}.astype('float32')" if hasattr(value, "astype") else f"np.asarray({name}, 'float32')"
         how = f"{name}.float()" if hasattr(value, "is_floating_point") else how
-        raise EllwandError(f"{name}: its element type is {array.dtype}; expected float32: pass {how}")
+        # The type of the tensor: NumPy has the bits of bf16 as uint16.
+        given = str(getattr(value, "dtype", array.dtype)).removeprefix("torch.")
+        raise EllwandError(f"{name}: its element type is {given}; expected float32: pass {how}")
     return np.asarray(array, order="C")
 
 
@@ -88,8 +93,13 @@ def _same(name: str, value: Any, x: Array) -> Array:
     return array
 
 
+def _check_eps(eps: Any) -> None:
+    number("eps", eps, 0.0, math.inf, "a number of at least 0, such as 1e-5")
+
+
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5) -> Any:
     """Layer normalisation over the last axis."""
+    _check_eps(eps)
     rows = _rows(x)
     vectors = [_vector("gamma", gamma, rows, 1.0), _vector("beta", beta, rows, 0.0)]
     return _layer("layer-norm", x, rows, vectors=vectors, eps=eps)
@@ -97,6 +107,7 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5
 
 def residual_layer_norm(x: Any, residual: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5) -> tuple[Any, Any]:
     """The layer normalisation of x + residual, and that sum, in one pass."""
+    _check_eps(eps)
     values = _rows(x)
     y, total = _aligned(values.shape), _aligned(values.shape)
     if values.size:

@@ -16,6 +16,7 @@ import functools
 import html
 import inspect
 import json
+import math
 import os
 import re
 import sys
@@ -29,8 +30,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._device import TRANSFERS, DeviceSpan, TorchGpu
 from ._errors import EllwandError, WrongType, WrongValue
+from ._errors import hidden as __tracebackhide__
 from ._name import inner, name_of
 from ._native import Profile, Recorder, Region
+from ._options import integer
 from ._span_cost import costs
 
 if TYPE_CHECKING:
@@ -222,6 +225,7 @@ class GPUProfiler(Recorder):
 
     def get_bottlenecks(self, top_n: int = 5) -> list[ProfileSummary]:
         """The operations that took the longest time in total."""
+        integer("top_n", top_n, 0, math.inf, "an integer of at least 0")
         return list(self.get_summary().values())[:top_n]
 
     def print_summary(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ._errors import WrongValue
+from ._errors import hidden as __tracebackhide__
 from ._options import is_number
 from ._results import Comparison, Measurement, human
 
@@ -105,7 +106,9 @@ class Measure:
 
         def memory() -> float:
             if setup is not None:
-                return float(measure_memory_usage(function, made(setup, args, kwargs)))
+                # The call that warms up has separate arguments.
+                function(*made(setup, args, kwargs))
+                return float(measure_memory_usage(function, made(setup, args, kwargs), warmup=0))
             return float(measure_memory_usage(functools.partial(function, **kwargs), args))
 
         return Budget(measurement, memory)

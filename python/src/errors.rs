@@ -64,6 +64,12 @@ pub(crate) fn wrong_type(name: &str, given: &Bound<'_, PyAny>, expected: &str) -
     raise_as(given.py(), "WrongType", format!("{name}: {} is of type {kind}; expected {expected}", shown(given)))
 }
 
+/// The same as a `ValueError`, for a value that is not `expected`.
+#[cold]
+pub(crate) fn out_of_range(name: &str, given: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    wrong_value(given.py(), format!("{name}: {} is out of range; expected {expected}", shown(given)))
+}
+
 /// The argument `name` of a function.
 pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     name: &str,
@@ -74,7 +80,7 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     taken.map_err(|error| {
         let (py, error): (_, PyErr) = (given.py(), error.into());
         match error.is_instance_of::<PyOverflowError>(py) {
-            true => wrong_value(py, format!("{name}: {} is out of range; expected {expected}", shown(given))),
+            true => out_of_range(name, given, expected),
             false => wrong_type(name, given, expected),
         }
     })

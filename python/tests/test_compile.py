@@ -7,6 +7,7 @@ import pytest
 from conftest import needs_compiler, needs_jax, needs_torch
 
 import ellwand
+from ellwand import _compile
 from ellwand._compile import Watch
 from ellwand.profiler import GPUProfiler
 
@@ -62,19 +63,41 @@ def test_readings_show_how_often_an_implementation_is_compiled(loaded):
 
 
 @needs_jax
-def test_a_function_that_is_compiled_in_every_call_is_seen(script):
+def test_a_function_that_is_compiled_in_every_call_gets_a_warning(script):
     body = """
 import ellwand, jax
 import numpy as np
+
+@jax.jit
+def once(x):
+    return 2 * x
 
 def fresh(x):
     return jax.jit(lambda y: 2 * y)(x)
 
 if __name__ == "__main__":
-    found = ellwand.bench(fresh, np.ones(3, np.float32))
-    print(found.readings["compiled-graphs"] > 3, found.readings["compile-time"] > 0)
+    for function in (once, fresh):
+        found = ellwand.bench(function, np.ones(3, np.float32))
+        graphs, later = (found.readings.get(name, 0) for name in ("compiled-graphs", "compiled-later"))
+        print(graphs > 3, later >= 2, found.readings["compile-time"] > 0, "its time includes compilation" in repr(found))
+        if function is once:
+            print(graphs)
 """
-    assert script(body).out == "True True\n"
+    assert script(body).out.split() == ["False", "False", "True", "False", "1.0", "True", "True", "True", "True"]
+
+
+def test_compilations_of_the_reference_do_not_count(monkeypatch):
+    monkeypatch.setattr(_compile, "_jax", {"programs": 0, "seconds": 0.0})
+    monkeypatch.setattr(_compile, "_excluded", (0, 0.0))
+    watch = Watch()
+    with _compile.uncounted():
+        _compile._heard(_compile._STAGES[-1], 2.0)
+    _compile._heard(_compile._STAGES[-1], 0.5)
+    watch.checked()
+    _compile._heard(_compile._STAGES[-1], 0.5)
+    assert [reading["value"] for reading in watch.readings()] == pytest.approx([2, 1.0])
+    _compile._heard(_compile._STAGES[-1], 0.5)
+    assert [reading["value"] for reading in watch.readings()] == pytest.approx([3, 1.5, 2])
 
 
 @needs_jax

@@ -226,7 +226,7 @@ def test_tensors_are_borrowed_and_answered_with_tensors():
         (lambda torch: torch._neg_view(torch.ones(3)), r"pass x\.resolve_neg\(\)"),
         (lambda torch: torch.ones(3, dtype=torch.complex64).conj(), r"pass x\.resolve_conj\(\)"),
         (lambda torch: torch.ones(3).to(torch.float8_e4m3fn), r"NumPy has no torch.float8_e4m3fn .*; pass x\.float\(\)"),
-        (lambda torch: torch.ones(3).bfloat16(), "uint16; expected float32"),
+        (lambda torch: torch.ones(3).bfloat16(), "bfloat16; expected float32"),
     ],
     ids=["meta", "negated", "conjugated", "float8", "bfloat16"],
 )

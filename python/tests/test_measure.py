@@ -119,16 +119,28 @@ def test_a_comparison_without_enough_time_says_how_much_it_needs():
         ellwand.compare(once, many, X, time=0.1)
 
 
-def test_errors_name_options_of_python():
+def test_errors_name_options_of_python(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
     text = "give it --time 3min, or choose a smaller case; --time 1.5s, --time 2h"
     assert _measure._options(text).startswith("give it time=180, move slow imports")
     assert _measure._options(text).endswith("time=1.5, time=7200")
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    expected = "give it time=180, because each process imports torch, which takes seconds, or choose a smaller case;"
+    assert _measure._options(text).startswith(expected)
+
+
+def test_no_advice_names_a_time_of_hours():
+    text = "which take about 19 h; give it --time 23h, or choose a smaller case"
+    assert _measure._options(text) == "which take about 19 h; that would take more than an hour, so choose a smaller case"
 
 
 def test_an_undecided_comparison_says_what_would_decide_it():
     row = {"blocks": [1] * 6, "more_blocks": 94, "needed_s": 30.5, "elapsed_s": 4.0, "ended": "its time was up"}
     assert _measure._needed(row, 6) == "about 94 more blocks needed: blocks=100"
     assert _measure._needed(row, 25) == _measure._needed(row, None) == "its time was up; more time needed: time=37"
+    longer = _measure._needed({**row, "needed_s": 81_853.0}, None)
+    assert longer == "its time was up; more than an hour would be needed: choose a larger rope= or a smaller case"
     assert _measure._needed({**row, "needed_s": None}, None) == "its time was up; more time would hardly decide it"
 
 

@@ -1,6 +1,7 @@
 """Options of ``ellwand.bench`` and ``ellwand.compare``, the text of their results, and the verdicts of the pytest fixture."""
 
 import os
+import re
 import sys
 import time
 import types
@@ -151,6 +152,26 @@ def test_working_memory_is_what_the_result_does_not_hold():
     assert working[0] < 8e6 < working[1] < 24e6, working
 
 
+def nearly(x):
+    return np.sqrt(x).astype(np.float32) * 1e-3
+
+
+def as_nearly(x):
+    return (np.sqrt(x) * (1e-3 + 4e-8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_small_difference_is_refused_with_the_tolerance_that_accepts_it(isolated):
+    with pytest.raises(ellwand.EllwandError, match="wrong.*the difference is small: ") as refused:
+        ellwand.compare(nearly, as_nearly, X, isolated=isolated)
+    tolerance = re.search(r": tolerance=\((\S+), (\S+)\) accepts it; if calls change", str(refused.value))
+    assert tolerance.groups() == ("5e-8", "1e-5")
+    given = tuple(map(float, tolerance.groups()))
+    assert ellwand.compare(nearly, as_nearly, X, tolerance=given, blocks=2, isolated=isolated).ratio
+    for large in ("difference 1.10e-3, largest |reference| 1.00e0)", "difference 0.00e0, largest |reference| 1.00e0)", ""):
+        assert _measure.accepting(f"allowed 1e-8 + 1e-5 |reference| (largest {large}") is None
+
+
 def test_results_in_two_precisions_are_compared():
     for functions in ((np.float32, np.float64), (np.float64, np.float32)):
         assert ellwand.compare(*functions, X[0], blocks=2).verdict != "none"
@@ -183,6 +204,7 @@ def test_samples_are_on_the_clock_of_the_median(basis, columns, ns, clock):
 
 def test_a_measurement_names_its_clock():
     found = ellwand.bench(once, X)
+    assert f"{found._time()} {found.clock}" in found._repr_html_()
     assert found.clock in repr(found) and found.clock in ("elapsed time", "CPU time")
 
 

@@ -1,5 +1,6 @@
 """The interfaces of existing scripts: the lab, the layer benchmark, pytest and notebooks."""
 
+import dataclasses
 import json
 import os
 import re
@@ -16,7 +17,7 @@ def test_a_function_is_called_as_often_as_asked():
     calls = []
     seconds = lab.benchmark_function(calls.append, (1,), warmup=3, iterations=5)
     assert len(calls) == 8 and seconds > 0
-    with pytest.raises(ellwand.EllwandError, match="iterations=0"):
+    with pytest.raises(ellwand.EllwandError, match="iterations: 0 is out of range"):
         lab.benchmark_function(calls.append, (1,), warmup=1, iterations=0)
     calls.clear()
     assert lab.benchmark_function(calls.append, (1,), warmup=0, iterations=2) > 0 and len(calls) == 2
@@ -28,9 +29,9 @@ def test_the_components_of_attention_print_as_a_table():
     text = str(profile)
     assert text.startswith("Attention Component Profiling:\n" + "=" * 40) and "\nBottleneck: " in text
     assert f"{'Total':<20}" in text and "100.0%" in text and "Recommendation: " in text
-    with pytest.raises(ellwand.EllwandError, match="heads that divide"):
+    with pytest.raises(ellwand.EllwandError, match="num_heads: 4 does not divide d_model, 30"):
         lab.profile_attention_components(64, 30, 4)
-    with pytest.raises(ellwand.EllwandError, match="iterations=0"):
+    with pytest.raises(ellwand.EllwandError, match="iterations: 0 is out of range"):
         lab.profile_attention_components(64, 32, 4, framework="numpy", iterations=0)
 
 
@@ -76,6 +77,22 @@ def test_a_bottleneck_is_found_among_all_times():
 def test_peak_memory_sees_a_temporary():
     usage = lab.measure_memory_usage(lambda n: np.ones(n, np.uint8).sum(), (64 << 20,))
     assert usage > 50 and usage.source
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system does not show peak memory")
+def test_peak_memory_is_without_the_work_of_the_first_call():
+    starts = iter([64 << 20])
+
+    def call():
+        return np.ones(next(starts, 1), np.uint8).sum()
+
+    usage = lab.measure_memory_usage(call)
+    assert usage < 10 and usage.source == "the resident set of the process"
+    starts = iter([64 << 20])
+    usage = lab.measure_memory_usage(call, warmup=0)
+    assert usage > 60 and usage.source.endswith("without a warm-up call")
+    with pytest.raises(ellwand.EllwandError, match="warmup: -1 is out of range"):
+        lab.measure_memory_usage(call, warmup=-1)
 
 
 def test_peak_memory_sees_what_the_heap_could_serve_from_freed_memory():
@@ -224,6 +241,42 @@ def test_an_interrupted_layer_benchmark_keeps_its_rows(tmp_path, capsys, monkeyp
         benchmarks.run_comprehensive_benchmark(output_file=file, implementations=["simd"], **SMALL)
     assert [row["operation"] for row in json.loads(file.read_text())] == ["LayerNorm"]
     assert "LayerNorm" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, ["2e-6", "1e-6"]), ({"atol": 1e-3}, ["0.001"])])
+def test_the_tolerance_of_gelu_allows_for_the_error_of_pytorch(monkeypatch, given, expected):
+    def ended(command, **_options):
+        assert [command[i + 1] for i, word in enumerate(command) if word in ("--atol", "--rtol")] == expected
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(benchmarks, "ended", ended)
+    with pytest.raises(KeyboardInterrupt):
+        benchmarks.run_comprehensive_benchmark(operations=["GELU"], output_file=None, implementations=["simd"], **SMALL, **given)
+
+
+@needs_torch
+def test_the_layer_benchmark_has_a_time_of_the_gelu_of_pytorch():
+    shape = {"batch_sizes": [16], "sequence_lengths": [256], "tensor_dimensions": [32]}
+    (row,) = benchmarks.run_comprehensive_benchmark(operations=["GELU"], output_file=None, implementations=["PyTorch"], **shape)
+    assert row["implementation"] == "PyTorch" and row["time_ms"] > 0
+
+
+def test_names_of_rows_are_accepted_and_other_types_refused():
+    given = {**SMALL, "operations": ["Swish"], "output_file": None}
+    rows = benchmarks.run_comprehensive_benchmark(implementations=["Ellwand (1 thread)", "ellwand"], **given)
+    assert {row["implementation"] for row in rows} == {"Ellwand (1 thread)", "Ellwand"}
+    for wrong in ("simd", [1]):
+        with pytest.raises(ellwand.EllwandError, match="implementations: .* is not a list of names"):
+            benchmarks.run_comprehensive_benchmark(implementations=wrong, **given)
+
+
+def test_a_wrong_row_names_the_tolerance_that_accepts_it():
+    why = "output y[3] is 1e0, the reference 2e0, allowed 1e-6 + 1e-6 |reference| (largest difference {}, largest |reference| 3.00e0)"
+    params = dict.fromkeys(("batch", "sequence", "dimension"), 1)
+    row = ellwand.Measurement("gelu", "torch", params, "wrong", why.format("1.04e-6"), *[None] * 3, "cpu", "", None, None, {}, {})
+    assert benchmarks._missing(row)["reason"].endswith("; the difference is small: atol=2e-6, rtol=1e-6 accept it")
+    far = dataclasses.replace(row, reason=why.format("1.00e0"))
+    assert benchmarks._missing(far)["reason"] == far.reason
 
 
 def test_an_upper_bound_is_printed_as_one(capsys):

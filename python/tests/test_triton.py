@@ -10,12 +10,10 @@ import pytest
 from conftest import needs_torch
 
 ROWS = Path(__file__).with_name("triton_rows.py")
-KERNELS = Path(__file__).parents[1] / "triton_kernels"
 
 
 @needs_torch
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.skipif(not KERNELS.exists(), reason="the tests of the kernels are not part of this distribution")
 def test_the_launches_of_triton_agree_with_the_definitions():
     # Triton decides at its import whether to interpret, so this needs a new process.
     env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}

@@ -24,7 +24,7 @@ cargo xtask TASK
                          cuda       compiles every kernel for three architectures and compares its registers and memory with
                                     the reviewed table (ELLWAND_GOLDEN=write rewrites the table); downloads NVRTC as a Python
                                     package, 100 MB, into the user's cache
-                         triton     runs every kernel in Triton's interpreter, compiles it, and compares it with its table;
+                         triton     compiles every Triton kernel and compares it with its table;
                                     downloads Triton as a Python package, 200 MB, into the user's cache
                          emulation  runs every kernel on the processor; fails without a C++ compiler
                          races      the same under a race detector; Linux only

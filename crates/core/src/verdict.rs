@@ -147,10 +147,11 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
                     // A NaN instead of a number exceeds any tolerance, and so does an infinity that the reference does
                     // not have.
                     if error.is_nan() || error > allowed || error.is_infinite() {
+                        let largest = largest(&want, &have);
                         return Verdict::beyond(
                             error,
                             format!(
-                                "output {name}[{index}] is {h:e}, the reference {w:e}, allowed {absolute:e} + {relative:e} |reference|"
+                                "output {name}[{index}] is {h:e}, the reference {w:e}, allowed {absolute:e} + {relative:e} |reference|{largest}"
                             ),
                         );
                     }
@@ -160,6 +161,18 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
         }
     }
     Verdict::agree(Compared::all(compared), max_error)
+}
+
+/// The largest difference and reference of an output, which show what tolerance would accept it; empty if none would.
+fn largest(want: &[f64], have: &[f64]) -> String {
+    let differ = want.iter().zip(have).filter(|(w, h)| w != h && !(w.is_nan() && h.is_nan()));
+    let errors: Vec<f64> = differ.map(|(w, h)| (h - w).abs()).collect();
+    if !errors.iter().all(|error| error.is_finite()) {
+        return String::new();
+    }
+    let difference = errors.into_iter().fold(0.0, f64::max);
+    let reference = want.iter().map(|w| w.abs()).filter(|w| w.is_finite()).fold(0.0, f64::max);
+    format!(" (largest difference {difference:.2e}, largest |reference| {reference:.2e})")
 }
 
 /// Checks the values of the output `name`: each must equal its reference or differ by at most `allowed(index, reference)`.
@@ -217,6 +230,18 @@ mod tests {
         assert!(verdict.passed && verdict.max_error.unwrap() > 4e-4, "{verdict:?}");
         let verdict = compare(&arrays(&[1.0, 2.0]), &arrays(&[1.0, 2.1]), tolerance);
         assert!(!verdict.passed && verdict.detail.contains("y[1]"), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_difference_is_shown_with_the_largest_ones() {
+        let tolerance = Tolerance::Close { absolute: 1e-3, relative: 0.0 };
+        let verdict = compare(&arrays(&[1.0, -4.0, 2.0]), &arrays(&[1.25, -4.0, 2.5]), tolerance);
+        let expected = "output y[0] is 1.25e0, the reference 1e0, allowed 1e-3 + 0e0 |reference| \
+                        (largest difference 5.00e-1, largest |reference| 4.00e0)";
+        assert_eq!(verdict.detail, expected);
+        // No tolerance accepts a NaN.
+        let verdict = compare(&arrays(&[1.0, 2.0]), &arrays(&[1.25, f32::NAN]), tolerance);
+        assert!(verdict.detail.ends_with("|reference|"), "{verdict:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use super::open;
 use super::recorder::{Shared, Way, caller};
 use super::tasks::Cause;
+use crate::errors;
 
 /// Work and arguments that every span of a region carries.
 pub(super) struct Extra {
@@ -25,13 +26,10 @@ impl Extra {
         let mut extra = Self { counters: Counters::default(), args: Vec::new() };
         for (name, value) in args.iter() {
             let name: String = name.extract()?;
-            let is_work = matches!(name.as_str(), "bytes" | "flops" | "items");
-            let amount = if is_work { value.extract::<f64>().ok() } else { None };
-            let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
-            match (name.as_str(), amount) {
-                ("bytes", Some(amount)) => extra.counters = extra.counters.bytes(amount),
-                ("flops", Some(amount)) => extra.counters = extra.counters.flops(amount),
-                ("items", Some(amount)) => extra.counters = extra.counters.items(amount),
+            match name.as_str() {
+                "bytes" => extra.counters = extra.counters.bytes(amount(&name, &value, COUNT)?),
+                "flops" => extra.counters = extra.counters.flops(amount(&name, &value, FLOPS)?),
+                "items" => extra.counters = extra.counters.items(amount(&name, &value, COUNT)?),
                 _ => extra.args.push((host::label(&name), self::value(&value)?)),
             }
         }
@@ -46,6 +44,17 @@ impl Extra {
             guard.arg(name, value.clone());
         }
     }
+}
+
+const COUNT: &str = "an integer from 0 to 2^64 - 1";
+const FLOPS: &str = "a finite number of at least 0";
+
+/// An amount of work; a float with a whole value is a count.
+fn amount(name: &str, given: &Bound<'_, PyAny>, expected: &str) -> PyResult<f64> {
+    let amount: f64 = errors::argument(name, given, expected)?;
+    let is_count = amount.fract() == 0.0 && amount < 2_f64.powi(64);
+    let is_known = amount.is_finite() && amount >= 0.0 && (expected == FLOPS || is_count);
+    is_known.then_some(amount).ok_or_else(|| errors::out_of_range(name, given, expected))
 }
 
 fn value(value: &Bound<'_, PyAny>) -> PyResult<Value> {

@@ -1,7 +1,7 @@
 """How a file of Triton kernels declares its compiled variants.
 
 A file ends with a list VARIANTS: each entry is one kernel with fixed types and constants, as in machine code. The compiler
-(`aot.py`) and the interpreter (`interpret.py`) use the same list, so tests check exactly the variants that are compiled.
+(`aot.py`) uses the list, and the tests (`triton_rows.py`) fail unless their launches cover it.
 """
 
 from dataclasses import dataclass, field
