@@ -1,12 +1,14 @@
 //! `profile`: shows profiles of programs as tables, compares them, and converts them to other formats.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use ellwand_core::record::Environment;
 use ellwand_core::{Ceiling, CeilingKind, InputError, Parallelism};
 use ellwand_profile::{Trace, Value as Fact, table, write_file};
-use ellwand_trace::{Ceilings, DiffOptions, EXPECTED, Gaps, Imported, Limits, Problem, ProfileFinding, Reached};
+use ellwand_trace::{
+    Ceilings, DiffOptions, EXPECTED, Gaps, Imported, Limits, Problem, ProfileFinding, Reached, ReadError,
+};
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
@@ -21,9 +23,14 @@ pub(super) fn profile(command: &ProfileCommand) -> Outcome {
     }
 }
 
+/// Reads a profile from a file, or from `stdin` if the file is `-`.
+fn imported(path: &Path, stdin: impl Read) -> Result<Imported, ReadError> {
+    if path == Path::new("-") { ellwand_trace::read_from(stdin) } else { ellwand_trace::read(path) }
+}
+
 /// Reads a profile of any known format, and notes what was skipped. Errors name what is `expected`.
 pub(super) fn read(argument: &str, path: &Path, expected: &str) -> Result<Trace, Failure> {
-    let Imported { mut trace, notes } = ellwand_trace::read(path).map_err(|error| {
+    let Imported { mut trace, notes } = imported(path, std::io::stdin()).map_err(|error| {
         let missing = matches!(&error.problem, Problem::Io(io) if io.kind() == std::io::ErrorKind::NotFound);
         InputError::new(argument, error.to_string(), if missing { "the name of an existing file" } else { expected })
     })?;
@@ -176,6 +183,11 @@ fn model(trace: &Trace, findings: &[ProfileFinding], reached: &Shares) -> Result
 }
 
 fn diff(args: &DiffArgs) -> Outcome {
+    let stdin = Path::new("-");
+    if args.baseline == stdin && args.candidate == stdin {
+        let problem = "stdin has only one profile";
+        return Err(InputError::new("CANDIDATE", problem, "a file if BASELINE is -").into());
+    }
     let (baseline, candidate) =
         (read("BASELINE", &args.baseline, EXPECTED)?, read("CANDIDATE", &args.candidate, EXPECTED)?);
     let options = DiffOptions { root: args.root.clone(), rope: args.rope, ..DiffOptions::default() };
@@ -230,6 +242,23 @@ mod tests {
     use ellwand_core::Provenance;
 
     use super::*;
+
+    #[test]
+    fn a_profile_is_read_from_a_file_or_from_stdin() {
+        let mut bytes = Vec::new();
+        Trace { name: "piped".into(), ..Trace::in_nanoseconds() }.write_json(&mut bytes).unwrap();
+        assert_eq!(imported(Path::new("-"), &bytes[..]).unwrap().trace.name, "piped");
+        assert!(imported(Path::new("./-"), &bytes[..]).is_err(), "a file of that name");
+        let args = DiffArgs {
+            baseline: "-".into(),
+            candidate: "-".into(),
+            root: None,
+            rope: 0.01,
+            fail_on: FailOn::Slower,
+            format: Form::Table,
+        };
+        assert!(diff(&args).is_err(), "stdin can be read once");
+    }
 
     #[test]
     fn shares_of_limits_are_printed_with_their_operations() {

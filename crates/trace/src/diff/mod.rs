@@ -86,6 +86,8 @@ pub struct Diff {
     pub candidate: DiffSide,
     /// Candidate over baseline, per repetition of the root.
     pub ratio: Option<Ratio>,
+    /// Confidence of the intervals of all ratios.
+    pub confidence: f64,
     /// Change of the mean, in nanoseconds.
     pub change_ns: f64,
     /// The verdict on the root.
@@ -187,6 +189,7 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
         change_ns: b.repetitions.mean - a.repetitions.mean,
         root,
         ratio,
+        confidence: 1.0 - options.alpha,
         verdict,
         nodes: nodes(a, b, options),
         notes,

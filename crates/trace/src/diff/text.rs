@@ -69,7 +69,10 @@ impl fmt::Display for Diff {
         let (a, b) = (&self.baseline, &self.candidate);
         let what = self.root.as_ref().map_or_else(|| "time in spans".to_string(), |root| named(root, WIDTH));
         let (value, interval) = ratio(self.ratio.as_ref(), Some(a.mean_ns), Some(b.mean_ns));
-        let interval = if interval == "-" { "no interval" } else { interval.as_str() };
+        // Digits beyond the sixth are of the subtraction from 1.
+        let percent = (self.confidence * 1e6).round() / 1e4;
+        let interval =
+            if interval == "-" { "no interval".to_string() } else { format!("{percent} % interval {interval}") };
         writeln!(
             f,
             "{what}: {} -> {} ({}), {value} ({interval}), {} and {} repetitions",

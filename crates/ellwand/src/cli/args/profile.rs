@@ -28,7 +28,7 @@ pub(in crate::cli) enum ProfileCommand {
 // The structs have no doc comments: clap would print them as the description of the command.
 #[derive(Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// A profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace; gzipped or not
+    /// A profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace; gzipped or not; - for stdin
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// One row per call path, not per operation
@@ -47,10 +47,10 @@ pub(in crate::cli) struct ShowArgs {
 
 #[derive(Args)]
 pub(in crate::cli) struct DiffArgs {
-    /// The baseline profile
+    /// The baseline profile; - for stdin
     #[arg(value_name = "BASELINE")]
     pub(in crate::cli) baseline: PathBuf,
-    /// The candidate profile
+    /// The candidate profile; - for stdin
     #[arg(value_name = "CANDIDATE")]
     pub(in crate::cli) candidate: PathBuf,
     /// Repeated operation to compare, such as a request; by default the outermost that covers at least half of the time
@@ -69,7 +69,7 @@ pub(in crate::cli) struct DiffArgs {
 
 #[derive(Args)]
 pub(in crate::cli) struct ExportArgs {
-    /// The profile to print
+    /// The profile to convert; - for stdin
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// Format to write
