@@ -117,7 +117,7 @@ mod tests {
                 match &inside {
                     None => {
                         shares.push(libm::erfc(z / SQRT_2));
-                        inside = Some(Inside::new(i, edge, |s| normal_density(s)));
+                        inside = Some(Inside::new(i, edge, normal_density));
                     }
                     Some(before) => {
                         shares.push(before.leaves(edge, 1.0));

@@ -185,10 +185,16 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
     free
 }
 
-/// Makes the directory; true if another program has just done so.
-pub(super) fn is_taken(dir: &Path) -> bool {
-    let parent = dir.parent().map_or(Ok(()), std::fs::create_dir_all);
-    parent.and_then(|()| std::fs::create_dir(dir)).is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+/// Makes this directory, or a `free` one if another run of the same second has just made it.
+pub(super) fn claimed(mut dir: PathBuf, free: impl Fn() -> PathBuf) -> PathBuf {
+    let make = |dir: &Path| {
+        dir.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::create_dir(dir)
+    };
+    while make(&dir).is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+        dir = free();
+    }
+    dir
 }
 
 /// Path of cached results of a kind: one JSON file per machine and program version; `None` without a home directory.
@@ -274,6 +280,7 @@ mod tests {
     fn a_directory_is_taken_by_one_run() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("ellwand-out/x");
-        assert_eq!((is_taken(&dir), is_taken(&dir)), (false, true));
+        let claimed = || claimed(dir.clone(), || root.path().join("ellwand-out/x-2"));
+        assert_eq!((claimed(), claimed()), (dir.clone(), dir.with_file_name("x-2")));
     }
 }

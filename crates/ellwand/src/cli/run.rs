@@ -45,15 +45,12 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     }
     let named = directory_of(args);
     let free = || output::default_directory(&args.how.chosen.workload, started);
-    let mut dir = named.clone().unwrap_or_else(free);
+    let dir = named.clone().unwrap_or_else(free);
     make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave everything consistent.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
-    // Another run of the same second may have taken the name in the meantime.
-    while named.is_none() && output::is_taken(&dir) {
-        dir = free();
-    }
+    let dir = if named.is_none() { output::claimed(dir, free) } else { dir };
     output::directory("-o", &dir)?;
     // Before ceilings are measured: if the run is killed meanwhile, --resume must not find the record that it was to
     // replace.
