@@ -1,11 +1,9 @@
 //! The self-check measures how often this instrument, on this machine, calls equal code different, and how often it
 //! detects a planted difference. The counts are stored in a certificate.
 
-mod floor;
 mod kernels;
 mod series;
 
-pub use floor::{Floor, MULTIPLY, floor};
 pub use kernels::{BRANCHES, CHAIN, DRAM, L2, L3, MODES, PLAIN, SLOWED, TAIL, TWIN};
 pub use series::{DecisionEvent, End, series};
 
@@ -19,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arms::{LONG_RUN_NS, Sides, WARM_UP_NS};
 use crate::block::Spec;
-use crate::compare::{Call, Decision, NoDecision};
+use crate::compare::{Call, Decision};
 use crate::settings::SLOT_NS;
 use crate::worker::{Asked, Launch, Open};
 
@@ -161,10 +159,6 @@ pub struct SelfCheck {
     pub load: [Option<f64>; 2],
     /// Overhead of taking a slot, in nanoseconds.
     pub slot_cost_ns: Option<f64>,
-    /// Accuracy for short functions; `None` if not measured.
-    pub floor: Option<Floor>,
-    /// Timer resolution, in nanoseconds: the shortest iteration time that can be reported.
-    pub resolution_ns: Option<f64>,
     /// Region of practical equivalence.
     pub rope: f64,
     /// Requested probability of a wrong verdict.
@@ -263,7 +257,6 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
 /// Adds the kernels to a registry. Only workers need them: `list` and `run` do not show them.
 pub fn register(registry: &mut Registry) {
     kernels::register(registry);
-    floor::register(registry);
 }
 
 fn spec(case: &Case, implementation: &str, launch: &Launch, seed: u64) -> Spec {
@@ -358,8 +351,6 @@ mod tests {
             started_unix_ms: 0,
             load: [None; 2],
             slot_cost_ns: None,
-            floor: None,
-            resolution_ns: None,
             rope: 0.01,
             alpha: 0.01,
             rows: vec![Row { failed, ..found.clone() }],

@@ -91,7 +91,9 @@ mod tests {
 
     fn full(rows: Value) -> Value {
         json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
-            "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows })
+            "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows,
+            // Only older programs wrote these.
+            "floor": { "latency_ns": 1.0, "chains": [[1, 1.0, 1.0]] }, "resolution_ns": 6.2 })
     }
 
     #[test]

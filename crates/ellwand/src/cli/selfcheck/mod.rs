@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use ellwand_bench::compare::{Call, Decision, NoDecision};
+use ellwand_bench::compare::{Call, Decision};
+use ellwand_bench::environment;
 use ellwand_bench::selfcheck::{self, End, SelfCheck, Trial};
 use ellwand_bench::worker::{Launch, Limits};
-use ellwand_bench::{Cpu, Effort, environment, resolutions};
 use ellwand_core::stats::{Change, Difference};
-use ellwand_core::{Environment, InputError, Registry};
+use ellwand_core::{Environment, InputError};
 
 use self::ahead::Ahead;
 use self::table::planted;
@@ -41,8 +41,6 @@ pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
         started_unix_ms,
         load: [here.load, None],
         slot_cost_ns: here.slot_cost_ns,
-        floor: None,
-        resolution_ns: None,
         rope: args.rope,
         alpha: ALPHA,
         rows: Vec::new(),
@@ -52,9 +50,6 @@ pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
     let end = decide(args, &trials, &launch, interrupt, &mut ahead, &mut certificate)?;
     let planned = trials.iter().map(|trial| u64::from(trial.decisions)).sum::<u64>();
     certificate.planned = Some(planned).filter(|planned| *planned > certificate.decisions());
-    if end != End::Interrupted && wants_floor(args) {
-        find_floor(&mut certificate, &launch, interrupt);
-    }
     ahead.finish();
     certificate.load[1] = environment::load();
     let interrupted = end == End::Interrupted || interrupt.load(SeqCst);
@@ -63,7 +58,7 @@ pub(super) fn selfcheck(args: &SelfcheckArgs) -> Outcome {
     let (alarms, ..) = certificate.false_alarms();
     Ok(if interrupted {
         Exit::Interrupted
-    } else if certificate.floor.is_none() && certificate.rows.iter().all(|row| row.decisions == 0) {
+    } else if certificate.rows.iter().all(|row| row.decisions == 0) {
         Exit::Nothing
     } else if alarms >= TOO_MANY {
         Exit::Error
@@ -114,21 +109,6 @@ fn budget(args: &SelfcheckArgs) -> Option<Duration> {
     args.budget.or(args.decisions.is_none().then_some(usual)).map(Duration::from_secs)
 }
 
-fn wants_floor(args: &SelfcheckArgs) -> bool {
-    args.only.as_ref().is_none_or(|only| "floor".contains(only.as_str())) && !args.long
-}
-
-fn find_floor(certificate: &mut SelfCheck, launch: &Launch, interrupt: &AtomicBool) {
-    match selfcheck::floor(launch, certificate.started_unix_ms, interrupt) {
-        Ok(floor) => certificate.floor = Some(floor),
-        Err(NoDecision::Interrupted) => return,
-        Err(error) => output::note(&format!("the timer resolution could not be measured: {error}")),
-    }
-    let mut cpu = Registry::new();
-    cpu.device(std::sync::Arc::new(Cpu::default()));
-    certificate.resolution_ns = resolutions(&cpu, &Effort::Quick.settings()).into_values().next();
-}
-
 fn print(args: &SelfcheckArgs, certificate: &SelfCheck) -> Result<(), Failure> {
     if args.format == Form::Json {
         let json = serde_json::to_string_pretty(certificate).map_err(anyhow::Error::from)?;
@@ -170,8 +150,8 @@ fn trials(args: &SelfcheckArgs) -> Result<Vec<Trial>, InputError> {
     if let Some(only) = args.only.as_deref() {
         let all: Vec<String> = trials.iter().map(name).collect();
         trials.retain(|trial| name(trial).contains(only));
-        if trials.is_empty() && !"floor".contains(only) {
-            let expected = format!("a part of one of {}, floor", all.join(", "));
+        if trials.is_empty() {
+            let expected = format!("a part of one of {}", all.join(", "));
             return Err(InputError::new("--only", format!("no trial contains '{only}'"), expected));
         }
     }

@@ -123,21 +123,10 @@ fn write_accuracy(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Resu
     Ok(())
 }
 
-/// The cost of the instrument and of its decisions, the shortest time that it reports, and the load meanwhile.
+/// The cost of the instrument and of its decisions, and the load meanwhile.
 fn write_costs(certificate: &SelfCheck, out: &mut dyn Write) -> std::io::Result<()> {
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
     writeln!(out, "the instrument takes {cost} a slot, outside the timed part")?;
-    if let Some(floor) = &certificate.floor {
-        let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
-        writeln!(
-            out,
-            "a chain of N multiplies takes, in ns (N: time): {}; by the latency of {:.4} ns the largest error is {:.3} ns; times below {:.2} ns are not reported",
-            times.join(", "),
-            floor.latency_ns,
-            floor.error_ns(),
-            certificate.resolution_ns.unwrap_or(f64::NAN),
-        )?;
-    }
     let spent: Option<Vec<f64>> = certificate
         .rows
         .iter()
@@ -189,8 +178,6 @@ mod tests {
             started_unix_ms: 0,
             load: [None; 2],
             slot_cost_ns: None,
-            floor: None,
-            resolution_ns: None,
             rope: 0.01,
             alpha: 0.01,
             rows: vec![row],
