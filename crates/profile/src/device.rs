@@ -55,51 +55,14 @@ pub struct ClockMap {
     pub error_ticks: f64,
 }
 
-/// Why device spans cannot be placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClockError {
-    /// Fewer than two pairs, or all at the same device time.
-    TooFewPairs,
-    /// The device's clock and the host's run in opposite directions.
-    Backwards,
-}
-
-impl fmt::Display for ClockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooFewPairs => {
-                "the device's clock cannot be mapped: expected readings at two different times at least"
-            }
-            Self::Backwards => {
-                "the device's clock runs backwards against the host's; the readings are in the wrong order \
-                                or the clock was reset"
-            }
-        })
-    }
-}
-
-impl std::error::Error for ClockError {}
-
-/// Why [`Profiler::collect`] got nothing from a device.
+/// Why [`Profiler::collect`] got nothing from a device: the message of its driver or framework, or why no line fits its
+/// clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TimelineError {
-    /// The device's records or its clock cannot be read: the message of its driver or framework.
-    Unreadable(String),
-    /// Its clock cannot be mapped to the host's.
-    Clock {
-        /// Name of the device.
-        device: String,
-        /// Why no line fits its readings.
-        error: ClockError,
-    },
-}
+pub struct TimelineError(pub String);
 
 impl fmt::Display for TimelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(why) => f.write_str(why),
-            Self::Clock { device, error } => write!(f, "{device}: {error}"),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -111,8 +74,12 @@ impl ClockMap {
     /// # Errors
     /// If the pairs do not determine a line, or the line runs backwards.
     #[inline]
-    pub fn fit(pairs: &[ClockPair]) -> Result<Self, ClockError> {
-        let first = pairs.first().ok_or(ClockError::TooFewPairs)?;
+    pub fn fit(pairs: &[ClockPair]) -> Result<Self, TimelineError> {
+        let few = || {
+            let why = "the device's clock cannot be mapped: expected readings at two different times at least";
+            TimelineError(why.into())
+        };
+        let first = pairs.first().ok_or_else(few)?;
         let (device_origin, host_origin) = (first.device_ns, first.middle());
         // Relative to the first pair, so no digits are lost.
         let point = |pair: &ClockPair| (difference(pair.device_ns, device_origin), pair.middle() - host_origin);
@@ -124,11 +91,13 @@ impl ClockMap {
         let (mean_x, mean_y) = (sum(&|x, _, w| x * w) / weight, sum(&|_, y, w| y * w) / weight);
         let spread = sum(&|x, _, w| w * (x - mean_x).powi(2));
         if spread <= 0.0 {
-            return Err(ClockError::TooFewPairs);
+            return Err(few());
         }
         let slope = sum(&|x, y, w| w * (x - mean_x) * (y - mean_y)) / spread;
         if slope <= 0.0 {
-            return Err(ClockError::Backwards);
+            let why = "the device's clock runs backwards against the host's; the readings are in the wrong order or \
+                       the clock was reset";
+            return Err(TimelineError(why.into()));
         }
         let offset = mean_y - slope * mean_x;
         let distance = |(x, y): (f64, f64)| (offset + slope * x - y).abs();
@@ -181,7 +150,7 @@ pub trait DeviceTimeline {
     /// Reads both clocks ([`ClockPair::take`]). [`Profiler::collect`] asks several times.
     ///
     /// # Errors
-    /// [`TimelineError::Unreadable`] if the clock cannot be read.
+    /// If the clock cannot be read.
     fn clock_pair(&mut self) -> Result<ClockPair, TimelineError>;
 
     /// Pairs read earlier, such as at the start of the recording; they determine the drift.
@@ -192,7 +161,7 @@ pub trait DeviceTimeline {
     /// Takes the operations that finished since the last call.
     ///
     /// # Errors
-    /// [`TimelineError::Unreadable`] if they cannot be read.
+    /// If they cannot be read.
     fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, TimelineError>;
 }
 
@@ -219,7 +188,7 @@ impl Profiler {
             pairs.push(device.clock_pair()?);
         }
         let name = device.device();
-        let map = ClockMap::fit(&pairs).map_err(|error| TimelineError::Clock { device: name.clone(), error })?;
+        let map = ClockMap::fit(&pairs).map_err(|error| TimelineError(format!("{name}: {error}")))?;
         let error_ns = map.error_ticks * calibration().ns_per_tick;
         recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
         let total = spans.len();

@@ -93,7 +93,7 @@ pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, SpanCost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
-pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline, TimelineError};
+pub use device::{ClockMap, ClockPair, DeviceSpan, DeviceTimeline, TimelineError};
 #[cfg(feature = "macros")]
 pub use ellwand_profile_macros::profile;
 pub use frames::{FrameRow, Frames};

@@ -2,8 +2,8 @@
 
 use ellwand_profile::clock::{calibration, ticks};
 use ellwand_profile::{
-    ClockError, ClockMap, ClockPair, Counters, DeviceSpan, DeviceTimeline, Kind, LaneKind, Link, Mode, Options,
-    Profiler, TimelineError, Value, span,
+    ClockMap, ClockPair, Counters, DeviceSpan, DeviceTimeline, Kind, LaneKind, Link, Mode, Options, Profiler,
+    TimelineError, Value, span,
 };
 
 /// Device nanoseconds at a host time, for a clock that runs 250 ppm fast.
@@ -121,10 +121,14 @@ fn the_error_bound_covers_drift_and_noise() {
 #[test]
 fn clocks_that_cannot_be_mapped_are_refused() {
     let pair = |before: u64, device_ns: u64| ClockPair { before, device_ns, after: before + 10 };
-    assert_eq!(ClockMap::fit(&[]), Err(ClockError::TooFewPairs));
-    assert_eq!(ClockMap::fit(&[pair(100, 5)]), Err(ClockError::TooFewPairs));
-    assert_eq!(ClockMap::fit(&[pair(100, 5), pair(200, 5)]), Err(ClockError::TooFewPairs));
-    assert_eq!(ClockMap::fit(&[pair(100, 50), pair(200, 20)]), Err(ClockError::Backwards));
+    let few = "the device's clock cannot be mapped: expected readings at two different times at least";
+    let backwards = "the device's clock runs backwards against the host's; the readings are in the wrong order or \
+                     the clock was reset";
+    let refused = |pairs: &[ClockPair]| ClockMap::fit(pairs).unwrap_err().to_string();
+    assert_eq!(refused(&[]), few);
+    assert_eq!(refused(&[pair(100, 5)]), few);
+    assert_eq!(refused(&[pair(100, 5), pair(200, 5)]), few);
+    assert_eq!(refused(&[pair(100, 50), pair(200, 20)]), backwards);
     assert!(ClockMap::fit(&[pair(100, u64::MAX - 10), pair(200, u64::MAX)]).is_ok());
 }
 
@@ -146,6 +150,5 @@ impl DeviceTimeline for Broken {
 fn a_device_whose_clock_stands_still_is_named() {
     let profiler = Profiler::new(Options::new(Mode::Aggregate));
     let error = profiler.collect(&mut Broken).unwrap_err();
-    assert_eq!(error, TimelineError::Clock { device: "broken:1".into(), error: ClockError::TooFewPairs });
     assert!(error.to_string().starts_with("broken:1: the device's clock cannot be mapped"), "{error}");
 }

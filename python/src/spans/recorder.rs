@@ -427,7 +427,7 @@ impl DeviceTimeline for Timeline<'_> {
 
     fn clock_pair(&mut self) -> Result<ClockPair, TimelineError> {
         let read = || self.clock.call0()?.extract::<u64>();
-        ClockPair::take(read).map_err(|error| TimelineError::Unreadable(errors::describe(self.clock.py(), &error)))
+        ClockPair::take(read).map_err(|error| TimelineError(errors::describe(self.clock.py(), &error)))
     }
 
     fn earlier_pairs(&self) -> Vec<ClockPair> {
