@@ -40,6 +40,22 @@ pub struct Probe {
 const NO_PROC: &str = "this system does not show /proc/self/status and clear_refs";
 const NO_ALLOCATOR: &str = "this program does not count its allocations (install ellwand_profile::alloc::Counting)";
 
+/// The probe of a counter.
+macro_rules! counter {
+    ($id:literal, $title:literal, $kind:ident, $what:literal, $by:literal) => {
+        Probe {
+            id: $id,
+            title: $title,
+            unit: "",
+            span: Span::Steady,
+            about: concat!($what, " of all threads in user mode during one run in steady state", $by),
+            begin: || counters::start(Kind::$kind),
+            end: || counters::stop(Kind::$kind),
+            without: || counters::why(Kind::$kind),
+        }
+    };
+}
+
 /// Every probe. To add one, add a row.
 pub const PROBES: &[Probe] = &[
     Probe {
@@ -52,46 +68,10 @@ pub const PROBES: &[Probe] = &[
         end: || Some(resident("VmHWM:")?.saturating_sub(RESIDENT_BEFORE.load(Relaxed))),
         without: || NO_PROC.into(),
     },
-    Probe {
-        id: "cycles",
-        title: "cycles/run",
-        unit: "",
-        span: Span::Steady,
-        about: "processor cycles of all threads in user mode during one run in steady state",
-        begin: || counters::start(Kind::Cycles),
-        end: || counters::stop(Kind::Cycles),
-        without: || counters::why(Kind::Cycles),
-    },
-    Probe {
-        id: "instructions",
-        title: "instructions/run",
-        unit: "",
-        span: Span::Steady,
-        about: "instructions of all threads in user mode during one run in steady state",
-        begin: || counters::start(Kind::Instructions),
-        end: || counters::stop(Kind::Instructions),
-        without: || counters::why(Kind::Instructions),
-    },
-    Probe {
-        id: "cache-misses",
-        title: "LLC misses/run",
-        unit: "",
-        span: Span::Steady,
-        about: "misses of the last-level cache of all threads in user mode during one run in steady state",
-        begin: || counters::start(Kind::CacheMisses),
-        end: || counters::stop(Kind::CacheMisses),
-        without: || counters::why(Kind::CacheMisses),
-    },
-    Probe {
-        id: "page-faults",
-        title: "page faults/run",
-        unit: "",
-        span: Span::Steady,
-        about: "page faults of all threads in user mode during one run in steady state, counted by the kernel",
-        begin: || counters::start(Kind::Faults),
-        end: || counters::stop(Kind::Faults),
-        without: || counters::why(Kind::Faults),
-    },
+    counter!("cycles", "cycles/run", Cycles, "processor cycles", ""),
+    counter!("instructions", "instructions/run", Instructions, "instructions", ""),
+    counter!("cache-misses", "LLC misses/run", CacheMisses, "misses of the last-level cache", ""),
+    counter!("page-faults", "page faults/run", Faults, "page faults", ", counted by the kernel"),
     // After the counters, whose bookkeeping allocates: the last probe to begin is the first to end.
     Probe {
         id: "allocations",

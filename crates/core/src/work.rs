@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The operations and the traffic that the mathematics of a case demands. Bytes count each input once as read and each
 /// output once as written; extra traffic of an implementation does not count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Name of the items processed, in the plural (`vectors`, `elements`, `calls`).
     pub item: String,
@@ -41,19 +41,7 @@ pub struct Work {
 impl Work {
     /// Work of `items` items, called `item` in the plural.
     pub fn items(item: &str, items: u64) -> Self {
-        Self {
-            item: item.to_string(),
-            items,
-            flops: 0.0,
-            bytes_read: 0,
-            bytes_written: 0,
-            working_set: None,
-            double: false,
-            bf16: false,
-            dependent: false,
-            in_order: false,
-            narrow: false,
-        }
+        Self { item: item.to_string(), items, ..Self::default() }
     }
 
     /// Adds required floating-point operations.
