@@ -27,7 +27,7 @@ use std::sync::{Mutex, OnceLock};
 use tracing_core::callsite::Identifier;
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Event, Metadata, Subscriber};
+use tracing_core::{Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
@@ -48,7 +48,6 @@ use crate::sync::locked;
 pub struct ProfileLayer {
     /// `None`: to the profiler or session that records this thread's spans.
     profiler: Option<Profiler>,
-    events: bool,
     /// Distinguishes spans of several layers in one program.
     number: u32,
     spans: Spans,
@@ -111,7 +110,7 @@ fn own_site(address: usize) -> Option<&'static Site> {
     OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&address).copied()).ok().flatten()
 }
 
-/// The site of a span or event in the source; found without a lock from its second use on a thread.
+/// The site of a span in the source; found without a lock from its second use on a thread.
 fn site(metadata: &'static Metadata<'static>) -> &'static Site {
     let address = address(metadata);
     own_site(address).unwrap_or_else(|| {
@@ -124,7 +123,7 @@ fn site(metadata: &'static Metadata<'static>) -> &'static Site {
     })
 }
 
-/// Numbers of all sites of spans and events of `tracing`.
+/// Numbers of all sites of spans of `tracing`.
 pub(crate) fn sites() -> Vec<u32> {
     SITES.get().map_or_else(Vec::new, |sites| locked(sites).values().map(|site| site.id()).collect())
 }
@@ -138,14 +137,7 @@ impl ProfileLayer {
     /// A layer that records into the profiler that each thread has entered, or else into the global one.
     pub fn of_threads() -> Self {
         once(&MEASURE_TRACED, || layer_cost::measure_once as fn());
-        Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed), spans: Spans::new() }
-    }
-
-    /// Also records events, as spans without duration that have the event's fields.
-    #[must_use]
-    pub fn with_events(mut self) -> Self {
-        self.events = true;
-        self
+        Self { profiler: None, number: LAYERS.fetch_add(1, Relaxed), spans: Spans::new() }
     }
 
     fn start(&self, site: &'static Site) -> (Guard, Option<Scope>) {
@@ -263,18 +255,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
         self.spans.remove(id.into_u64());
-    }
-
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if !self.events || GENERATION.load(Relaxed) == 0 {
-            return;
-        }
-        let (guard, _scope) = self.start(site(event.metadata()));
-        if guard.is_kept() {
-            let mut args = Args(Vec::new());
-            event.record(&mut args);
-            args.0.into_iter().for_each(|(name, value)| guard.arg(name, value));
-        }
     }
 }
 
