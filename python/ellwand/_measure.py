@@ -117,7 +117,7 @@ def bench(
     _raise_unless_measured(measurement, args, kwargs)
     again = measurement.readings.get(_compile.LATER)
     notes = (*call.notes(), *([_COMPILES.format(call.names[0], again)] if again else []))
-    return replace(measurement, workload="call", warnings=(*notes, *measurement.warnings))
+    return replace(measurement, workload="call", warnings=(*notes, *_faults(measurement), *measurement.warnings))
 
 
 #: A function that calls ``jax.jit`` or ``torch.compile`` inside, or is called with new shapes.
@@ -125,6 +125,21 @@ _COMPILES = (
     "{} compiled {:.0f} programs after its first run, so its time includes compilation; "
     "make the compiled function once, outside, and pass arguments of one shape"
 )
+
+# With a page fault per this many seconds or less, the faults are a notable part of the time.
+_FAULT_EVERY_S = 10e-6
+
+
+def _faults(measurement: Measurement) -> list[str]:
+    """A note on a time that depends on what the process freed before."""
+    faults = measurement.readings.get("page-faults") or 0.0
+    if measurement.seconds is None or faults < max(1.0, measurement.seconds / _FAULT_EVERY_S):
+        return []
+    return [
+        f"each call has {faults:.0f} page faults: the allocator gives freed memory back to the system. A process that has freed "
+        "larger blocks before keeps it and is faster, so other instruments may differ. With MALLOC_TRIM_THRESHOLD_=1000000000 and "
+        "MALLOC_MMAP_THRESHOLD_=100000000 in the environment glibc keeps it"
+    ]
 
 
 @_kept

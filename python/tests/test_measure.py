@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import os
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -158,6 +159,14 @@ def test_a_measurement_has_a_time_an_interval_and_samples():
     assert len(found.samples) >= 3 and found.ms == found.seconds * 1e3
     assert repr(found).startswith("once: ") and "95 % interval" in repr(found)
     assert "<table>" in found._repr_html_()
+
+
+def test_page_faults_of_each_call_are_named():
+    measured = ellwand.Measurement("call", "f", {}, "measured", None, 2e-3, 1.9e-3, 2.1e-3, "cpu", "", None, None, {}, {"page-faults": 500.0})
+    [note] = _measure._faults(measured)
+    assert note.startswith("each call has 500 page faults") and "MALLOC_TRIM_THRESHOLD_" in note
+    for few in (150.0, 0.0, None):
+        assert _measure._faults(replace(measured, readings={"page-faults": few})) == []
 
 
 def test_a_slower_function_is_shown_to_be_slower():
