@@ -182,11 +182,11 @@ pub(crate) fn a_comparison_keeps_its_record() {
     let looks = line["looks"].as_array().unwrap();
     assert_eq!((&line["kind"], looks.first()), (&"comparison".into(), Some(&6.into())));
     // If the time does not suffice for all of them, there are fewer.
-    assert!(looks.last().and_then(Value::as_u64).is_some_and(|last| (10..=512).contains(&last)), "{looks:?}");
+    assert!(looks.last().and_then(Value::as_u64).is_some_and(|last| (12..=512).contains(&last)), "{looks:?}");
     for arm in line["arms"].as_array().unwrap() {
         let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
         let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
-        assert!(blocks.is_sorted() && blocks.last() == Some(&9), "two cases take more evidence: {blocks:?}");
+        assert!(blocks.is_sorted() && blocks.last() == Some(&11), "two cases take more evidence: {blocks:?}");
         assert_eq!(column("wall_ns").len(), blocks.len());
         // All have the same shape, however many iterations each needs to fill a slot.
         let shapes = |arm: &Value| ["iterations", "parts"].map(|name| arm["samples"][name][0].clone());
