@@ -6,9 +6,11 @@ use std::ops::Range;
 
 use super::fused::Core;
 use super::softmax::{Finish, inverse, largest, shift, weights};
-use super::weigh::LANES;
 use ellwand_gemm::{ROWS, dot, each_row, most_vectors};
 use ellwand_simd::lanes::{Kernel, Simd};
+
+/// The number of each lane.
+static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// Most (query, key) pairs of a head for which [`plain`] is faster: the vector form waits for the latency of each of its
 /// steps.

@@ -11,7 +11,6 @@ use super::deal::Deal;
 use super::few::{Few, MOST_PLAIN, plain};
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
-use super::weigh::{TILES, Weigh, Weighed};
 use ellwand_gemm::{self as gemm, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
@@ -96,7 +95,7 @@ impl Tiling {
     pub(super) fn len(self, shape: &Shape) -> usize {
         let blocks = if self.resident { shape.keys.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
-        blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
+        blocks * (keys + values) + ROWS * self.stride(shape) + 2 * CHUNK
     }
 }
 
@@ -166,7 +165,6 @@ pub(super) unsafe fn rows(
     let (keys_len, values_len) = tiling.packed(&shape);
     let blocks = if tiling.resident { shape.keys.div_ceil(block) } else { 1 };
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
-    let (tiles, work) = work.split_at_mut(TILES);
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
     let (top, sum) = work.split_at_mut(CHUNK);
     let pack_block = |at: usize, packed: &mut [f32]| {
@@ -208,7 +206,7 @@ pub(super) unsafe fn rows(
                 let (keys, values) = packed.split_at(keys_len);
                 let first = at * block;
                 let met = Block { first, count: block.min(shape.keys - first), keys, values };
-                let mut work = Work { tiles: &mut *tiles, scores: &mut *scores, top: &mut *top, sum: &mut *sum };
+                let mut work = Work { scores: &mut *scores, top: &mut *top, sum: &mut *sum };
                 // SAFETY: the caller's promise.
                 unsafe { one.meet(&met, &mut work) };
             }
@@ -262,7 +260,6 @@ struct Block<'a> {
 
 /// Buffers, and for each row the score subtracted from its scores and the sum of its weights.
 struct Work<'a> {
-    tiles: &'a mut [f32],
     scores: &'a mut [f32],
     top: &'a mut [f32],
     sum: &'a mut [f32],
@@ -331,43 +328,23 @@ impl Chunk<'_> {
         // The factor applies after the sums: rounding the keys once more would cost a third of a millionth.
         let factor = factor(&shape);
         let mut factors = [0.0; ROWS];
-        let q = core.q.1.at(self.b, self.head, row);
         let out = core.out.1.at(self.b, self.head, row);
         let at = row - self.rows.start;
-        let weigh = Weigh {
-            q: core.q.0.wrapping_add(q),
-            q_stride: core.q.1.row,
-            head: shape.head(),
-            keys: block.keys,
-            count: block.count,
-            visible,
-            used,
-            weights: &mut *work.scores,
-            stride,
-            tiles: &mut *work.tiles,
-            top: &mut work.top[at..at + rows],
-            sum: &mut work.sum[at..at + rows],
-            factors: &mut factors,
-            factor,
-        };
-        let weighed = Weighed::Lost; let _ = weigh;
         // SAFETY: `rows` rows of q are readable and of out writable, as the caller guarantees; the scores are a
         // local buffer.
         unsafe {
-            if weighed == Weighed::Lost {
-                strip(isa, self.scores(row, [rows, used], block, work.scores));
-                let soften = Soften {
-                    scores: &mut *work.scores,
-                    stride,
-                    used,
-                    visible,
-                    top: &mut work.top[at..at + rows],
-                    sum: &mut work.sum[at..at + rows],
-                    factors: &mut factors,
-                    factor,
-                };
-                dispatch(isa, soften);
-            }
+            strip(isa, self.scores(row, [rows, used], block, work.scores));
+            let soften = Soften {
+                scores: &mut *work.scores,
+                stride,
+                used,
+                visible,
+                top: &mut work.top[at..at + rows],
+                sum: &mut work.sum[at..at + rows],
+                factors: &mut factors,
+                factor,
+            };
+            dispatch(isa, soften);
             let two = Strip {
                 rows,
                 depth: used,
@@ -377,11 +354,7 @@ impl Chunk<'_> {
                 packed_depth: block.count,
                 columns: shape.head(),
                 used: shape.head(),
-                onto: match block.first {
-                    0 => Onto::Zero,
-                    _ if weighed == Weighed::Kept => Onto::Old,
-                    _ => Onto::Scaled(&factors),
-                },
+                onto: if block.first == 0 { Onto::Zero } else { Onto::Scaled(&factors) },
                 c: core.out.0.add(out),
                 c_stride: core.out.1.row,
                 stream: false,

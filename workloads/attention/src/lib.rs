@@ -28,7 +28,6 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 mod way;
-mod weigh;
 mod wgpu;
 
 use ellwand_core::view::{Columns, Fused, Parts, View, Whole};

@@ -23,11 +23,11 @@ use ellwand_core::Registry;
 use ellwand_gpu::Source as GpuSource;
 
 pub use half::Widened;
-pub use panel::{Panel, Panels, Source, most_vectors, pack, packed_len};
+pub use panel::{Source, most_vectors, pack, packed_len};
 pub use plain::dot;
 pub use product::{Product, product, products, scratch_len, streams};
 pub use scratch::{Scratch, zeros};
-pub use tile::{Beside, Onto, ROWS, Strip, fence, strip, tile_products};
+pub use tile::{Onto, ROWS, Strip, fence, strip};
 pub use workload::normal;
 
 /// Registers the workload `matmul` and its implementations.

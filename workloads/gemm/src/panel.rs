@@ -15,18 +15,18 @@ pub const fn most_vectors(registers: usize) -> usize {
 
 /// A few adjacent columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Panel {
+pub(super) struct Panel {
     /// Index of its first column.
-    pub first: usize,
+    pub(super) first: usize,
     /// Number of actual columns; the vectors may hold more.
-    pub columns: usize,
+    pub(super) columns: usize,
     /// Number of vectors.
-    pub vectors: usize,
+    pub(super) vectors: usize,
 }
 
 /// The panels of `columns` columns, as equal as possible: 5 vectors become 3 + 2, not 4 + 1, because a narrow panel is
 /// bound by loads.
-pub struct Panels {
+pub(super) struct Panels {
     columns: usize,
     lanes: usize,
     first: usize,
@@ -37,7 +37,7 @@ pub struct Panels {
 impl Panels {
     /// The panels of `columns` columns for vectors of `lanes` values, each of at most `most` vectors.
     #[inline(always)]
-    pub fn new(columns: usize, lanes: usize, most: usize) -> Self {
+    pub(super) fn new(columns: usize, lanes: usize, most: usize) -> Self {
         let vectors = columns.div_ceil(lanes);
         Self { columns, lanes, first: 0, vectors_left: vectors, panels_left: vectors.div_ceil(most) }
     }

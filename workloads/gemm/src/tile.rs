@@ -143,7 +143,7 @@ impl Strip<'_> {
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
         // SAFETY: `strip` guarantees `depth` values of `rows` rows of A; `panels` split `b` into `packed_depth` steps of
         // N vectors and checked that `depth` is no larger.
-        let sum = unsafe { tile_products::<S, M, N, ()>(s, self.a, self.a_stride, b.as_ptr(), self.depth, &mut ()) };
+        let sum = unsafe { tile_products::<S, M, N>(s, self.a, self.a_stride, b.as_ptr(), self.depth) };
         // Streaming requires whole, aligned vectors.
         let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
         let stream = self.stream && aligned;
@@ -190,51 +190,22 @@ impl Strip<'_> {
     }
 }
 
-/// Extra work interleaved with a product, row by row, so that its latencies are hidden among the multiply-adds. It is
-/// done in bulk between runs of steps, not after each step, because the steps leave no registers for its constants.
-pub trait Beside<S: Simd> {
-    /// True if there is any work.
-    const ANY: bool;
-    /// Does the work of row `i`. Mark it `#[inline(always)]`.
-    fn row(&mut self, s: S, i: usize);
-}
-
-/// No extra work.
-impl<S: Simd> Beside<S> for () {
-    const ANY: bool = false;
-    #[inline(always)]
-    fn row(&mut self, _: S, _: usize) {}
-}
-
-/// Computes `M` rows of A times a panel of `N` vectors in registers, and extra work for `M` rows.
+/// Computes `M` rows of A times a panel of `N` vectors in registers.
 ///
 /// # Safety
 /// `depth` values must be readable in each of `M` rows of A, `a_stride` apart, and `depth` steps of `N` vectors at `b`.
 #[inline(always)]
-pub unsafe fn tile_products<S: Simd, const M: usize, const N: usize, B: Beside<S>>(
+unsafe fn tile_products<S: Simd, const M: usize, const N: usize>(
     s: S,
     a: *const f32,
     a_stride: usize,
     b: *const f32,
     depth: usize,
-    beside: &mut B,
 ) -> [[S::F; N]; M] {
     let mut sum = [[s.splat(0.0); N]; M];
     let rows: [*const f32; M] = std::array::from_fn(|i| a.wrapping_add(i * a_stride));
-    let mut from = 0;
-    if B::ANY {
-        for i in 0..M {
-            let to = depth * (i + 1) / M;
-            for k in from..to {
-                // SAFETY: step k < depth.
-                unsafe { step(s, rows, k, b, &mut sum) };
-            }
-            from = to;
-            beside.row(s, i);
-        }
-    }
-    for k in from..depth {
-        // SAFETY: as above.
+    for k in 0..depth {
+        // SAFETY: step k < depth.
         unsafe { step(s, rows, k, b, &mut sum) };
     }
     sum

@@ -87,7 +87,6 @@ impl Simd for Avx2 {
         fn double(self) -> Self::Double = super::double::Avx2(self);
         fn fast_exp(self, x: __m256) -> __m256 = exponential_eighths::fast_exp(self, x);
         fn exp_down(self, x: __m256) -> __m256 = exponential_eighths::exp_down(self, x);
-        fn near_exp2(self, x: __m256) -> __m256 = exponential_eighths::near_exp2(self, x);
     }
 
     #[inline(always)]
@@ -188,10 +187,6 @@ impl Simd for Avx2 {
             _mm256_set1_epi32(0x3f80_0000),
         )));
         (mantissa, exponent)
-    }
-    #[inline(always)]
-    fn any(self, m: __m256) -> bool {
-        proven!(_mm256_movemask_ps(m)) != 0
     }
     #[inline(always)]
     fn one_and_exp_minus<const N: usize>(self, x: [__m256; N]) -> [__m256; N] {

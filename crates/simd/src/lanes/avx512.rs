@@ -94,10 +94,8 @@ impl Simd for Avx512 {
 
     methods! {
         fn double(self) -> Self::Double = super::double::Avx512(self);
-        fn any(self, m: __mmask16) -> bool = m != 0;
         fn fast_exp(self, x: __m512) -> __m512 = super::exponential_table::fast_exp(self, x);
         fn exp_down(self, x: __m512) -> __m512 = super::exponential_table::exp_down(self, x);
-        fn near_exp2(self, x: __m512) -> __m512 = super::exponential_table::near_exp2(self, x);
     }
 
     #[inline(always)]

@@ -54,7 +54,6 @@ impl Simd for Baseline {
         fn eq(self, a: Eight, b: Eight) -> [bool; 8] = holds(a, b, |a, b| a == b);
         fn select(self, m: [bool; 8], yes: Eight, no: Eight) -> Eight =
             std::array::from_fn(|i| if m[i] { yes[i] } else { no[i] });
-        fn any(self, m: [bool; 8]) -> bool = m.contains(&true);
         fn to_int(self, a: Eight) -> [i32; 8] = std::array::from_fn(|i| a[i].round_ties_even() as i32);
         fn int_to_float(self, a: [i32; 8]) -> Eight = std::array::from_fn(|i| a[i] as f32);
         fn bits(self, a: Eight) -> [i32; 8] = a.map(|x| x.to_bits() as i32);

@@ -9,19 +9,7 @@ const P: [f32; 5] = [6.931_469_775e-1, 2.402_224_211e-1, 5.550_734_010e-2, 9.671
 /// 2^x for x <= 0 (also correct up to 1), within 2.5 units in the last place; below -126 any subnormal or 0, 0 below -149.
 #[inline(always)]
 pub fn exp2_down<S: Simd>(s: S, x: S::F) -> S::F {
-    power(s, s.max(x, s.splat(-160.0)))
-}
-
-/// As [`Simd::near_exp2`], for any instruction set.
-#[inline(always)]
-pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
-    // x comes second, because min and max return their second operand for NaN.
-    power(s, s.min(s.splat(127.0), s.max(s.splat(-160.0), x)))
-}
-
-/// 2^x for x within -160..=127.
-#[inline(always)]
-fn power<S: Simd>(s: S, x: S::F) -> S::F {
+    let x = s.max(x, s.splat(-160.0));
     let n = s.round(x);
     let r = s.sub(x, n);
     let mut p = s.splat(P[4]);

@@ -150,14 +150,6 @@ pub(super) fn exp2_down<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m256;
     exp2(s, x)
 }
 
-/// As [`Simd::near_exp2`].
-#[inline(always)]
-pub(super) fn near_exp2(s: Avx2, x: __m256) -> __m256 {
-    // x comes second, because min and max return their second operand for NaN.
-    let [y] = exp2(s, [s.min(s.splat(127.0), s.max(s.splat(-127.0), x))]);
-    y
-}
-
 /// 2^x for -127 <= x <= 127, NaN for NaN; 0 at -127, and any subnormal or 0 below -126.
 #[inline(always)]
 fn exp2<const N: usize>(s: Avx2, x: [__m256; N]) -> [__m256; N] {

@@ -63,18 +63,6 @@ pub(super) fn fast_exp<S: Simd>(s: S, x: S::F) -> S::F {
     s.scale(s.mul_add(power, q, power), k)
 }
 
-/// 2^x with the same table: x = k + r with |r| <= 1/64, computed exactly, and the limits of `scale`. NaN at -infinity.
-#[inline(always)]
-pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
-    let rounded = s.add(x, s.splat(ROUND_TO_32NDS));
-    let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
-    let r = s.sub(x, k);
-    // (2^r - 1) / r, like e^(r ln 2) below.
-    let q = s.mul_add(r, s.splat(LN_2 * LN_2 / 2.0), s.splat(LINEAR * LN_2));
-    let power = s.look_up(&POWERS, s.bits(rounded));
-    s.scale_down(s.mul_add(s.mul(power, r), q, power), k)
-}
-
 /// [`POWERS`], minus j in the bit positions where the shifted, rounded argument still contains it.
 static POWERS_LESS_INDEX: [f32; 32] = {
     let mut table = POWERS;

@@ -181,8 +181,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn eq(self, a: Self::F, b: Self::F) -> Self::M;
     /// `yes` in lanes where `m` holds, else `no`.
     fn select(self, m: Self::M, yes: Self::F, no: Self::F) -> Self::F;
-    /// True if `m` holds in at least one lane.
-    fn any(self, m: Self::M) -> bool;
 
     /// The integer value a as i32; meaningful within the range of i32.
     fn to_int(self, a: Self::F) -> Self::I;
@@ -231,12 +229,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
             *x = exp2_down(self, *x);
         }
         x
-    }
-    /// 2^x, within 2.5 units in the last place and 1 at 0: the softmax weight of a score close to the maximum. Below
-    /// -126 it may be 0, at -infinity 0 or NaN; from 127 up any value of at least 2^126, or NaN; NaN stays NaN.
-    #[inline(always)]
-    fn near_exp2(self, x: Self::F) -> Self::F {
-        exp2::near_exp2(self, x)
     }
     /// The smaller of |a| and the positive `limit`; `limit` for NaN.
     #[inline(always)]
