@@ -173,8 +173,8 @@ pub struct Reported {
     pub settling: [Option<Settling>; 2],
     /// True for a side that cannot record a settling curve: its program is older, or its device cannot time parts.
     pub unable: [bool; 2],
-    /// True if the sides are two programs that give different answers, bit by bit. Each was judged right by the reference of
-    /// its own program, which may be the very implementation.
+    /// True if the sides are two programs that give different answers, although only one can be right. Each was judged by
+    /// the reference of its own program, which may be the very implementation.
     pub other_answers: bool,
 }
 

@@ -251,7 +251,12 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
         vec![("percent".into(), Value::Int(trial.percent)), ("passes".into(), Value::Int(trial.passes))],
     );
     let spec = |implementation: &str| Spec { together: true, ..spec(&case, implementation, launch, seed) };
-    Sides { baseline: spec(PLAIN), candidate: spec(trial.candidate), parallelism: [Parallelism::Single; 2] }
+    Sides {
+        baseline: spec(PLAIN),
+        candidate: spec(trial.candidate),
+        parallelism: [Parallelism::Single; 2],
+        exact: false,
+    }
 }
 
 /// Adds the kernels to a registry. Only workers need them: `list` and `run` do not show them.

@@ -9,7 +9,7 @@ use ellwand_bench::block::Spec;
 use ellwand_bench::plan::{Cell, check_devices_known};
 use ellwand_bench::settings::SLOT_NS;
 use ellwand_bench::worker::{Asked, Launch, Open};
-use ellwand_core::{Caches, Case, DeviceKind, Implementation, InputError, Parallelism, Registry, Work};
+use ellwand_core::{Caches, Case, DeviceKind, Implementation, InputError, Parallelism, Registry, Tolerance, Work};
 
 use super::args::CompareArgs;
 use super::exit::{Failure, unknown};
@@ -275,7 +275,8 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], ask: &Ask) -> S
         },
         together: true,
     };
-    Sides { baseline: spec(0), candidate: spec(1), parallelism: implementations.map(|one| one.parallelism) }
+    let exact = cell.workload.tolerance(&cell.case) == Tolerance::Exact;
+    Sides { baseline: spec(0), candidate: spec(1), parallelism: implementations.map(|one| one.parallelism), exact }
 }
 
 fn candidate_of(cell: &Cell, index: usize, launch: &Launch) -> Candidate {
