@@ -335,7 +335,7 @@ fn verdicts_and_exit_codes() {
             4,
             &[
                 "undecided in its tail (90th percentile): there moody takes 2.000x the time of plain",
-                "--blocks 10 may decide it",
+                "--blocks 12 may decide it",
                 "the same within 1 %",
             ],
         ),

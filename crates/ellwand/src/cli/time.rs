@@ -126,10 +126,11 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
     }
 }
 
-/// What may settle a side question: more blocks if they ended the comparison, else more time.
+/// What may settle a side question: more blocks if they ended the comparison, else more time. The evidence of 600 that it
+/// needs takes twelve unanimous blocks.
 pub(super) fn settles(decision: &Decision) -> String {
     match decision.end {
-        End::Decided | End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
+        End::Decided | End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3).max(12)),
         End::Budget | End::Hopeless | End::Interrupted => format!("--time {}", dense(3.0 * decision.elapsed_s)),
     }
 }
