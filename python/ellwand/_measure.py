@@ -127,7 +127,7 @@ _COMPILES = (
 )
 
 # With a page fault per this many seconds or less, the faults are a notable part of the time.
-_FAULT_EVERY_S = 10e-6
+_FAULT_EVERY_S = 25e-6
 
 
 def _faults(measurement: Measurement) -> list[str]:
