@@ -106,22 +106,12 @@ impl Stakes {
     fn shares(self, blocks: &[f64], bets: &[f64]) -> Each {
         let noisy = bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0);
         let noisy = noisy && (self == Stakes::ByScatter || !agree(blocks));
-        match self {
-            Stakes::Fixed => FIXED,
-            Stakes::ByScatter | Stakes::ByBlocks => {
-                if noisy {
-                    NOISY
-                } else {
-                    QUIET
-                }
-            }
-            Stakes::Even => {
-                if noisy {
-                    MANY
-                } else {
-                    NINE
-                }
-            }
+        match (self, noisy) {
+            (Stakes::Fixed, _) => FIXED,
+            (Stakes::ByScatter | Stakes::ByBlocks, true) => NOISY,
+            (Stakes::ByScatter | Stakes::ByBlocks, false) => QUIET,
+            (Stakes::Even, true) => MANY,
+            (Stakes::Even, false) => NINE,
         }
     }
 }
