@@ -98,9 +98,10 @@ impl Beside {
         let mut sides = Vec::new();
         for (index, question) in QUESTIONS.iter().enumerate() {
             let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
-            let evidence = weighted_evidence(&values, &self.rounds, rule.rope(), rule.stakes())?.slower.now;
-            let weighted = |(value, rounds): (&f64, &f64)| Weighted { value: *value, weight: *rounds, bet: *rounds };
+            let weighted =
+                |(value, rounds): (&f64, &f64)| Weighted { weight: *rounds, bet: *rounds, ..Weighted::plain(*value) };
             let blocks: Vec<Weighted> = values.iter().zip(&self.rounds).map(weighted).collect();
+            let evidence = weighted_evidence(&blocks, rule.rope(), rule.stakes())?.slower.now;
             let change = decide_weighted(&blocks, rule)?;
             // An excess of slow slots raises the mean.
             let suspicious = rare && question.name == "mean" && !self.is_inside(&change, rule.rope())?

@@ -54,8 +54,10 @@ pub struct Terms {
 pub const AGE_S: f64 = 1.0;
 /// The first blocks, which share the time of ageing: enough of them to show a tail.
 pub(crate) const AGED_BLOCKS: u32 = 12;
-/// Fewest blocks of a plan that is fitted to the time: nine can show a difference.
-pub(crate) const LEAST: usize = 9;
+/// Fewest blocks of a plan that is fitted to the time: six can show a difference if both copies of the baseline count, or
+/// nine by the signs over one copy.
+pub(crate) const LEAST: usize = 6;
+pub(crate) const LEAST_BY_SIGNS: usize = 9;
 /// Largest share of the time of a decision spent on ageing.
 const AGE_SHARE: f64 = 0.1;
 
@@ -99,10 +101,10 @@ impl Terms {
     }
 
     /// These terms with at most `most` blocks, if that is fewer than planned: looks beyond the time would keep a share
-    /// of the error probability from those within it. With fewer than [`LEAST`] nothing changes.
-    pub(crate) fn planned_for(self, most: usize) -> Result<Self, StatsError> {
+    /// of the error probability from those within it. With fewer than `least` nothing changes.
+    pub(crate) fn planned_for(self, most: usize, least: usize) -> Result<Self, StatsError> {
         let planned = self.rule.spending().looks();
-        if most < LEAST || planned.last().is_none_or(|last| *last <= most) {
+        if most < least || planned.last().is_none_or(|last| *last <= most) {
             return Ok(self);
         }
         let mut looks: Vec<usize> = planned.iter().copied().filter(|look| *look < most).collect();

@@ -32,6 +32,36 @@ pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>
     Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
+/// A block of a comparison whose blocks differ in precision, such as blocks with different numbers of rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighted {
+    /// Logarithm of candidate over baseline; the mean over both copies of the baseline if there are `copies`.
+    pub value: f64,
+    /// What the second copy of the baseline shows.
+    pub copies: Option<Copies>,
+    /// Weight in the interval, up to a common factor.
+    pub weight: f64,
+    /// Factor on the bet. It may depend only on earlier blocks and on properties that do not change if the arms swap
+    /// names (such as the scatter of their rounds or the total time of the block).
+    pub bet: f64,
+}
+
+impl Weighted {
+    /// A block of weight 1 with one baseline.
+    pub fn plain(value: f64) -> Self {
+        Self { value, copies: None, weight: 1.0, bet: 1.0 }
+    }
+}
+
+/// Two copies of the baseline in one block, as log ratios. Each is odd: swapping the arms negates it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Copies {
+    /// Candidate over the second copy.
+    pub second: f64,
+    /// Second copy over the first.
+    pub apart: f64,
+}
+
 /// The centre of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {

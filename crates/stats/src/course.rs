@@ -146,7 +146,7 @@ mod tests {
     fn course(rule: &DecisionRule, between: f64, within: f64, start_s: f64) -> Course<'_> {
         let variances = Variances { between: between * between, within: within * within };
         let information = 3.0 / variances.of_block(6.0);
-        let outlook = outlook(&[], &[], 0.0, rule.stakes()).unwrap();
+        let outlook = outlook(&[], 1.0, 0.0, rule.stakes()).unwrap();
         let (round_s, rounds) = (0.002, (6.0, 1e4));
         Course {
             rule,
@@ -205,11 +205,12 @@ mod tests {
         let rule = DecisionRule::default();
         let mut course = course(&rule, 0.0005, 0.003, 0.02);
         course.centre = 0.05;
-        // Nothing was bet on yet, and nine unanimous blocks are needed.
-        assert_eq!(course.leg(Guess::Likely).unwrap().look, 16);
-        course.blocks = 0;
+        // Nothing was bet on yet, and six unanimous blocks are needed.
         assert_eq!(course.leg(Guess::Likely).unwrap().look, 12);
         assert_eq!(course.leg(Guess::Lucky).unwrap().look, 9);
+        course.blocks = 0;
+        assert_eq!(course.leg(Guess::Likely).unwrap().look, 9);
+        assert_eq!(course.leg(Guess::Lucky).unwrap().look, 6);
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The capital is the weighted mean over a few stakes g. Their shares are fixed before the first bet ([`Stakes`]).
-//! "Faster" uses -d_i - delta in the same way.
+//! "Faster" uses -d_i - delta in the same way. With two copies of the baseline, each block bets on the place of the
+//! candidate among three arms instead (`three.rs`); the steps below are the same.
 //!
 //! **Why the capital cannot grow by chance.** Write d_i = theta + e_i. The coin flips of the design make the sign of
 //! e_i a fair coin given everything before block i and given |e_i|, for any noise (drift, autocorrelation, heavy tails,
@@ -41,8 +42,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::Weighted;
 use crate::describe::median;
 use crate::error::{StatsError, check_finite};
+use crate::three;
 
 /// The stakes g. Large ones win if blocks are unanimous, small ones if the difference is a fraction of the scatter: for
 /// normal blocks whose mean is r standard deviations beyond the edge, a stake near r grows fastest.
@@ -50,9 +53,9 @@ const STAKES: Each = [0.2, 0.5, 1.0, 2.0, 6.0];
 /// The stakes of [`Stakes::Even`].
 const EVEN: Each = [0.25, 0.5, 0.9, 2.0, 6.0];
 
-const COUNT: usize = 5;
+pub(super) const COUNT: usize = 5;
 /// A number for each stake.
-type Each = [f64; COUNT];
+pub(super) type Each = [f64; COUNT];
 
 /// Shares for records that name none.
 const FIXED: Each = [0.0, 0.05, 0.1, 0.1, 0.75];
@@ -93,32 +96,34 @@ pub enum Stakes {
     ByBlocks,
     /// As `ByBlocks`, with shares for verdicts from nine blocks on.
     Even,
+    /// One division for blocks with two copies of the baseline, whose bets are on the place of the candidate among three
+    /// arms; for other blocks as `Even`.
+    Thirds,
 }
 
 impl Stakes {
-    fn sizes(self) -> Each {
-        match self {
-            Stakes::Fixed | Stakes::ByScatter | Stakes::ByBlocks => STAKES,
-            Stakes::Even => EVEN,
+    /// The stakes and their shares, for bets on these blocks.
+    fn division(self, blocks: &[Weighted]) -> [Each; 2] {
+        if self == Stakes::Thirds && blocks.iter().all(|block| block.copies.is_some()) {
+            return [three::STAKES, three::SHARES];
         }
-    }
-
-    fn shares(self, blocks: &[f64], bets: &[f64]) -> Each {
-        let noisy = bets.len() >= SHOWN && bets[..SHOWN].iter().all(|bet| *bet == 0.0);
+        let noisy = blocks.len() >= SHOWN && blocks[..SHOWN].iter().all(|block| block.bet == 0.0);
         let noisy = noisy && (self == Stakes::ByScatter || !agree(blocks));
         match (self, noisy) {
-            (Stakes::Fixed, _) => FIXED,
-            (Stakes::ByScatter | Stakes::ByBlocks, true) => NOISY,
-            (Stakes::ByScatter | Stakes::ByBlocks, false) => QUIET,
-            (Stakes::Even, true) => MANY,
-            (Stakes::Even, false) => NINE,
+            (Stakes::Fixed, _) => [STAKES, FIXED],
+            (Stakes::ByScatter | Stakes::ByBlocks, true) => [STAKES, NOISY],
+            (Stakes::ByScatter | Stakes::ByBlocks, false) => [STAKES, QUIET],
+            (Stakes::Even | Stakes::Thirds, true) => [EVEN, MANY],
+            (Stakes::Even | Stakes::Thirds, false) => [EVEN, NINE],
         }
     }
 }
 
 /// True if the first blocks show the same large difference, however much their rounds scatter.
-fn agree(blocks: &[f64]) -> bool {
-    let Some([first, second]) = blocks.first_chunk::<SHOWN>() else { return false };
+fn agree(blocks: &[Weighted]) -> bool {
+    let Some([first, second]) = blocks.first_chunk::<SHOWN>().map(|shown| shown.map(|block| block.value)) else {
+        return false;
+    };
     let (small, large) = (first.abs().min(second.abs()), first.abs().max(second.abs()));
     first * second > 0.0 && small >= LARGE && small >= ALIKE * large
 }
@@ -154,22 +159,29 @@ impl Evidence {
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
-    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope, Stakes::Even)
+    weighted_evidence(&blocks.iter().copied().map(Weighted::plain).collect::<Vec<_>>(), rope, Stakes::Even)
 }
 
-/// As [`evidence()`], with bets scaled by the weights of the blocks. A weight must not depend on which side has which
-/// name; the sign of a block given its weight is then still a fair coin, so the proof holds unchanged.
+/// As [`evidence()`], with the copies of the blocks and with bets scaled by their factors. A factor must not depend on
+/// which arm has which name; the place of the candidate given its factor is then still drawn by coins, so the proof holds
+/// unchanged.
 ///
 /// # Errors
-/// As [`evidence()`]; there must be as many weights as blocks.
-pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Evidence, StatsError> {
-    let shift = shift(rope)?;
-    check_finite("block", blocks)?;
+/// As [`evidence()`].
+pub fn weighted_evidence(blocks: &[Weighted], rope: f64, stakes: Stakes) -> Result<Evidence, StatsError> {
+    let shift = checked(blocks, rope)?;
     let capital = |sign: f64| {
-        let wager = Wager::after(stakes, blocks, weights, sign, shift);
+        let wager = Wager::after(stakes, blocks, sign, shift);
         Capital { now: wager.ln_capital().exp(), peak: wager.ln_peak.exp() }
     };
     Ok(Evidence { slower: capital(1.0), faster: capital(-1.0) })
+}
+
+fn checked(blocks: &[Weighted], rope: f64) -> Result<f64, StatsError> {
+    check_finite("block", &blocks.iter().map(|block| block.value).collect::<Vec<_>>())?;
+    let copies = blocks.iter().filter_map(|block| block.copies).flat_map(|copies| [copies.second, copies.apart]);
+    check_finite("copy", &copies.collect::<Vec<_>>())?;
+    shift(rope)
 }
 
 /// The region of practical equivalence as a log ratio.
@@ -181,46 +193,92 @@ pub(super) fn shift(rope: f64) -> Result<f64, StatsError> {
     }
 }
 
+/// What a bet is on, scaled by the factor of its block.
+#[derive(Debug, Clone, Copy)]
+enum Toss {
+    /// The sign of y_i.
+    Sign(f64),
+    /// The place of the candidate, the first of three arms.
+    Place([f64; three::ARMS]),
+}
+
+impl Toss {
+    fn of(block: &Weighted, sign: f64, shift: f64) -> Self {
+        match block.copies {
+            Some(copies) => {
+                Toss::Place(three::standings(block.value, copies, sign, shift).map(|standing| block.bet * standing))
+            }
+            None => Toss::Sign(block.bet * (sign * block.value - shift)),
+        }
+    }
+
+    fn size(&self) -> f64 {
+        match self {
+            Toss::Sign(value) => value.abs(),
+            Toss::Place(standings) => three::size(standings),
+        }
+    }
+
+    /// Logarithm of the factor that a stake wins or loses, with values in units of `scale`.
+    fn ln_factor(&self, stake: f64, scale: f64) -> f64 {
+        match self {
+            Toss::Sign(value) => ln_factor(stake * value / scale),
+            Toss::Place(standings) => three::ln_factor(standings.map(|standing| stake * standing / scale)),
+        }
+    }
+}
+
 /// The bets on one direction.
 #[derive(Debug, Clone)]
 pub(super) struct Wager {
-    values: Vec<f64>,
-    /// Magnitudes of the non-zero values so far.
-    magnitudes: Vec<f64>,
+    tosses: Vec<Toss>,
+    /// Sizes of the tosses so far, without ties.
+    sizes: Vec<f64>,
     /// Logarithm of each stake's capital, since products of a thousand factors would over- or underflow.
     ln_stakes: Each,
-    sizes: Each,
+    stakes: Each,
     shares: Each,
     pub(super) ln_peak: f64,
 }
 
 impl Wager {
-    /// After the bets on `blocks`, each with its factor in `bets`: for slower if `sign` is 1, for faster if it is -1.
-    pub(super) fn after(stakes: Stakes, blocks: &[f64], bets: &[f64], sign: f64, shift: f64) -> Self {
-        let (values, magnitudes, ln_stakes) = (Vec::new(), Vec::new(), [0.0; COUNT]);
-        let (sizes, shares) = (stakes.sizes(), stakes.shares(blocks, bets));
-        let mut wager = Self { values, magnitudes, ln_stakes, sizes, shares, ln_peak: 0.0 };
-        blocks.iter().zip(bets).for_each(|(block, bet)| wager.bet(bet * (sign * block - shift)));
+    /// After the bets on `blocks`: for slower if `sign` is 1, for faster if it is -1.
+    pub(super) fn after(stakes: Stakes, blocks: &[Weighted], sign: f64, shift: f64) -> Self {
+        let [stakes, shares] = stakes.division(blocks);
+        let (tosses, sizes, ln_stakes) = (Vec::new(), Vec::new(), [0.0; COUNT]);
+        let mut wager = Self { tosses, sizes, ln_stakes, stakes, shares, ln_peak: 0.0 };
+        blocks.iter().for_each(|block| wager.settle(Toss::of(block, sign, shift), block.bet));
         wager
     }
 
-    /// Settles the bet on the next block, `value` = y_i.
-    fn bet(&mut self, value: f64) {
-        self.values.push(value);
-        // An exact tie settles no bet; as a magnitude of 0 it would make the next bet stake everything.
-        if value == 0.0 {
+    /// Settles the bet on the next block.
+    fn settle(&mut self, toss: Toss, bet: f64) {
+        self.tosses.push(toss);
+        let size = toss.size();
+        // An exact tie settles no bet; as a size of 0 it would make the next bet stake everything.
+        if size == 0.0 {
             return;
         }
-        self.magnitudes.push(value.abs());
-        let relative = value / self.scale();
-        for (ln_capital, stake) in self.ln_stakes.iter_mut().zip(self.sizes) {
-            *ln_capital += ln_factor(stake * relative);
+        let (toss, scale) = match toss {
+            Toss::Sign(_) => {
+                self.sizes.push(size);
+                (toss, self.scale())
+            }
+            Toss::Place(standings) => {
+                let first = Toss::Place(three::ranked(&standings).map(|standing| bet * standing));
+                let settled = if self.sizes.is_empty() { (first, 1.0) } else { (toss, self.scale()) };
+                self.sizes.push(size);
+                settled
+            }
+        };
+        for (ln_capital, stake) in self.ln_stakes.iter_mut().zip(self.stakes) {
+            *ln_capital += toss.ln_factor(stake, scale);
         }
         self.ln_peak = self.ln_peak.max(self.ln_capital());
     }
 
     fn scale(&self) -> f64 {
-        median(&self.magnitudes).unwrap_or(1.0)
+        median(&self.sizes).unwrap_or(1.0)
     }
 
     /// Logarithm of the mean capital over all stakes.
@@ -230,12 +288,10 @@ impl Wager {
 
     /// The gain of each stake per block, if later blocks are like those so far.
     pub(super) fn outlook(&self) -> Outlook {
-        let scale = self.scale();
-        let count = self.values.len().max(1) as f64;
-        let rates = self
-            .sizes
-            .map(|stake| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
-        Outlook { ln_stakes: self.ln_stakes, sizes: self.sizes, shares: self.shares, rates }
+        let (scale, count) = (self.scale(), self.tosses.len().max(1) as f64);
+        let rate = |stake| self.tosses.iter().map(|toss| toss.ln_factor(stake, scale)).sum::<f64>() / count;
+        let (ln_stakes, stakes, shares) = (self.ln_stakes, self.stakes, self.shares);
+        Outlook { ln_stakes, stakes, shares, rates: stakes.map(rate) }
     }
 }
 
@@ -243,7 +299,7 @@ impl Wager {
 #[derive(Debug, Clone, Copy)]
 pub struct Outlook {
     ln_stakes: Each,
-    sizes: Each,
+    stakes: Each,
     shares: Each,
     rates: Each,
 }
@@ -251,7 +307,9 @@ pub struct Outlook {
 impl Outlook {
     /// The same capital, if later blocks are normal and their mean is `relative` standard deviations beyond the edge.
     pub(super) fn expecting(self, relative: f64) -> Self {
-        Self { rates: expected_rates(relative, self.sizes), ..self }
+        let three = self.stakes == three::STAKES;
+        let rates = if three { three::expected_rates(relative) } else { expected_rates(relative, self.stakes) };
+        Self { rates, ..self }
     }
 
     /// Logarithm of the capital after `more` blocks.
@@ -264,27 +322,27 @@ impl Outlook {
     }
 }
 
-/// What the bets on `values`, scaled by `weights`, have won for "slower than the region of practical equivalence
-/// `rope`"; the start of a forecast.
+/// What the bets on `blocks` have won for "slower than the region of practical equivalence `rope`", or for "faster" if
+/// `sign` is -1; the start of a forecast.
 ///
 /// # Errors
 /// As [`evidence()`].
-pub fn outlook(values: &[f64], weights: &[f64], rope: f64, stakes: Stakes) -> Result<Outlook, StatsError> {
-    let shift = shift(rope)?;
-    check_finite("block", values)?;
-    Ok(Wager::after(stakes, values, weights, 1.0, shift).outlook())
+pub fn outlook(blocks: &[Weighted], sign: f64, rope: f64, stakes: Stakes) -> Result<Outlook, StatsError> {
+    let shift = checked(blocks, rope)?;
+    Ok(Wager::after(stakes, blocks, sign, shift).outlook())
 }
 
 /// The expected gain of each stake per block, for normal blocks whose mean is `relative` standard deviations beyond the
 /// edge of the region.
-fn expected_rates(relative: f64, sizes: Each) -> Each {
-    // Thirteen equally likely standard normal values.
-    const NORMAL: [f64; 13] =
-        [-1.769, -1.198, -0.869, -0.615, -0.396, -0.194, 0.0, 0.194, 0.396, 0.615, 0.869, 1.198, 1.769];
+fn expected_rates(relative: f64, stakes: Each) -> Each {
     let values = NORMAL.map(|z| relative + z);
     let scale = median(&values.map(f64::abs)).unwrap_or(1.0);
-    sizes.map(|stake| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
+    stakes.map(|stake| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / NORMAL.len() as f64)
 }
+
+/// Thirteen equally likely standard normal values.
+pub(super) const NORMAL: [f64; 13] =
+    [-1.769, -1.198, -0.869, -0.615, -0.396, -0.194, 0.0, 0.194, 0.396, 0.615, 0.869, 1.198, 1.769];
 
 /// ln(1 + tanh x) = ln 2 - ln(1 + exp(-2x)), without overflow.
 fn ln_factor(x: f64) -> f64 {
@@ -304,6 +362,10 @@ fn ln_mean_exp(values: Each, shares: Each) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn with_bets(blocks: &[f64], bets: &[f64]) -> Vec<Weighted> {
+        blocks.iter().zip(bets).map(|(value, bet)| Weighted { bet: *bet, ..Weighted::plain(*value) }).collect()
+    }
 
     /// All sign patterns of `magnitudes`.
     fn patterns(magnitudes: &[f64]) -> impl Iterator<Item = Vec<f64>> + '_ {
@@ -332,7 +394,9 @@ mod tests {
         let blocks: Vec<f64> = (0..80).map(|i| 0.5 + [-1.2, 0.8, 0.0, 1.2, -0.8][i * 7 % 5]).collect();
         let bets: Vec<f64> = (0..80).map(|i| if i < SHOWN { 0.0 } else { 1.0 }).collect();
         let first = |stakes: Stakes| {
-            (1..=80).find(|n| weighted_evidence(&blocks[..*n], &bets[..*n], 0.0, stakes).unwrap().slower.peak >= 200.0)
+            (1..=80).find(|n| {
+                weighted_evidence(&with_bets(&blocks[..*n], &bets), 0.0, stakes).unwrap().slower.peak >= 200.0
+            })
         };
         assert!(first(Stakes::ByBlocks) < first(Stakes::Fixed), "{:?}", [Stakes::ByBlocks, Stakes::Fixed].map(first));
         assert_eq!(first(Stakes::ByBlocks), first(Stakes::ByScatter));
@@ -343,8 +407,9 @@ mod tests {
     fn a_large_difference_is_shown_at_the_fewest_blocks_however_noisy_they_are() {
         let bets: Vec<f64> = (0..20).map(|i| if i < SHOWN { 0.0 } else { 1.0 }).collect();
         let first = |blocks: &[f64]| {
-            let at =
-                |n: usize| weighted_evidence(&blocks[..n], &bets[..n], 0.01, Stakes::ByBlocks).unwrap().slower.peak;
+            let at = |n: usize| {
+                weighted_evidence(&with_bets(&blocks[..n], &bets), 0.01, Stakes::ByBlocks).unwrap().slower.peak
+            };
             (1..=blocks.len()).find(|n| at(*n) >= 200.0)
         };
         let blocks: Vec<f64> = (0..20).map(|i| 0.5 + 0.02 * f64::from(i % 5)).collect();
@@ -378,7 +443,7 @@ mod tests {
             let bets = |first: f64| (0..magnitudes.len()).map(|i| if i < SHOWN { first } else { 1.0 }).collect::<Vec<_>>();
             let kinds = [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks].map(|stakes| [(stakes, 1.0), (stakes, 0.0)]);
             for (stakes, first) in kinds.concat() {
-                let capital = |blocks: Vec<f64>| weighted_evidence(&blocks, &bets(first), 0.0, stakes).unwrap().slower.now;
+                let capital = |blocks: Vec<f64>| weighted_evidence(&with_bets(&blocks, &bets(first)), 0.0, stakes).unwrap().slower.now;
                 let mean = patterns(&magnitudes).map(capital).sum::<f64>() / count;
                 prop_assert!((mean - 1.0).abs() < 1e-9, "{stakes:?} {first}: {}", mean);
             }

@@ -1,6 +1,6 @@
 //! Forecast of the blocks that an undecided comparison still needs, if later blocks are like those so far.
 
-use crate::blocks::MeanInterval;
+use crate::blocks::{MeanInterval, Weighted};
 use crate::error::StatsError;
 use crate::evidence::{Wager, shift};
 use crate::special::student_t_upper_tail;
@@ -13,7 +13,7 @@ const FORECAST_LIMIT: usize = 1024;
 /// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the centre is on the edge of the region of
 /// equivalence, where no number of blocks decides.
 pub(super) fn blocks_needed(
-    blocks: &[f64],
+    blocks: &[Weighted],
     rule: &DecisionRule,
     interval: &MeanInterval,
 ) -> Result<Option<usize>, StatsError> {
@@ -21,8 +21,7 @@ pub(super) fn blocks_needed(
     let beyond = interval.mean.abs() - shift;
     // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
-    let bets = vec![1.0; blocks.len()];
-    let wager = Wager::after(rule.stakes(), blocks, &bets, interval.mean.signum(), shift);
+    let wager = Wager::after(rule.stakes(), blocks, interval.mean.signum(), shift);
     let outlook = wager.outlook();
     let ln_needed = rule.evidence_needed().ln();
     // "The same" needs the interval alone.

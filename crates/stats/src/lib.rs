@@ -95,13 +95,14 @@ mod random_effects;
 mod slope;
 pub mod special;
 mod spending;
+mod three;
 mod verdict;
 mod within;
 
 #[cfg(test)]
 mod simulation;
 
-pub use blocks::{MeanInterval, block_value, mean_interval};
+pub use blocks::{Copies, MeanInterval, Weighted, block_value, mean_interval};
 pub use centre::Centre;
 pub use change_points::{ChangePoint, Changes, change_points, far_at_end, median_step, precede_change};
 pub use clopper_pearson::{proportion_interval, proportion_upper_bound};
@@ -112,5 +113,5 @@ pub use evidence::{Capital, Evidence, Outlook, Stakes, evidence, outlook, weight
 pub use random_effects::{Variances, weights};
 pub use slope::{Slope, common_slope};
 pub use spending::{Curve, LOOKS, Spending};
-pub use verdict::{Change, DecisionRule, Difference, Weighted, decide, decide_weighted};
+pub use verdict::{Change, DecisionRule, Difference, decide, decide_weighted};
 pub use within::{Estimate, Statistic, choose};

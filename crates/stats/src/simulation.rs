@@ -35,16 +35,17 @@ impl Stream {
     }
 }
 
-/// The disturbance of a block by the machine, before the coin decides which side it hits.
+/// The disturbance of a block by the machine, before the coins decide which arm it hits. Deviations are those of a log
+/// ratio of two arms.
 #[derive(Debug, Clone, Copy)]
 enum Noise {
     /// As measured for the two-level design: 0.33 % between processes, the median of ten rounds of 0.38 % each.
     Gaussian,
     /// Student's t with 3 degrees of freedom, scale 0.3 %.
     HeavyTails,
-    /// A bias that starts at 0.5 % and grows by 0.1 % per block.
+    /// Each arm is slower than the one before it, by 0.5 % in the first block and 0.1 % more per block.
     Drift,
-    /// First-order autoregression, correlation 0.9 from block to block, stationary deviation 1 %.
+    /// The same by a first-order autoregression: correlation 0.9 from block to block, stationary deviation 1 %.
     Autocorrelated,
     /// A page placement that costs 0.9 % in half of the blocks.
     Bimodal,
@@ -55,38 +56,73 @@ enum Noise {
 const NOISES: [Noise; 6] =
     [Noise::Gaussian, Noise::HeavyTails, Noise::Drift, Noise::Autocorrelated, Noise::Bimodal, Noise::Outliers];
 
-/// Block values with a true log ratio of `theta`, with the coin flips of the design.
-fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<f64> {
+/// Blocks with two copies of the baseline and a true log ratio of `theta`, with the coin flips of the design.
+fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<Weighted> {
+    draw_in(&mut |stream| ORDERS[(6.0 * stream.uniform()) as usize], noise, theta, blocks, stream)
+}
+
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// The same, with the order of the arms drawn by `order`: the last one is disturbed, the candidate is arm 0.
+fn draw_in(
+    order: &mut dyn FnMut(&mut Stream) -> [usize; 3],
+    noise: Noise,
+    theta: f64,
+    blocks: usize,
+    stream: &mut Stream,
+) -> Vec<Weighted> {
     let mut state = 0.01 * stream.normal();
     (0..blocks)
         .map(|block| {
-            let machine = match noise {
-                Noise::Gaussian => {
-                    let rounds: Vec<f64> = (0..10).map(|_| 0.0038 * stream.normal()).collect();
-                    0.0033 * stream.normal() + median(&rounds).unwrap()
-                }
-                Noise::HeavyTails => {
-                    let square: f64 = (0..3).map(|_| stream.normal().powi(2)).sum();
-                    0.003 * stream.normal() / (square / 3.0).sqrt()
-                }
-                Noise::Drift => 0.005 + 0.001 * block as f64 + 0.003 * stream.normal(),
+            let (deviation, disturbance) = match noise {
+                Noise::Gaussian => (0.0033, 0.0),
+                Noise::HeavyTails => (0.003, 0.0),
+                Noise::Drift => (0.003, 0.005 + 0.001 * block as f64),
                 Noise::Autocorrelated => {
                     state = 0.9 * state + 0.01 * (1.0_f64 - 0.81).sqrt() * stream.normal();
-                    state
+                    (0.0, state)
                 }
-                Noise::Bimodal => 0.0045 * (1.0 + stream.coin()) + 0.001 * stream.normal(),
-                Noise::Outliers => 0.0033 * stream.normal() + if stream.uniform() < 0.05 { 0.06 } else { 0.0 },
+                Noise::Bimodal => (0.001, 0.0045 * (1.0 + stream.coin())),
+                Noise::Outliers => (0.0033, if stream.uniform() < 0.05 { 0.06 } else { 0.0 }),
             };
-            theta + stream.coin() * machine
+            let mut arm = |deviation: f64| deviation * std::f64::consts::FRAC_1_SQRT_2 * stream.normal();
+            let mut arms = [0; 3].map(|_| arm(deviation));
+            match noise {
+                Noise::Gaussian => arms = arms.map(|at| at + median(&[0; 10].map(|_| arm(0.0038))).unwrap()),
+                Noise::HeavyTails => {
+                    arms =
+                        arms.map(|at| at / ([0; 3].map(|_| 2.0 * arm(1.0).powi(2)).iter().sum::<f64>() / 3.0).sqrt());
+                }
+                _ => {}
+            }
+            let [_, second, third] = order(stream);
+            arms[third] += disturbance;
+            if matches!(noise, Noise::Drift | Noise::Autocorrelated) {
+                arms[second] += disturbance;
+                arms[third] += disturbance;
+            }
+            let [candidate, first, second] = [theta + arms[0], arms[1], arms[2]];
+            let copies = Some(Copies { second: candidate - second, apart: second - first });
+            Weighted { copies, ..Weighted::plain(candidate - 0.5 * (first + second)) }
         })
         .collect()
 }
 
+/// The same blocks with one copy of the baseline, as in comparisons of commands.
+fn by_signs(blocks: &[Weighted]) -> Vec<Weighted> {
+    let first = |block: &Weighted| 2.0 * block.value - block.copies.map_or(block.value, |copies| copies.second);
+    blocks.iter().map(|block| Weighted::plain(first(block))).collect()
+}
+
+fn values(blocks: &[Weighted]) -> Vec<f64> {
+    blocks.iter().map(|block| block.value).collect()
+}
+
 /// Decides at each look until there is a verdict; returns the last result and its number of blocks.
-fn compare(blocks: &[f64], rule: &DecisionRule) -> (Change, usize) {
+fn compare(blocks: &[Weighted], rule: &DecisionRule) -> (Change, usize) {
     let mut last = None;
     for n in rule.spending().looks() {
-        let change = decide(&blocks[..*n], rule).unwrap();
+        let change = decide_weighted(&blocks[..*n], rule).unwrap();
         last = Some((change, *n));
         if !matches!(change.difference, Difference::Undecided { .. }) {
             break;
@@ -110,15 +146,16 @@ fn identical_sides_are_rarely_called_different() {
     for (seed, noise) in (1..).zip(NOISES) {
         let mut stream = Stream(seed);
         let alarms = (0..800)
-            .filter(|_| {
-                let (change, _) = compare(&draw(noise, 0.0, 32, &mut stream), &rule);
-                matches!(change.difference, Difference::Slower | Difference::Faster)
+            .flat_map(|_| {
+                let blocks = draw(noise, 0.0, 32, &mut stream);
+                [by_signs(&blocks), blocks].map(|blocks| compare(&blocks, &rule).0.difference)
             })
+            .filter(|difference| matches!(difference, Difference::Slower | Difference::Faster))
             .count() as u64;
-        assert_at_most(alarms, 800, 0.01, &format!("{noise:?}"));
+        assert_at_most(alarms, 1600, 0.01, &format!("{noise:?}"));
         total += alarms;
     }
-    assert_at_most(total, 4000, 0.01, "all");
+    assert_at_most(total, 9600, 0.01, "all");
 }
 
 #[test]
@@ -171,8 +208,8 @@ fn a_difference_beyond_the_region_is_rarely_called_the_same() {
 /// Negative control: the tests detect rules that break their bound.
 #[test]
 fn repeated_looks_without_spending_and_drift_without_the_coin_fail() {
-    let excludes_zero = |blocks: &[f64]| {
-        let interval = mean_interval(blocks, 0.99).unwrap();
+    let excludes_zero = |blocks: &[Weighted]| {
+        let interval = mean_interval(&values(blocks), 0.99).unwrap();
         interval.low() > 0.0 || interval.high() < 0.0
     };
     let mut stream = Stream(41);
@@ -187,7 +224,7 @@ fn repeated_looks_without_spending_and_drift_without_the_coin_fail() {
     let rule = short(0.0);
     let unfair = (0..100)
         .filter(|_| {
-            let blocks: Vec<f64> = draw(Noise::Drift, 0.0, 32, &mut stream).iter().map(|d| d.abs()).collect();
+            let blocks = draw_in(&mut |_| [1, 2, 0], Noise::Drift, 0.0, 32, &mut stream);
             compare(&blocks, &rule).0.difference == Difference::Slower
         })
         .count();
@@ -202,7 +239,9 @@ fn intervals_have_their_nominal_coverage() {
     let covers = |interval: &MeanInterval| (interval.low()..=interval.high()).contains(&theta);
     for blocks in [6, 12] {
         let held = (0..4000)
-            .filter(|_| covers(&mean_interval(&draw(Noise::Gaussian, theta, blocks, &mut stream), 0.99).unwrap()))
+            .filter(|_| {
+                covers(&mean_interval(&values(&draw(Noise::Gaussian, theta, blocks, &mut stream)), 0.99).unwrap())
+            })
             .count();
         assert!((3935..=3985).contains(&held), "{blocks} blocks: {held} of 4000");
     }

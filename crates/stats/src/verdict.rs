@@ -7,7 +7,7 @@
 //! estimate, the plain mean must also lie within the region for "same", and on the same side of 1 for a difference: the
 //! robust centre alone would not show that a few processes are far slower.
 
-use crate::blocks::MeanInterval;
+use crate::blocks::{MeanInterval, Weighted};
 use crate::centre::{Centre, within};
 use crate::error::StatsError;
 use crate::evidence::{Evidence, Stakes, shift, weighted_evidence};
@@ -31,7 +31,7 @@ impl DecisionRule {
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
-        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::Even, centre: Centre::Robust })
+        Ok(Self { rope, spending: Spending::new(looks, alpha)?, stakes: Stakes::Thirds, centre: Centre::Robust })
     }
 
     /// This rule with the spending function, the stakes and the centre of records that do not name them.
@@ -175,20 +175,8 @@ impl Difference {
 /// # Errors
 /// A number of blocks that is not a planned look, a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &DecisionRule) -> Result<Change, StatsError> {
-    let ones = vec![1.0; blocks.len()];
-    change(blocks, &ones, &ones, rule, rule.spending.at(blocks.len())?)
-}
-
-/// A block of a comparison whose blocks differ in precision, such as blocks with different numbers of rounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weighted {
-    /// Logarithm of candidate over baseline.
-    pub value: f64,
-    /// Weight in the interval, up to a common factor.
-    pub weight: f64,
-    /// Factor on the bet on its sign. It may depend only on earlier blocks and on properties that do not change if the
-    /// sides swap names (such as the scatter of its rounds or the total time of the block).
-    pub bet: f64,
+    let blocks: Vec<Weighted> = blocks.iter().copied().map(Weighted::plain).collect();
+    change(&blocks, rule, rule.spending.at(blocks.len())?)
 }
 
 /// As [`decide`], for blocks of unequal precision, at a planned look or where the comparison ended for a reason other
@@ -197,35 +185,37 @@ pub struct Weighted {
 /// # Errors
 /// Fewer than two blocks; a value that is not finite; a weight that is not positive, a bet that is negative.
 pub fn decide_weighted(blocks: &[Weighted], rule: &DecisionRule) -> Result<Change, StatsError> {
-    let of = |what: fn(&Weighted) -> f64| blocks.iter().map(what).collect::<Vec<f64>>();
-    let (values, weights, bets) = (of(|block| block.value), of(|block| block.weight), of(|block| block.bet));
-    for (what, factors, zero) in [("weight", &weights, false), ("bet", &bets, true)] {
-        let fits = |factor: &f64| factor.is_finite() && (*factor > 0.0 || zero && *factor == 0.0);
-        if let Some(index) = factors.iter().position(|factor| !fits(factor)) {
+    for (what, zero, factor) in
+        [("weight", false, (|block| block.weight) as fn(&Weighted) -> f64), ("bet", true, |block| block.bet)]
+    {
+        let fits = |factor: f64| factor.is_finite() && (factor > 0.0 || zero && factor == 0.0);
+        if let Some(index) = blocks.iter().position(|block| !fits(factor(block))) {
             let expected = if zero { "a finite factor of at least 0" } else { "a positive, finite weight" };
-            return Err(StatsError::Value { what, index, value: factors[index], expected });
+            return Err(StatsError::Value { what, index, value: factor(&blocks[index]), expected });
         }
     }
-    change(&values, &weights, &bets, rule, rule.spending.of(&weights))
+    let weights: Vec<f64> = blocks.iter().map(|block| block.weight).collect();
+    change(blocks, rule, rule.spending.of(&weights))
 }
 
-fn change(blocks: &[f64], weights: &[f64], bets: &[f64], rule: &DecisionRule, miss: f64) -> Result<Change, StatsError> {
+fn change(blocks: &[Weighted], rule: &DecisionRule, miss: f64) -> Result<Change, StatsError> {
     let shift = shift(rule.rope)?;
-    let mut interval = rule.centre.interval(blocks, weights, miss)?;
-    let plain = rule.centre.plain(blocks, weights, miss)?;
+    let (values, weights): (Vec<f64>, Vec<f64>) = blocks.iter().map(|block| (block.value, block.weight)).unzip();
+    let mut interval = rule.centre.interval(&values, &weights, miss)?;
+    let plain = rule.centre.plain(&values, &weights, miss)?;
     // If only the mean contradicts "same", report the interval of the mean.
     let centred = interval.low() >= -shift && interval.high() <= shift;
     if let Some(plain) = plain.filter(|plain| centred && !within(plain, blocks.len(), shift)) {
         interval = plain;
     }
-    let evidence = weighted_evidence(blocks, bets, rule.rope, rule.stakes)?;
+    let evidence = weighted_evidence(blocks, rule.rope, rule.stakes)?;
     let side = plain.map_or(interval.mean, |plain| plain.mean);
     let difference = difference(blocks, rule, &interval, side, &evidence)?;
     Ok(Change { ratio: interval.mean.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
 }
 
 fn difference(
-    blocks: &[f64],
+    blocks: &[Weighted],
     rule: &DecisionRule,
     interval: &MeanInterval,
     side: f64,
@@ -290,7 +280,8 @@ mod tests {
         let blocks = [&noisy[..], &STEADY[..], &STEADY[..]].concat();
         let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
         let decided = |values: &[f64], weights: &[f64]| {
-            let block = |(value, weight): (&f64, &f64)| Weighted { value: *value, weight: *weight, bet: *weight };
+            let block =
+                |(value, weight): (&f64, &f64)| Weighted { weight: *weight, bet: *weight, ..Weighted::plain(*value) };
             decide_weighted(&values.iter().zip(weights).map(block).collect::<Vec<Weighted>>(), &rule)
         };
         let even = decided(&blocks, &weights(1.0)).unwrap();

@@ -6,7 +6,7 @@
 //! normal, a median wastes a third of the time. [`choose`] takes the better one from the scatter that the first blocks
 //! show, which is the same after the sides are swapped.
 
-use crate::blocks::log_ratios;
+use crate::blocks::{Copies, log_ratios};
 use crate::centre::Huber;
 use crate::describe::median;
 use crate::error::StatsError;
@@ -59,6 +59,28 @@ impl Statistic {
             }
         };
         Ok(Estimate { value, error, rounds })
+    }
+}
+
+impl Statistic {
+    /// The value of one block with two copies of the baseline: the mean over both copies of the candidate's value. Arms are
+    /// in the order baseline, candidate, second copy. If all arms scatter alike, a value over one copy has the variance of
+    /// two arms, and their mean that of one and a half. The error comes from all three pairs, so it does not change if the
+    /// arms swap names.
+    ///
+    /// # Errors
+    /// As [`Statistic::of_block`].
+    pub fn of_copies(self, [baseline, candidate, copy]: [&[f64]; 3]) -> Result<(Estimate, Copies), StatsError> {
+        let pairs = [(baseline, candidate), (copy, candidate), (baseline, copy)];
+        let [first, second, apart] = pairs.map(|(below, above)| self.of_block(below, above));
+        let (first, second, apart) = (first?, second?, apart?);
+        let squares: Option<f64> = [first, second, apart].iter().map(|pair| Some(pair.error?.powi(2))).sum();
+        let value = Estimate {
+            value: 0.5 * (first.value + second.value),
+            error: squares.map(|squares| (0.25 * squares).sqrt()),
+            rounds: first.rounds,
+        };
+        Ok((value, Copies { second: second.value, apart: apart.value }))
     }
 }
 
@@ -157,6 +179,24 @@ mod tests {
                 let (there, back) = (statistic.of_block(&a, &b).unwrap(), statistic.of_block(&b, &a).unwrap());
                 prop_assert_eq!(there.value, -back.value);
                 prop_assert_eq!(there.error, back.error);
+            }
+        }
+
+        /// The error of a block is the same for every assignment of names to its arms, and their values sum to 0.
+        #[test]
+        fn names_do_not_change_the_error_of_three_arms(
+            times in proptest::collection::vec(proptest::array::uniform3(0.1_f64..10.0), 1..40)
+        ) {
+            let arm = |which: usize| times.iter().map(|round| round[which]).collect::<Vec<f64>>();
+            let arms = [0, 1, 2].map(arm);
+            for statistic in BOTH {
+                let of = |names: [usize; 3]| statistic.of_copies(names.map(|name| &arms[name][..])).unwrap();
+                let all = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1], [0, 2, 1], [1, 2, 0]].map(|names| of(names).0);
+                for one in &all[1..] {
+                    prop_assert!((one.error.unwrap_or(0.0) - all[0].error.unwrap_or(0.0)).abs() < 1e-12);
+                }
+                prop_assert!((all[0].value + all[2].value + all[4].value).abs() < 1e-12);
+                prop_assert!((all[0].value - all[1].value).abs() < 1e-12, "the copies have no order");
             }
         }
     }

@@ -4,7 +4,10 @@
 //! sides swap names. Later blocks have the length that leads to a decision soonest ([`Course`]). The choice may depend
 //! on earlier blocks: given them, the sign of the next block is still a fair coin.
 
-use ellwand_core::stats::{Change, Course, Difference, Estimate, Guess, StatsError, Variances, mean_interval, outlook};
+use ellwand_core::record::BlockValues;
+use ellwand_core::stats::{
+    Change, Course, Difference, Estimate, Guess, StatsError, Variances, Weighted, mean_interval, outlook,
+};
 
 use super::{Spent, Terms};
 
@@ -59,8 +62,8 @@ pub(super) enum Next {
 pub(super) struct Pace<'a> {
     pub(super) terms: &'a Terms,
     pub(super) blocks: &'a [Estimate],
-    /// Factors on the bets of the blocks.
-    pub(super) bets: &'a [f64],
+    /// The same blocks, with what was bet on each.
+    pub(super) values: &'a [BlockValues],
     /// The sum over all blocks; `gone_s` and `usual` as of the last one.
     pub(super) spent: Spent,
     /// Seconds to start the first block, which also computes references and finds slot shapes.
@@ -194,7 +197,7 @@ impl Pace<'_> {
         let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_this(block)).collect();
         let information: f64 = weights.iter().sum();
         let centre = self.terms.rule.centre_of(&values, &weights);
-        let toward: Vec<f64> = values.iter().map(|value| value * centre.signum()).collect();
+        let bets: Vec<Weighted> = self.values.iter().map(BlockValues::main).collect();
         let blocks = self.blocks.len() as f64;
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         // A block with one value spends all of its time on that value.
@@ -207,7 +210,7 @@ impl Pace<'_> {
             blocks: self.blocks.len(),
             centre,
             information,
-            outlook: outlook(&toward, self.bets, self.terms.rule.rope(), self.terms.rule.stakes())?,
+            outlook: outlook(&bets, centre.signum(), self.terms.rule.rope(), self.terms.rule.stakes())?,
             variances,
             start_s: self.start_s() + if single { each(self.spent.rounds_s, blocks) } else { 0.0 },
             round_s: if single { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },

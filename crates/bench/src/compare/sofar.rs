@@ -2,15 +2,16 @@
 
 use ellwand_core::record::{Basis, BlockValues, Outcome, Sample};
 use ellwand_core::stats::{
-    Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
+    Copies, Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence,
+    weights,
 };
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 
 use super::pace::{FIRST, Next, Pace, fine};
 use super::{
-    ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, CONTROL, Choice, Decision, End, NoDecision, Reported, Rounds, Spent,
-    Terms, call,
+    ARMS, Ask, BASELINE, BlockSamples, CANDIDATE, Choice, Decision, End, LEAST, LEAST_BY_SIGNS, NoDecision, Reported,
+    Rounds, Spent, Terms, call,
 };
 use crate::beside::{self, Beside};
 use crate::cpu::clock_step_ns;
@@ -27,10 +28,10 @@ struct Sofar {
     basis: (Basis, Basis),
     /// The statistic that makes one value from the rounds of a block.
     statistic: Statistic,
+    /// True if both copies of the baseline count. For commands, the second one chooses the statistic instead.
+    both: bool,
     /// The values of the blocks, by that statistic.
     main: Vec<Estimate>,
-    /// Factors on the bets, fixed when a block is added.
-    bets: Vec<f64>,
     blocks: Vec<BlockValues>,
     beside: Beside,
     samples: [Vec<Sample>; 3],
@@ -53,8 +54,8 @@ pub(crate) fn over_blocks(
         terms: terms.clone(),
         basis: (Basis::Wall, Basis::Wall),
         statistic: Statistic::default(),
+        both: true,
         main: Vec::new(),
-        bets: Vec::new(),
         blocks: Vec::new(),
         beside: Beside::default(),
         samples: Default::default(),
@@ -74,7 +75,8 @@ pub(crate) fn over_blocks(
         }
         // Fit the plan as late as possible: one slow start among the first blocks would end the comparison too soon.
         if sofar.is_before_first_look() {
-            sofar.terms = sofar.terms.clone().planned_for(sofar.pace().most_blocks())?;
+            let least = if sofar.both { LEAST } else { LEAST_BY_SIGNS };
+            sofar.terms = sofar.terms.clone().planned_for(sofar.pace().most_blocks(), least)?;
         }
         let looks = sofar.terms.rule.spending().looks();
         let most = looks.last().copied().unwrap_or(0);
@@ -107,7 +109,7 @@ impl Sofar {
 
     fn pace(&self) -> Pace<'_> {
         let (first_s, disturbed) = (self.first_s, self.beside.saw_slow_slots());
-        Pace { terms: &self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent, first_s, disturbed }
+        Pace { terms: &self.terms, blocks: &self.main, values: &self.blocks, spent: self.spent, first_s, disturbed }
     }
 
     /// The answer if the time ends between two looks.
@@ -128,6 +130,7 @@ impl Sofar {
         let [start_s, rounds_s] = [self.spent.start_s + spent.start_s, self.spent.rounds_s + spent.rounds_s];
         if block == 0 {
             self.first_s = spent.start_s;
+            self.both = *basis != Choice::ByRuns;
         }
         self.spent = Spent { start_s, rounds_s, ..*spent };
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
@@ -146,8 +149,10 @@ impl Sofar {
             let of = |block: u32| {
                 let samples = self.block(block);
                 let main = samples.each_ref().map(|samples| self.basis.0.values(samples));
-                let by = |statistic: Statistic| statistic.of_block(&main[BASELINE], &main[CANDIDATE]);
-                Ok::<_, StatsError>([by(Statistic::Median)?, by(Statistic::Huber)?])
+                Ok::<_, StatsError>([
+                    self.main_of(Statistic::Median, &main)?.0,
+                    self.main_of(Statistic::Huber, &main)?.0,
+                ])
             };
             let statistic = choose(&(0..FIRST as u32).map(of).collect::<Result<Vec<_>, _>>()?);
             if statistic != self.statistic {
@@ -178,7 +183,7 @@ impl Sofar {
     /// Recomputes all blocks after a change of basis or statistic.
     fn recompute(&mut self) -> Result<(), NoDecision> {
         let blocks = self.samples[BASELINE].last().map_or(0, |sample| sample.block + 1);
-        (self.blocks, self.main, self.bets, self.beside, self.times) = Default::default();
+        (self.blocks, self.main, self.beside, self.times) = Default::default();
         (0..blocks).try_for_each(|block| self.value(&self.block(block)))
     }
 
@@ -191,14 +196,13 @@ impl Sofar {
         advanced(basis, &main)?;
         advanced(beside, &slots)?;
         let [median, p90, mean] = self.beside.add(&slots)?;
-        let of = |arm: usize| self.statistic.of_block(&main[BASELINE], &main[arm]);
-        let (value, control) = (of(CANDIDATE)?, of(CONTROL)?);
+        let (value, copies) = self.main_of(self.statistic, &main)?;
         let bet = self.bet(&value);
-        self.bets.push(bet);
         self.main.push(value);
         self.blocks.push(BlockValues {
             main: value.value,
-            control: control.value,
+            second: self.both.then_some(copies.second),
+            control: copies.apart,
             median,
             p90,
             mean,
@@ -209,13 +213,21 @@ impl Sofar {
         Ok(())
     }
 
+    /// The value of the main question for a block, and what its copies of the baseline show.
+    fn main_of(&self, statistic: Statistic, times: &[Vec<f64>; 3]) -> Result<(Estimate, Copies), StatsError> {
+        let arms = times.each_ref().map(Vec::as_slice);
+        let (both, copies) = statistic.of_copies(arms)?;
+        Ok((if self.both { both } else { statistic.of_block(arms[BASELINE], arms[CANDIDATE])? }, copies))
+    }
+
     /// The factor on the bet on a block: bets are on values in units of their expected deviation, if that exceeds
-    /// [`fine`]. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the sides
+    /// [`fine`]. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the arms
     /// swap names. The first blocks are bet on only if the error of their value is small enough.
     fn bet(&self, block: &Estimate) -> f64 {
         let fine = fine(&self.terms);
         if self.main.len() < FIRST {
-            return f64::from(u8::from(block.error.is_none_or(|error| error <= fine)));
+            let expected = block.error.map_or(1.0, |error| fine / error.max(fine));
+            return if self.both || expected == 1.0 { expected } else { 0.0 };
         }
         Variances::of(&self.main).map_or(1.0, |known| fine / known.of_this(block).sqrt().max(fine))
     }
@@ -237,14 +249,13 @@ impl Sofar {
         let weights = weights(&self.main);
         let blocks: Vec<BlockValues> =
             self.blocks.iter().zip(&weights).map(|(block, weight)| BlockValues { weight: *weight, ..*block }).collect();
-        let of = |value: fn(&BlockValues) -> f64| -> Vec<Weighted> {
-            blocks.iter().map(|b| Weighted { value: value(b), weight: b.weight, bet: b.bet }).collect()
-        };
+        let main: Vec<Weighted> = blocks.iter().map(BlockValues::main).collect();
+        let control = |block: &BlockValues| Weighted { value: block.control, copies: None, ..block.main() };
+        let control: Vec<Weighted> = blocks.iter().map(control).collect();
         let grain = self.grain();
-        let change = decide_weighted(&of(|block| block.main), rule)?.known_to(grain, rule);
-        let control = decide_weighted(&of(|block| block.control), rule)?.known_to(grain, rule);
+        let change = decide_weighted(&main, rule)?.known_to(grain, rule);
+        let control = decide_weighted(&control, rule)?.known_to(grain, rule);
         let sides = self.beside.answers(&self.terms.side_rule)?;
-        let values: Vec<f64> = blocks.iter().map(|block| block.main).collect();
         Ok(Decision {
             call: call(&change, &control, &sides, rule.rope()),
             needed_s: self.pace().needed_s(&change)?,
@@ -254,7 +265,7 @@ impl Sofar {
             sides,
             basis: self.basis.0,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
-            evidence: weighted_evidence(&values, &self.bets, rule.rope(), rule.stakes())?.either(),
+            evidence: weighted_evidence(&main, rule.rope(), rule.stakes())?.either(),
             grain,
             blocks,
             looks: rule.spending().looks().to_vec(),

@@ -80,7 +80,7 @@ struct Cell {
 
 impl Cell {
     fn new(noise: &Noise, deviations: [f64; 2], theta: f64, width: f64, decisions: u64) -> Self {
-        let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 8.0 });
+        let (cost, fewest) = (noise.cost(), if theta == 0.0 { 6.0 } else { 5.0 });
         let oracle_s = oracle::seconds(deviations, cost, theta, 0.01_f64.ln_1p(), width);
         let floor_s = fewest * (cost.start_s + usual(cost) * cost.round_s);
         // Enough time for a decision that takes twice as long as it must, if anybody would wait that long.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
 pub use crate::stats::{Centre, Curve, Stakes};
-use crate::stats::{Change, DecisionRule, StatsError, Weighted, decide, decide_weighted};
+use crate::stats::{Change, Copies, DecisionRule, StatsError, Weighted, decide, decide_weighted};
 use crate::verdict::Compared;
 
 /// Baseline against candidate at one case.
@@ -95,8 +95,13 @@ pub struct Arm {
 /// The log ratios of one block, candidate over baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockValues {
-    /// On the compared time; the verdict uses these values.
+    /// On the compared time; the verdict uses these values. The mean over both copies of the baseline if there is a value
+    /// for the `second`.
     pub main: f64,
+    /// Candidate over the second copy of the baseline, on the compared time; missing if the verdict does not use it, as for
+    /// commands and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<f64>,
     /// Second copy of the baseline over the first: a control that should be 0.
     pub control: f64,
     /// Ratio of the median slots.
@@ -111,6 +116,14 @@ pub struct BlockValues {
     /// Factor on the bet on the sign of `main`; 1 in older records.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub bet: f64,
+}
+
+impl BlockValues {
+    /// The value of the main question.
+    pub fn main(&self) -> Weighted {
+        let copies = self.second.map(|second| Copies { second, apart: self.control });
+        Weighted { value: self.main, copies, weight: self.weight, bet: self.bet }
+    }
 }
 
 fn one() -> f64 {
@@ -138,8 +151,7 @@ impl Comparison {
             let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
             return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));
         }
-        let block = |b: &BlockValues| Weighted { value: b.main, weight: b.weight, bet: b.bet };
-        let blocks: Vec<Weighted> = self.blocks.iter().map(block).collect();
+        let blocks: Vec<Weighted> = self.blocks.iter().map(BlockValues::main).collect();
         Ok(Some(decide_weighted(&blocks, &rule)?.known_to(self.grain, &rule)))
     }
 }

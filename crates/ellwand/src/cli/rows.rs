@@ -166,7 +166,16 @@ pub(super) mod samples {
             high: ratio + 0.02,
             difference: Difference::Undecided { blocks_needed: None },
         };
-        let block = BlockValues { main: 0.1, control: 0.07, median: 0.1, p90: 0.1, mean: 0.1, weight: 1.0, bet: 1.0 };
+        let block = BlockValues {
+            main: 0.1,
+            second: None,
+            control: 0.07,
+            median: 0.1,
+            p90: 0.1,
+            mean: 0.1,
+            weight: 1.0,
+            bet: 1.0,
+        };
         let decision = Decision {
             call,
             change: change(1.1),

@@ -110,11 +110,11 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
 
 /// E-value of the main question: a difference in either direction.
 fn support(comparison: &Comparison) -> Option<f64> {
-    let (main, bets): (Vec<f64>, Vec<f64>) = comparison.blocks.iter().map(|block| (block.main, block.bet)).unzip();
+    let main: Vec<Weighted> = comparison.blocks.iter().map(BlockValues::main).collect();
     if main.is_empty() {
         None
     } else {
-        weighted_evidence(&main, &bets, comparison.rope, comparison.stakes).ok().map(|e| e.either())
+        weighted_evidence(&main, comparison.rope, comparison.stakes).ok().map(|e| e.either())
     }
 }
 
@@ -131,6 +131,16 @@ fn rounds(comparison: &Comparison) -> Option<Vec<f64>> {
     Some((0..comparison.blocks.len()).map(rounds).collect())
 }
 
+/// The blocks of a side question, weighted by their rounds.
+fn by_rounds(comparison: &Comparison, rounds: &[f64], value: fn(&BlockValues) -> f64) -> Vec<Weighted> {
+    let of = |(block, rounds): (&BlockValues, &f64)| Weighted {
+        weight: *rounds,
+        bet: *rounds,
+        ..Weighted::plain(value(block))
+    };
+    comparison.blocks.iter().zip(rounds).map(of).collect()
+}
+
 /// The first side question that is answered with "slower"; in a record made by other rules, the one with the largest
 /// ratio.
 fn slower_beside(comparison: &Comparison) -> Option<Beside> {
@@ -139,10 +149,7 @@ fn slower_beside(comparison: &Comparison) -> Option<Beside> {
     let rule = DecisionRule::new(comparison.rope, alpha, &comparison.looks).ok()?.with_stakes(comparison.stakes);
     let rule = rule.with_centre(Centre::Mean).with_curve(comparison.spending);
     let answer = |(statistic, value): Question| {
-        let weighted =
-            |(block, rounds): (&BlockValues, &f64)| Weighted { value: value(block), weight: *rounds, bet: *rounds };
-        let blocks: Vec<Weighted> = comparison.blocks.iter().zip(&rounds).map(weighted).collect();
-        Some((statistic, decide_weighted(&blocks, &rule).ok()?))
+        Some((statistic, decide_weighted(&by_rounds(comparison, &rounds, value), &rule).ok()?))
     };
     let answers: Vec<_> = QUESTIONS.into_iter().filter_map(answer).collect();
     let slower = answers.iter().find(|(_, change)| change.difference == Difference::Slower);
@@ -154,8 +161,8 @@ fn slower_beside(comparison: &Comparison) -> Option<Beside> {
 fn beside(comparison: &Comparison) -> Option<f64> {
     let rounds = rounds(comparison)?;
     let of = |(_, value): Question| {
-        let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
-        weighted_evidence(&values, &rounds, comparison.rope, comparison.stakes).ok().map(|found| found.slower.now)
+        let blocks = by_rounds(comparison, &rounds, value);
+        weighted_evidence(&blocks, comparison.rope, comparison.stakes).ok().map(|found| found.slower.now)
     };
     let all: Vec<f64> = QUESTIONS.into_iter().map(of).collect::<Option<_>>()?;
     if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / all.len() as f64) }
