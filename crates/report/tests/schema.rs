@@ -71,7 +71,7 @@ fn a_comparison_by_any_rule_is_accepted() {
     comparison.blocks[1].bet = 0.0;
     comparison.compared = Some(ellwand_core::Compared { values: 211, of: 1000 });
     for spending in [Curve::Pocock, Curve::Hyperbolic, Curve::Joint] {
-        for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks, Stakes::Even] {
+        for stakes in [Stakes::Fixed, Stakes::ByScatter, Stakes::ByBlocks, Stakes::Even, Stakes::Thirds] {
             for centre in [Centre::Mean, Centre::Robust] {
                 (comparison.spending, comparison.stakes, comparison.centre) = (spending, stakes, centre);
                 accepted(&line(&comparison).unwrap());

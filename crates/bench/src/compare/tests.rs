@@ -49,7 +49,7 @@ fn each_basis_reads_its_own_time() {
         let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], basis);
         assert_eq!(decision.call, Call::As(Difference::Slower), "{basis:?}");
         assert!((decision.change.ratio - 1.1).abs() < 1e-6 && (decision.seconds[0] - factor * 1e-4).abs() < 1e-9);
-        assert_eq!((decision.blocks.len(), decision.disturbed), (9, 1.0));
+        assert_eq!((decision.blocks.len(), decision.disturbed), (6, 1.0));
     }
 }
 
@@ -90,7 +90,7 @@ fn the_runs_of_commands_in_a_block_are_one_round_of_the_forecast() {
         let spent = Spent { start_s: 0.0, rounds_s: 2.0, gone_s, usual: 1.0 };
         Ok(BlockSamples { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     });
-    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 9)));
+    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 6)));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_forecast_of_large_cases_leaves_out_what_the_first_block_learns() {
         (gone_s, start_s) = (spent.gone_s, 0.8);
         Ok(BlockSamples { samples: samples.clone(), basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     });
-    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 9)));
+    assert_eq!(decision.map(|decision| (decision.call, decision.blocks.len())), Ok((Call::As(Difference::Slower), 6)));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_difference_of_the_two_copies_withholds_every_verdict() {
 
 #[test]
 fn a_difference_is_measured_until_it_holds_among_all_cases() {
-    for (cases, blocks) in [(1, 9), (2, 12), (10, 12), (20, 16), (100, 16), (300, 20)] {
+    for (cases, blocks) in [(1, 6), (2, 9), (10, 9), (20, 9), (100, 12), (300, 12)] {
         let main = decided_among(cases, &[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], Basis::Fastest);
         assert_eq!((main.call, main.blocks.len()), (Call::As(Difference::Slower), blocks), "{cases} cases");
         let mut evidence = vec![0.0; cases];
@@ -152,7 +152,7 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
         heard
     };
     let (usual, many) = (Rounds::Usual, Rounds::Many);
-    assert_eq!(heard(&[1.02e-4; 4]), [usual; 9], "all of it is slower");
+    assert_eq!(heard(&[1.02e-4; 4]), [usual; 6], "all of it is slower");
     assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[6..8], [many, many], "some of it is");
     assert_eq!(heard(&[1e-4; 4]), [usual; 6]);
 }
