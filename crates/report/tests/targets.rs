@@ -123,6 +123,25 @@ fn a_target_within_the_interval_is_open_and_a_speed_up_names_its_baseline() {
 }
 
 #[test]
+fn a_baseline_beside_other_programs_does_not_meet_a_target_of_speed_up() {
+    let mut record =
+        record(vec![target("speed-up of 2", Measure::Speedup, 2.0), target("speed-up of 40", Measure::Speedup, 40.0)]);
+    record.measurements.retain(|m| ["scalar", "simd"].contains(&m.implementation.as_str()));
+    record.measurements.truncate(2);
+    record.measurements.iter_mut().for_each(|m| m.baseline = "scalar".into());
+    record.measurements[1].samples = record.measurements[0].samples.clone();
+    for sample in &mut record.measurements[0].samples {
+        sample.wall_ns *= 10;
+        sample.cpu_ns = Some(sample.wall_ns / 10);
+        sample.switches = Some(sample.wall_ns / 1_000_000 + 50);
+    }
+    let text = written(&record, "table");
+    let near = line(&text, "speed-up of 2");
+    assert!(near.contains("≤") && near.contains("open: other programs ran"), "{text}");
+    assert!(line(&text, "speed-up of 40").contains(" missed"), "{text}");
+}
+
+#[test]
 fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
     let mut record = record(vec![
         target("rate of 1 M", Measure::Throughput, 1e6),

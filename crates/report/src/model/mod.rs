@@ -33,8 +33,8 @@ pub use load::HeldUp;
 pub use machines::{MachineInfo, MachineRow, Machines};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
-pub(crate) use speedup::bounded;
 pub use speedup::{Bound, Speedup};
+pub(crate) use speedup::{bounded, mean};
 pub use stats::{MetricValue, Stats};
 
 /// The place of a row if no axis varies.

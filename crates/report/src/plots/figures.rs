@@ -85,12 +85,12 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "ratios of the two times, whiskers 95 % interval over processes",
         of: |row| {
             let speedup = &row.speedup;
-            let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
+            let (_, value) = speedup.shown().filter(|_| !speedup.is_baseline)?;
             let (low, high) = speedup.ends();
             Some((value, low.unwrap_or(value), high.unwrap_or(value)))
         },
         reference: true,
-        bound: |row| row.speedup.bound.map(Bound::sign),
+        bound: |row| row.speedup.shown()?.0.map(Bound::sign),
     },
     Quantity {
         id: "memory",
