@@ -18,6 +18,8 @@ mod growth;
 pub(crate) mod load;
 mod machines;
 mod remarks;
+#[cfg(any(feature = "page", feature = "plots"))]
+pub(crate) mod roofline;
 mod run;
 pub(crate) mod spans;
 mod speedup;

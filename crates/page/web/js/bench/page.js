@@ -15,7 +15,7 @@ export async function startRun(app) {
   const redraws = [];
   const look = looks(report);
   const sections = [
-    findings(report), verdictsView(report, redraws), ...domainViews(report, redraws),
+    findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
     ...report.workloads.map((one, i) => workloadView(report, one, report.readings?.[i], look, redraws)), ...spansViews(report), trust(report), machine(report),
   ].filter(Boolean);
   append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), footer());
@@ -99,7 +99,8 @@ function machine(report) {
 }
 
 function ceiling({ kind, value }) {
-  if (kind === "fma") return human(value, "FLOP/s");
+  if (/^(fma|products)/.test(kind)) return human(value, "FLOP/s");
+  if (kind === "streamed") return human(value, "B");
   // Calls, launches and latencies are times; the rest are rates.
   return value < 1 ? human(value, "s") : human(value, "B/s");
 }
