@@ -17,7 +17,7 @@ pub(crate) mod curves;
 mod growth;
 pub(crate) mod load;
 mod machines;
-mod remarks;
+pub(crate) mod remarks;
 #[cfg(any(feature = "page", feature = "plots"))]
 pub(crate) mod roofline;
 mod run;
