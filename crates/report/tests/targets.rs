@@ -142,6 +142,33 @@ fn a_baseline_beside_other_programs_does_not_meet_a_target_of_speed_up() {
 }
 
 #[test]
+fn the_targets_of_several_workloads_have_one_shape() {
+    let mut record = record(vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        target("speed-up of 4 at the best batch of all those that the scripts measure", Measure::Speedup, 4.0),
+        Target { workload: "lattice-decode".into(), ..target("rate of 1 M", Measure::Throughput, 1e6) },
+    ]);
+    let run = record.run.clone();
+    record.measurements.extend(common::lattice("lattice-decode", 0.6));
+    let record = common::through_text(&run, &record.measurements);
+    let heads = |width: usize| -> Vec<String> {
+        let text = at_width(&record, "table", Some(width));
+        let lines: Vec<&str> = text.lines().collect();
+        let below = lines.windows(2).filter(|pair| pair[0].starts_with("targets of scripts"));
+        below.map(|pair| pair[1].split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let shapes = [130, 122, 110, 100, 60].map(heads);
+    for shape in &shapes {
+        assert!(
+            shape.len() == 1 || shape[0] == shape[1] || shape.iter().all(|line| line.starts_with("- ")),
+            "{shapes:?}"
+        );
+    }
+    assert!(shapes.iter().any(|shape| shape.len() == 2 && shape[0] == "target measured by"), "{shapes:?}");
+    assert!(shapes.iter().any(|shape| shape[0].starts_with("- ")), "{shapes:?}");
+}
+
+#[test]
 fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
     let mut record = record(vec![
         target("rate of 1 M", Measure::Throughput, 1e6),

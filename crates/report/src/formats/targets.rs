@@ -166,41 +166,43 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let mut all = columns(targets.iter());
         let hidden = fit(&mut all);
         if grid::fits(&all, width) && !hidden.iter().any(|head| head == WORKLOAD) {
-            table(&title, targets.iter(), (&all, &hidden), report, out)?;
+            report.options.title(&title, out)?;
+            table(&all, &hidden, report, out)?;
             continue;
         }
         // Targets of several workloads may have the same text, so if the column does not fit, each workload gets a
-        // table.
+        // table. All have the shape that the widest needs.
+        let mut joint = columns(targets.iter());
+        joint.retain(|column| column.head != WORKLOAD);
+        let hidden = fit(&mut joint);
+        let is_list = !grid::fits(&joint, width);
         for name in distinct(targets.iter().map(|one| one.workload.as_str())) {
             let mine = targets.iter().filter(|one| one.workload == name);
-            let mut columns = columns(mine.clone());
-            columns.retain(|column| column.head != WORKLOAD);
-            let hidden = fit(&mut columns);
-            table(&format!("{title} · {}", clean(name)), mine, (&columns, &hidden), report, out)?;
+            report.options.title(&format!("{title} · {}", clean(name)), out)?;
+            if is_list {
+                list(mine, report, out)?;
+                continue;
+            }
+            let mut columns = columns(mine);
+            columns.retain(|column| column.head != WORKLOAD && !hidden.contains(&column.head));
+            table(&columns, &hidden, report, out)?;
         }
     }
     Ok(())
 }
 
-/// A table, or a list if its narrowest form is too wide.
-fn table<'a>(
-    title: &str,
-    targets: impl Iterator<Item = &'a Judged>,
-    (columns, hidden): (&[Column], &[String]),
-    report: &Report,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Options { width, color, .. } = report.options;
-    report.options.title(title, out)?;
-    if !grid::fits(columns, width) {
-        for Judged { target, measured, verdict, implementation, place, .. } in targets {
-            let text = format!("- {target}: {measured}, {verdict} ({implementation}, {place})");
-            report.options.print(Tone::Plain, &text, out)?;
-        }
-        return Ok(());
-    }
-    grid::write(columns, color, |_| Tone::Plain, out)?;
+fn table(columns: &[Column], hidden: &[String], report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    grid::write(columns, report.options.color, |_| Tone::Plain, out)?;
     report.options.print(Tone::Faint, &grid::hidden(hidden).unwrap_or_default(), out)
+}
+
+/// For targets whose narrowest table is too wide.
+fn list<'a>(targets: impl Iterator<Item = &'a Judged>, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for Judged { target, measured, verdict, implementation, place, .. } in targets {
+        let text = format!("- {target}: {measured}, {verdict} ({implementation}, {place})");
+        report.options.print(Tone::Plain, &text, out)?;
+    }
+    Ok(())
 }
 
 /// Writes the section of the Markdown report.
