@@ -348,3 +348,31 @@ fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
     let [fma, memory] = &lines(&svg)[..] else { panic!("{svg}") };
     assert_eq!(memory.last(), fma.first());
 }
+
+#[test]
+fn an_overview_also_shows_the_workload_that_sweeps_another_axis() {
+    use ellwand_core::record::CaseRecord;
+    use ellwand_core::{Case, Work};
+    let rows = [("fit", "samples"), ("predict", "samples"), ("stream", "electrodes")].map(|(workload, axis)| {
+        [100_i64, 1000].map(|value| {
+            let case = Case::new(workload, vec![(axis.to_string(), value.into())]);
+            let work = Work::items("spikes", 10).flops(1e6).bytes(1000, 1000);
+            let mut row = common::measured(&case, "simd", 1e-8 * value as f64, work);
+            row.case = CaseRecord::new(&case, |_| axis);
+            row
+        })
+    });
+    let mut run = common::run();
+    run.environment.cpu =
+        "A Processor with a Name that is Almost Too Long for Its Own Good, Twice as Long as Most".into();
+    let report = Report::from_records(&[common::through_text(&run, rows.as_flattened())], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let overview = plots.iter().find(|plot| plot.name == "overview-time-samples").unwrap();
+    assert!(overview.title.ends_with("against samples (stream: electrodes)"), "{}", overview.title);
+    for word in [">fit<", ">predict<", ">stream<", ">samples<", ">electrodes<"] {
+        assert!(overview.svg.contains(word), "{word}: {}", overview.svg);
+    }
+    // A long footer has a second line.
+    let roofline = plots.iter().find(|plot| plot.name == "roofline-one-thread").unwrap();
+    assert!(roofline.svg.contains("Z</text>") && !roofline.svg.contains('…'), "{}", roofline.svg);
+}

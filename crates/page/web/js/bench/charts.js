@@ -44,7 +44,7 @@ function name(row, rows) {
 
 // Median and interval over a numeric axis, with the axes that follow it: one line per implementation.
 export function scaling(chart, axis, following, rows, look) {
-  const title = [axis.unit ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
+  const title = [axis.unit && axis.unit !== axis.name ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
   const lines = new Map();
   for (const row of rows.filter(measured)) {
     const key = `${row.implementation}\u0000${row.device}`;
