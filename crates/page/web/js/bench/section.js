@@ -1,5 +1,5 @@
 // One workload of a report: its results as a table, and its charts.
-import { append, button, h, section as frame, select } from "../base/dom.js";
+import { append, button, h, section as frame, select, table } from "../base/dom.js";
 import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
@@ -45,8 +45,7 @@ function results(section, rates) {
         rest.map((value, i) => h("td", { class: text(i + 1) ? "text" : null, title: i === rest.length - 1 ? row.warnings.join("\n") : null }, label(value || " ", 60).replace("(no name)", ""))));
     })];
   });
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Results of ${section.workload}` },
-    h("table", { class: "results" }, h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: text(i) ? "text" : null }, title)))), h("tbody", {}, lines)));
+  return table(`Results of ${section.workload}`, head, head.map((_, i) => i).filter(text), lines);
 }
 
 // The same names as in summary.csv.
