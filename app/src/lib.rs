@@ -23,6 +23,6 @@ fn implementations() -> View {
                  non-temporal,,,,,gemm matrixmultiply";
     View::Implementations(Implementations {
         looks: looks.split([' ', ',']).map(String::from).collect(),
-        threaded: vec![("parallel".into(), "simd".into())],
+        threaded: ["simd", "fused"].map(|one| ("parallel".into(), one.into())).into(),
     })
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Why no page was written.
@@ -21,8 +22,9 @@ pub enum PageError {
 pub struct Document {
     #[serde(default)]
     pub(crate) entries: Entries,
+    /// Optional data of entries, as text.
     #[serde(default)]
-    pub(crate) details: Vec<Detail>,
+    pub(crate) details: Option<Box<RawValue>>,
     /// Every other member; the page's script reads these unchanged.
     #[serde(flatten)]
     pub(crate) head: Map<String, Value>,
@@ -39,22 +41,6 @@ pub(crate) struct Entries {
     pub(crate) duration_ns: Vec<Option<f64>>,
     pub(crate) link: Vec<u32>,
     pub(crate) detail: Vec<i64>,
-}
-
-/// Optional data of an entry.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Detail {
-    pub(crate) bytes: Option<f64>,
-    pub(crate) items: Option<f64>,
-    pub(crate) flops: Option<f64>,
-    pub(crate) cpu_ns: Option<f64>,
-    pub(crate) allocations: Option<f64>,
-    pub(crate) allocated_bytes: Option<f64>,
-    pub(crate) freed_bytes: Option<f64>,
-    pub(crate) peak_bytes: Option<f64>,
-    pub(crate) rss_bytes: Option<f64>,
-    pub(crate) args: Map<String, Value>,
 }
 
 impl Document {

@@ -75,13 +75,12 @@ fn payload(page: &str) -> (Value, Vec<u8>) {
     (serde_json::from_slice(&bytes[4..4 + length]).unwrap(), bytes[4 + length..].to_vec())
 }
 
-fn varints(mut bytes: &[u8]) -> Vec<u64> {
-    let mut values = Vec::new();
-    while let Some(end) = bytes.iter().position(|byte| *byte < 128) {
-        values.push(bytes[..=end].iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 127)));
-        bytes = &bytes[end + 1..];
+/// The values of a column of 32-bit integers or, if it is `wide`, of doubles.
+fn values(bytes: &[u8], wide: bool) -> Vec<f64> {
+    match wide {
+        true => bytes.chunks(8).map(|eight| f64::from_le_bytes(eight.try_into().unwrap())).collect(),
+        false => bytes.chunks(4).map(|four| f64::from(i32::from_le_bytes(four.try_into().unwrap()))).collect(),
     }
-    values
 }
 
 proptest! {
@@ -108,20 +107,21 @@ proptest! {
         let mut at = 0;
         let mut columns = std::collections::BTreeMap::new();
         for column in head["columns"].as_array().unwrap() {
-            let length = column[1].as_u64().unwrap() as usize;
-            columns.insert(column[0].as_str().unwrap().to_string(), varints(&bytes[at..at + length]));
+            let length = column[2].as_u64().unwrap() as usize;
+            let values = values(&bytes[at..at + length], column[1].as_bool().unwrap());
+            columns.insert(column[0].as_str().unwrap().to_string(), values);
             at += length;
         }
         prop_assert_eq!(at, bytes.len());
-        let mut now = 0_i64;
-        for (zigzag, start) in columns["start"].iter().zip(&starts) {
-            now += (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-            prop_assert!((now as f64 * quantum - ns(*start)).abs() < 1e-3);
+        let mut now = 0.0;
+        for (difference, start) in columns["start"].iter().zip(&starts) {
+            now += difference;
+            prop_assert!((now * quantum - ns(*start)).abs() < 1e-3);
         }
         for (value, (_, duration)) in columns["duration"].iter().zip(&ticks) {
             match duration {
-                None => prop_assert_eq!(*value, 0),
-                Some(ticks) => prop_assert!(((*value as f64 - 1.0) * quantum - ns(*ticks)).abs() < 1e-3),
+                None => prop_assert_eq!(*value, -1.0),
+                Some(ticks) => prop_assert!((value * quantum - ns(*ticks)).abs() < 1e-3),
             }
         }
     }

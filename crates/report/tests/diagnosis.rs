@@ -312,6 +312,24 @@ fn threads_are_not_blamed_for_another_algorithm() {
 }
 
 #[test]
+fn threads_are_not_blamed_where_the_same_code_on_one_thread_is_unknown() {
+    let rows = |many: &str, one: &str, other: &str| {
+        let row = |name: &str, seconds: f64, what_ran: &str, parallelism| {
+            let mut m = sized(1000, name, seconds);
+            (m.what_ran, m.parallelism) = (what_ran.into(), parallelism);
+            m
+        };
+        let (single, all) = (ellwand_core::Parallelism::Single, ellwand_core::Parallelism::Many);
+        [row("jax", 75e-6, many, all), row("naive", 60e-6, one, single), row("compiled", 24e-6, other, single)]
+    };
+    let rule = "threads-do-not-pay";
+    silent(rule, &rows("", "", ""));
+    silent(rule, &rows("avx512, 2 threads", "avx512", "avx512"));
+    let finding = speaks(rule, &rows("avx512, 2 threads", "avx512", "scalar"));
+    assert!(finding.title.contains("naive is faster on one thread"), "{}", finding.title);
+}
+
+#[test]
 fn a_finding_names_its_run_and_no_place_where_nothing_varies() {
     let record = || common::through_text(&common::run(), &[stream(2e9)]);
     let report = Report::from_records(&[record(), record()], &Options::default()).unwrap();

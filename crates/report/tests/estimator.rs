@@ -259,6 +259,40 @@ fn times_of_a_busy_machine_are_bounds() {
 }
 
 #[test]
+fn a_bound_on_a_speed_up_is_the_end_of_its_interval() {
+    // The ratio over an undisturbed baseline differs between the processes of the row.
+    let process = |process: u32, _: u32| [1.0, 1.1, 1.2][process as usize];
+    let mut base = in_processes(timed("reference", 90e-3), |_, _| 1.0);
+    let own = beside_others(in_processes(timed("parallel", 20e-3), process), 0.5);
+    let report = report_of(&[base.clone(), own.clone()]);
+    let speedup = &row(&report, "parallel").speedup;
+    let (low, ratio) = (speedup.low.unwrap(), speedup.ratio.unwrap());
+    assert!(low < 0.95 * ratio, "{speedup:?}");
+    assert_eq!(speedup.shown(), Some((Some(Bound::AtLeast), low)));
+    for format in ["table", "markdown"] {
+        let text = text(&report, format);
+        assert!(
+            text.contains(&speedup.text().unwrap()) && !text.contains(&units::human(ratio, "x")),
+            "{format}: {text}"
+        );
+    }
+    // The same from the other side if the baseline was held up, and neither if there is no interval.
+    base = beside_others(base, 0.5);
+    base.basis = Some(Basis::Wall);
+    let report = report_of(&[base.clone(), in_processes(timed("simd", 20e-3), process)]);
+    let speedup = &row(&report, "simd").speedup;
+    assert_eq!(speedup.shown(), Some((Some(Bound::AtMost), speedup.high.unwrap())));
+    let few = [base, timed("simd", 20e-3)].map(|mut m| {
+        m.samples.truncate(1);
+        m
+    });
+    let report = report_of(&few);
+    let speedup = &row(&report, "simd").speedup;
+    assert_eq!((speedup.bound, speedup.low), (Some(Bound::AtMost), None));
+    assert_eq!(speedup.shown(), Some((Some(Bound::Disturbed), speedup.ratio.unwrap())));
+}
+
+#[test]
 fn a_speed_up_of_two_clocks_says_what_it_is_on_one() {
     let warned = |share: f64, seconds: f64, basis| {
         // The baseline got this share of a processor.

@@ -198,11 +198,13 @@ fn plots_mark_the_times_that_other_programs_lengthened() {
         draw(&report).unwrap()
     };
     // Points over a numeric axis, and rows of dots.
-    for (only, at_most, at_least) in [(None, ">≤<", ">≥<"), (Some("batch=1,"), ">≤75.4 ns<", ">≥")] {
+    for (only, at_most, at_least) in [(None, ">≤", ">≥"), (Some("batch=1,"), ">≤75.4 ns<", ">≥")] {
         let plots = drawn(only);
         for (name, sign) in [("time", at_most), ("throughput", at_least), ("speedup", at_least)] {
             let plot = plots.iter().find(|plot| plot.name == format!("lattice-encode-{name}")).unwrap();
             assert_eq!(plot.svg.matches(sign).count(), 1, "{name}: {}", plot.svg);
+            // Points of other series are close to the marks of the first plots.
+            assert!(only.is_some() || plot.svg.contains(&format!("{sign} scalar<")), "{name}: {}", plot.svg);
             assert!(plot.svg.contains("≤, ≥, ~: bounds"), "{name}: {}", plot.svg);
         }
         let roofline = |threads: &str| plots.iter().find(|plot| plot.name == format!("roofline-{threads}")).unwrap();
@@ -345,4 +347,32 @@ fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
     let svg = drawn(false);
     let [fma, memory] = &lines(&svg)[..] else { panic!("{svg}") };
     assert_eq!(memory.last(), fma.first());
+}
+
+#[test]
+fn an_overview_also_shows_the_workload_that_sweeps_another_axis() {
+    use ellwand_core::record::CaseRecord;
+    use ellwand_core::{Case, Work};
+    let rows = [("fit", "samples"), ("predict", "samples"), ("stream", "electrodes")].map(|(workload, axis)| {
+        [100_i64, 1000].map(|value| {
+            let case = Case::new(workload, vec![(axis.to_string(), value.into())]);
+            let work = Work::items("spikes", 10).flops(1e6).bytes(1000, 1000);
+            let mut row = common::measured(&case, "simd", 1e-8 * value as f64, work);
+            row.case = CaseRecord::new(&case, |_| axis);
+            row
+        })
+    });
+    let mut run = common::run();
+    run.environment.cpu =
+        "A Processor with a Name that is Almost Too Long for Its Own Good, Twice as Long as Most".into();
+    let report = Report::from_records(&[common::through_text(&run, rows.as_flattened())], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let overview = plots.iter().find(|plot| plot.name == "overview-time-samples").unwrap();
+    assert!(overview.title.ends_with("against samples (stream: electrodes)"), "{}", overview.title);
+    for word in [">fit<", ">predict<", ">stream<", ">samples<", ">electrodes<"] {
+        assert!(overview.svg.contains(word), "{word}: {}", overview.svg);
+    }
+    // A long footer has a second line.
+    let roofline = plots.iter().find(|plot| plot.name == "roofline-one-thread").unwrap();
+    assert!(roofline.svg.contains("Z</text>") && !roofline.svg.contains('…'), "{}", roofline.svg);
 }

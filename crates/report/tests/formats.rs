@@ -458,3 +458,32 @@ fn differences_from_the_reference_are_told_with_their_place() {
     assert!(markdown.contains(said), "{markdown}");
     assert!(text(&report, "csv").contains("reading_largest_difference"));
 }
+
+#[cfg(feature = "page")]
+#[test]
+fn the_page_draws_the_roofs_of_every_precision_that_occurs() {
+    use ellwand_core::CeilingKind;
+    let mut run = common::run();
+    let fma = run.environment.ceilings.iter().find(|one| one.kind == CeilingKind::Fma).unwrap().clone();
+    for (kind, factor) in [(CeilingKind::FmaF64, 0.5), (CeilingKind::ProductsBf16, 2.0)] {
+        let mut own = fma.clone();
+        (own.kind, own.value) = (kind, fma.value * factor);
+        run.environment.ceilings.push(own);
+    }
+    let row = |name: &str, double: bool, bf16: bool| {
+        let work = Work::items("elements", 8).flops(2.5e8).bytes(36, 36).double(double).bf16(bf16);
+        common::measured(&Case::new("gelu", vec![("batch".into(), 1.into())]), name, 20e-3, work)
+    };
+    let roofs = |rows: &[Measurement]| {
+        let report = report(&[common::through_text(&run, rows)], &Options::default());
+        let page = ellwand_report::page_model(&report).unwrap();
+        let one = page["curves"].as_array().unwrap().iter().find(|one| one["id"] == "roofline-one-thread").unwrap();
+        let roofs = one["series"].as_array().unwrap().iter().filter(|series| !series["roof"].is_null());
+        roofs.map(|series| series["name"].as_str().unwrap().to_string()).collect::<Vec<_>>().join("; ")
+    };
+    let [single, double, bf16] = [row("scalar", false, false), row("simd", true, false), row("gemm", false, true)];
+    let only = roofs(std::slice::from_ref(&single));
+    assert!(only.contains("f32 FMA peak, 110 GFLOP/s") && !only.contains("f64") && !only.contains("bf16"), "{only}");
+    let all = roofs(&[single, double, bf16]);
+    assert!(all.contains("f64 FMA peak, 55.0 GFLOP/s") && all.contains("bf16 products, 220 GFLOP/s"), "{all}");
+}

@@ -138,3 +138,44 @@ fn each_workload_has_its_baseline_in_the_table_and_in_the_note() {
         "{text}"
     );
 }
+
+#[test]
+fn a_remark_below_a_shared_table_names_its_workloads_and_equal_ones_are_one() {
+    let mut rows = workloads(5);
+    let slowed = |some: u32| format!("throttled: the device slowed itself down in {some} of 11 slots");
+    for row in rows.iter_mut().filter(|row| row.implementation == "simd") {
+        match row.case.workload.as_str() {
+            "kernel-0" => row.warnings = vec![slowed(4), "warned everywhere".into()],
+            "kernel-3" => row.warnings = vec![slowed(5), "warned everywhere".into()],
+            _ => row.warnings = vec!["warned everywhere".into()],
+        }
+    }
+    rows[7].warnings.push("warned once".into());
+    let text = table(&rows, 200, false);
+    let line = |start: &str| text.lines().filter(|line| line.contains(start)).collect::<Vec<_>>();
+    let throttled =
+        "! throttled: the device slowed itself down in 18 of 44 slots (4 of 30 rows: kernel-0, kernel-3; simd)";
+    assert_eq!(line("throttled"), [throttled], "{text}");
+    assert_eq!(line("warned everywhere"), ["! warned everywhere (10 of 30 rows: simd)"], "{text}");
+    assert_eq!(line("warned once"), ["! warned once (1 of 30 rows: kernel-1; scalar, skip on)"], "{text}");
+}
+
+#[test]
+fn wrong_answers_of_an_implementation_are_one_line() {
+    let wrong = |m: &Measurement, value: i64| {
+        let verdict = ellwand_core::Verdict::wrong(format!("output y[0] is {value}, the reference 1"));
+        common::other(m.clone(), Outcome::Wrong { verdict })
+    };
+    let rows: Vec<Measurement> = (1..=4)
+        .flat_map(|batch| {
+            let case = common::lattice_case("gelu", batch);
+            let [simd, bad, worse] =
+                ["simd", "bad", "worse"].map(|name| common::measured(&case, name, 1e-3, Work::items("rows", 1)));
+            [simd, wrong(&bad, 5 + batch), wrong(&worse, 3)]
+        })
+        .collect();
+    let text = table(&rows, 120, false);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(" wrong: ")).collect();
+    let bad = "! bad wrong: output y[0] is 6, the reference 1 (batch 1; also 3 more cases)";
+    assert_eq!(lines, [bad, "! worse wrong: output y[0] is 3, the reference 1 (4 cases)"], "{text}");
+}

@@ -123,6 +123,52 @@ fn a_target_within_the_interval_is_open_and_a_speed_up_names_its_baseline() {
 }
 
 #[test]
+fn a_baseline_beside_other_programs_does_not_meet_a_target_of_speed_up() {
+    let mut record =
+        record(vec![target("speed-up of 2", Measure::Speedup, 2.0), target("speed-up of 40", Measure::Speedup, 40.0)]);
+    record.measurements.retain(|m| ["scalar", "simd"].contains(&m.implementation.as_str()));
+    record.measurements.truncate(2);
+    record.measurements.iter_mut().for_each(|m| m.baseline = "scalar".into());
+    record.measurements[1].samples = record.measurements[0].samples.clone();
+    for sample in &mut record.measurements[0].samples {
+        sample.wall_ns *= 10;
+        sample.cpu_ns = Some(sample.wall_ns / 10);
+        sample.switches = Some(sample.wall_ns / 1_000_000 + 50);
+    }
+    let text = written(&record, "table");
+    let near = line(&text, "speed-up of 2");
+    assert!(near.contains("≤") && near.contains("open: other programs ran"), "{text}");
+    assert!(line(&text, "speed-up of 40").contains(" missed"), "{text}");
+}
+
+#[test]
+fn the_targets_of_several_workloads_have_one_shape() {
+    let mut record = record(vec![
+        target("rate of 1 M", Measure::Throughput, 1e6),
+        target("speed-up of 4 at the best batch of all those that the scripts measure", Measure::Speedup, 4.0),
+        Target { workload: "lattice-decode".into(), ..target("rate of 1 M", Measure::Throughput, 1e6) },
+    ]);
+    let run = record.run.clone();
+    record.measurements.extend(common::lattice("lattice-decode", 0.6));
+    let record = common::through_text(&run, &record.measurements);
+    let heads = |width: usize| -> Vec<String> {
+        let text = at_width(&record, "table", Some(width));
+        let lines: Vec<&str> = text.lines().collect();
+        let below = lines.windows(2).filter(|pair| pair[0].starts_with("targets of scripts"));
+        below.map(|pair| pair[1].split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let shapes = [130, 122, 110, 100, 60].map(heads);
+    for shape in &shapes {
+        assert!(
+            shape.len() == 1 || shape[0] == shape[1] || shape.iter().all(|line| line.starts_with("- ")),
+            "{shapes:?}"
+        );
+    }
+    assert!(shapes.iter().any(|shape| shape.len() == 2 && shape[0] == "target measured by"), "{shapes:?}");
+    assert!(shapes.iter().any(|shape| shape[0].starts_with("- ")), "{shapes:?}");
+}
+
+#[test]
 fn a_narrow_table_names_the_workload_of_each_line_and_the_hidden_columns() {
     let mut record = record(vec![
         target("rate of 1 M", Measure::Throughput, 1e6),

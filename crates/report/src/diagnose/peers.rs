@@ -66,18 +66,19 @@ fn ratio(row: &Row) -> f64 {
     row.speedup.ratio.unwrap_or(f64::NAN)
 }
 
-/// The same method on one thread, with its time; the fastest, if there are several. What ran must differ only in the
-/// threads: if a fused form beats an unfused one, that says nothing about threads.
+/// The same code on one thread, with its time: the counterpart that a view names, or else the only row whose
+/// description differs in the threads alone. Other code says nothing about threads, even if it is faster.
 fn on_one_thread<'a>(report: &Report, group: &Group<'a>, row: &'a Row) -> Option<(&'a Row, f64)> {
-    let single =
-        group.peers(row).filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
-    let same = |other: &&Row| {
+    let is_single = |other: &&Row| other.parallelism == Parallelism::Single && other.device == row.device;
+    let single: Vec<&Row> = group.peers(row).filter(is_single).collect();
+    let named = |other: &&&Row| {
         let pair = |(many, one): &(String, String)| *many == row.implementation && *one == other.implementation;
         report.implementations().any(|view| view.threaded.iter().any(pair))
-            || way(&other.what_ran) == way(&row.what_ran)
     };
-    let timed = single.filter(same).filter_map(|other| Some((other, other.median("time")?)));
-    timed.min_by(|a, b| a.1.total_cmp(&b.1))
+    let same = |other: &&&Row| !row.what_ran.is_empty() && way(&other.what_ran) == way(&row.what_ran);
+    let only = |all: Vec<&'a Row>| if let [one] = all[..] { Some(one) } else { None };
+    let one = single.iter().find(named).copied().or_else(|| only(single.iter().filter(same).copied().collect()))?;
+    Some((one, one.median("time")?))
 }
 
 /// Removes the thread count from a description: `avx512, two passes` from `avx512, 2 threads, two passes`.

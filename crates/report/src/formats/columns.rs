@@ -28,7 +28,7 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
 /// Sign of an upper bound.
 pub(super) const BOUND: &str = "≤";
 /// The meaning of the signs of bounds.
-pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, because other programs held rows up";
+pub(super) const BOUNDS: &str = "≤, ≥, ~: bounds, or neither, because other programs held rows up; a speed-up is bounded by the end of its interval";
 
 /// Rank of an axis that varies together with another.
 const FOLLOWING: u8 = 10;
@@ -253,11 +253,49 @@ pub(crate) fn tone(row: &Row) -> Tone {
 /// Most cases that a reason names; for more, it gives their number.
 const NAMED: usize = 3;
 
-/// Why rows were not measured: one line per implementation and reason. It names the cases if they are a few of several;
-/// otherwise it gives their number and, unless all sections have such rows, their workloads.
+/// Rows that were not measured, for one reason.
+struct Reason<'a> {
+    text: String,
+    implementation: &'a str,
+    wrong: bool,
+    /// True if wrong answers differ; the text is that of the first.
+    varied: bool,
+    rows: usize,
+    workloads: Vec<&'a str>,
+    places: Vec<String>,
+}
+
+impl Reason<'_> {
+    /// True if a row has the same reason, or computes another wrong answer at another case of the same workload.
+    fn covers(&self, text: &str, row: &Row, workload: &str) -> bool {
+        let own = (self.implementation, self.wrong) == (row.implementation.as_str(), row.status.word == "wrong");
+        self.text == text || (self.wrong && own && self.workloads == [workload])
+    }
+
+    fn line(&self, sections: usize, all: usize) -> String {
+        let Self { text, rows, workloads, places, .. } = self;
+        let cases = |rows: usize, word: &str| format!("{rows}{word} case{}", if rows == 1 { "" } else { "s" });
+        if self.varied {
+            // The first case has this answer; the others have wrong ones too.
+            let (first, others) = (&places[0], &places[1..]);
+            let few = (1..NAMED).contains(&others.len());
+            let others = if few { others.join("; ") } else { cases(rows - 1, " more") };
+            return format!("{text} ({first}; also {others})");
+        }
+        if *rows < all && places.len() <= NAMED && *places != [ONLY] {
+            return format!("{text} ({})", places.join("; "));
+        }
+        let place = if workloads.len() < sections { format!(" of {}", workloads.join(", ")) } else { String::new() };
+        format!("{text} ({}{place})", cases(*rows, ""))
+    }
+}
+
+/// Why rows were not measured: one line per implementation and reason, and one for all wrong answers of an
+/// implementation in a workload. It names the cases if they are a few of several; otherwise it gives their number and,
+/// unless all sections have such rows, their workloads.
 pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
     let all: usize = sections.iter().map(|section| section.cases.len()).sum();
-    let mut seen: Vec<(String, usize, Vec<&str>, Vec<String>)> = Vec::new();
+    let mut seen: Vec<Reason<'_>> = Vec::new();
     for (section, row) in sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row))) {
         let Some(reason) = &row.status.reason else { continue };
         let text = format!("{} {}: {reason}", row.implementation, row.status.word);
@@ -267,27 +305,27 @@ pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
             place if place == ONLY => workload.to_string(),
             place => format!("{workload}, {place}"),
         };
-        match seen.iter_mut().find(|(known, ..)| *known == text) {
-            Some((_, count, workloads, places)) => {
-                *count += 1;
-                if !workloads.contains(&workload) {
-                    workloads.push(workload);
+        match seen.iter_mut().find(|known| known.covers(&text, row, workload)) {
+            Some(known) => {
+                known.varied |= known.text != text;
+                known.rows += 1;
+                if !known.workloads.contains(&workload) {
+                    known.workloads.push(workload);
                 }
-                if !places.contains(&place) {
-                    places.push(place);
+                if !known.places.contains(&place) {
+                    known.places.push(place);
                 }
             }
-            None => seen.push((text, 1, vec![workload], vec![place])),
+            None => seen.push(Reason {
+                text,
+                implementation: &row.implementation,
+                wrong: row.status.word == "wrong",
+                varied: false,
+                rows: 1,
+                workloads: vec![workload],
+                places: vec![place],
+            }),
         }
     }
-    let line = |(text, count, workloads, places): (String, usize, Vec<&str>, Vec<String>)| {
-        if count < all && places.len() <= NAMED && places != [ONLY] {
-            return format!("{text} ({})", places.join("; "));
-        }
-        let cases = if count == 1 { "1 case".to_string() } else { format!("{count} cases") };
-        let place =
-            if workloads.len() < sections.len() { format!(" of {}", workloads.join(", ")) } else { String::new() };
-        format!("{text} ({cases}{place})")
-    };
-    seen.into_iter().map(line).collect()
+    seen.iter().map(|reason| reason.line(sections.len(), all)).collect()
 }

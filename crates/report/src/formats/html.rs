@@ -8,6 +8,7 @@ use super::json::Whole;
 use super::readings::{self, Block};
 use crate::model::Section;
 use crate::model::curves::curves;
+use crate::model::roofline::rooflines;
 use crate::{Report, ReportError};
 
 /// Writes the page of a report, with the views of its domains.
@@ -26,7 +27,8 @@ pub fn page_model(report: &Report) -> Result<Value, ReportError> {
     let mut model = serde_json::to_value(Whole::of(report))?;
     if let Some(model) = model.as_object_mut() {
         model.insert("views".into(), serde_json::to_value(&report.views)?);
-        model.insert("curves".into(), serde_json::to_value(curves(report))?);
+        let curves = [rooflines(report), curves(report)].concat();
+        model.insert("curves".into(), serde_json::to_value(curves)?);
         model.insert("readings".into(), report.workloads.iter().map(|section| tables(report, section)).collect());
     }
     Ok(model)

@@ -8,7 +8,7 @@ use super::readings::{self, Block};
 use super::{columns, comparisons, machines, overview, parts, spans, targets};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone};
-use crate::model::{Remark, Report, Row, Section, distinct};
+use crate::model::{Remark, Report, Row, Section, distinct, remarks};
 use crate::{Options, ReportError};
 
 /// Most findings listed under the tables, unless all are asked for.
@@ -74,30 +74,39 @@ fn sections(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
                 continue;
             }
             remarked.push(&remark.text);
-            remark_of_rows(&[(*section, remark)], remark.of, report, out)?;
+            remark_of_rows(&remark.text, &[(*section, remark)], (1, remark.of), report, out)?;
         }
     }
     if together {
         let of: usize = sections.iter().map(|section| section.rows.len()).sum();
-        let all = || sections.iter().flat_map(|section| section.remarks.iter().map(|remark| (*section, remark)));
-        for (_, remark) in all() {
-            if !remarked.contains(&remark.text.as_str()) {
-                remarked.push(&remark.text);
-                let same: Vec<_> = all().filter(|(_, one)| one.text == remark.text).collect();
-                remark_of_rows(&same, of, report, out)?;
+        let mut merged: Vec<(String, Vec<(&Section, &Remark)>)> = Vec::new();
+        for (section, remark) in
+            sections.iter().flat_map(|section| section.remarks.iter().map(move |one| (*section, one)))
+        {
+            match merged.iter_mut().find_map(|known| Some((remarks::joined(&known.0, &remark.text)?, known))) {
+                Some((text, known)) => {
+                    known.0 = text;
+                    known.1.push((section, remark));
+                }
+                None => merged.push((remark.text.clone(), vec![(section, remark)])),
             }
+        }
+        for (text, same) in &merged {
+            remark_of_rows(text, same, (sections.len(), of), report, out)?;
         }
     }
     Ok(())
 }
 
-/// Most implementations that a remark names.
+/// Most implementations, and most workloads, that a remark names.
 const REMARKED: usize = 3;
 
-/// A remark, with the rows among `of` that have it: a single row by its case, a few by their implementations.
+/// A remark, with the rows among `of` that have it: a single row by its case, a few by their implementations. A remark on
+/// some of several `sections` names its workloads.
 fn remark_of_rows(
+    text: &str,
     same: &[(&Section, &Remark)],
-    of: usize,
+    (sections, of): (usize, usize),
     report: &Report,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
@@ -106,11 +115,19 @@ fn remark_of_rows(
     let one = section.rows.iter().find(|row| rows == 1 && row.warnings.contains(&remark.text));
     let names = distinct(same.iter().flat_map(|(_, remark)| remark.implementations.iter().map(String::as_str)));
     let which = match one {
-        Some(row) if section.cases.len() > 1 => format!(": {}, {}", row.implementation, section.place(row)),
-        _ if names.len() <= REMARKED => format!(": {}", names.join(", ")),
+        Some(row) if section.cases.len() > 1 => format!("{}, {}", row.implementation, section.place(row)),
+        _ if names.len() <= REMARKED => names.join(", "),
         _ => String::new(),
     };
-    remark_line(&remark.text, (rows, of), &which, report, out)
+    let workloads: Vec<&str> = same.iter().map(|(section, _)| section.workload.as_str()).collect();
+    let place = match workloads.len() {
+        all if all == sections => String::new(),
+        few if few <= REMARKED => workloads.join(", "),
+        many => format!("{many} of {sections} workloads"),
+    };
+    let parts: Vec<String> = [place, which].into_iter().filter(|part| !part.is_empty()).collect();
+    let which = if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) };
+    remark_line(text, (rows, of), &which, report, out)
 }
 
 fn remark_line(

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Options;
 use crate::grid::{self, Column, Tone, markdown};
-use crate::model::{Report, Row, Section, distinct};
+use crate::model::{Bound, Report, Row, Section, distinct};
 use crate::units::{capital, clean, human, rate};
 
 /// Share of samples that lost the processor above which other programs shape the 10th and 90th percentile.
@@ -33,23 +33,23 @@ pub(super) struct Judged {
     place: String,
 }
 
-/// `bound`: other programs held the row up, so that its rates are lower bounds; `high`: upper end of the 95 % interval of
-/// a rate or a speed-up.
-fn verdict(target: &Target, value: f64, bound: bool, high: Option<f64>) -> &'static str {
+/// `bound`: other programs held rows up, and without them the value is at least (at most) as good; `high`: upper end of
+/// the 95 % interval of a rate or a speed-up.
+fn verdict(target: &Target, value: f64, bound: Option<Bound>, high: Option<f64>) -> &'static str {
     let met = match target.measure {
         Measure::Spread => value <= target.limit,
         _ => value >= target.limit,
     };
     match (met, bound) {
-        (true, _) => "met",
-        // A bound below the target leaves it open.
-        (false, true) => "open: other programs ran",
-        (false, false) if high.is_some_and(|high| high >= target.limit) => "open: within the 95 % interval",
-        (false, false) => "missed",
+        (true, None | Some(Bound::AtLeast)) => "met",
+        (false, None) if high.is_some_and(|high| high >= target.limit) => "open: within the 95 % interval",
+        (false, None | Some(Bound::AtMost)) => "missed",
+        // The undisturbed value may be on the other side of the target.
+        _ => "open: other programs ran",
     }
 }
 
-fn measured(measure: &Measure, value: f64, bound: bool, section: &Section, row: &Row) -> String {
+fn measured(measure: &Measure, value: f64, bound: Option<Bound>, section: &Section, row: &Row) -> String {
     let item = section.item.as_deref().map_or(String::new(), clean);
     let text = match measure {
         Measure::Throughput => format!("{} {item}/s", rate(value)),
@@ -58,8 +58,8 @@ fn measured(measure: &Measure, value: f64, bound: bool, section: &Section, row: 
         Measure::Speedup => format!("{} over {}", human(value, "x"), clean(&row.speedup.baseline)),
         Measure::Reading(_) | Measure::Unknown => human(value, "x"),
     };
-    let least = if bound && *measure != Measure::Spread { "≥" } else { "" };
-    format!("{least}{text}")
+    let sign = bound.filter(|_| *measure != Measure::Spread).map_or("", Bound::sign);
+    format!("{sign}{text}")
 }
 
 /// All targets to which at least one row applies.
@@ -95,7 +95,9 @@ fn judge<'a>(report: &'a Report, title: &str, target: &Target) -> Option<Judged>
     };
     let (value, row) = match &target.measure {
         Measure::Throughput => largest(&throughput),
-        Measure::Speedup => largest(&|row| row.speedup.ratio.filter(|_| !row.speedup.is_baseline)),
+        Measure::Speedup => {
+            largest(&|row| row.speedup.shown().filter(|_| !row.speedup.is_baseline).map(|shown| shown.1))
+        }
         Measure::Reading(id) => largest(&|row| row.reading(id)),
         Measure::Hold => {
             let (peak, _) = largest(&throughput)?;
@@ -118,10 +120,12 @@ fn judge<'a>(report: &'a Report, title: &str, target: &Target) -> Option<Judged>
     }?;
     let switched = row.switched_share.is_some_and(|share| share >= SWITCHED);
     // Other programs change times but not readings, and they change the spread of times before the median.
+    let at_least = |held: bool| held.then_some(Bound::AtLeast);
     let bound = match target.measure {
-        Measure::Reading(_) => false,
-        Measure::Spread => row.held_up.is_some() || switched,
-        _ => row.held_up.is_some(),
+        Measure::Reading(_) => None,
+        Measure::Spread => at_least(row.held_up.is_some() || switched),
+        Measure::Speedup => row.speedup.shown().and_then(|(bound, _)| bound),
+        _ => at_least(row.held_up.is_some()),
     };
     let high = match target.measure {
         Measure::Throughput => row.stats("throughput").and_then(|rate| rate.high),
@@ -162,41 +166,43 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let mut all = columns(targets.iter());
         let hidden = fit(&mut all);
         if grid::fits(&all, width) && !hidden.iter().any(|head| head == WORKLOAD) {
-            table(&title, targets.iter(), (&all, &hidden), report, out)?;
+            report.options.title(&title, out)?;
+            table(&all, &hidden, report, out)?;
             continue;
         }
         // Targets of several workloads may have the same text, so if the column does not fit, each workload gets a
-        // table.
+        // table. All have the shape that the widest needs.
+        let mut joint = columns(targets.iter());
+        joint.retain(|column| column.head != WORKLOAD);
+        let hidden = fit(&mut joint);
+        let is_list = !grid::fits(&joint, width);
         for name in distinct(targets.iter().map(|one| one.workload.as_str())) {
             let mine = targets.iter().filter(|one| one.workload == name);
-            let mut columns = columns(mine.clone());
-            columns.retain(|column| column.head != WORKLOAD);
-            let hidden = fit(&mut columns);
-            table(&format!("{title} · {}", clean(name)), mine, (&columns, &hidden), report, out)?;
+            report.options.title(&format!("{title} · {}", clean(name)), out)?;
+            if is_list {
+                list(mine, report, out)?;
+                continue;
+            }
+            let mut columns = columns(mine);
+            columns.retain(|column| column.head != WORKLOAD && !hidden.contains(&column.head));
+            table(&columns, &hidden, report, out)?;
         }
     }
     Ok(())
 }
 
-/// A table, or a list if its narrowest form is too wide.
-fn table<'a>(
-    title: &str,
-    targets: impl Iterator<Item = &'a Judged>,
-    (columns, hidden): (&[Column], &[String]),
-    report: &Report,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Options { width, color, .. } = report.options;
-    report.options.title(title, out)?;
-    if !grid::fits(columns, width) {
-        for Judged { target, measured, verdict, implementation, place, .. } in targets {
-            let text = format!("- {target}: {measured}, {verdict} ({implementation}, {place})");
-            report.options.print(Tone::Plain, &text, out)?;
-        }
-        return Ok(());
-    }
-    grid::write(columns, color, |_| Tone::Plain, out)?;
+fn table(columns: &[Column], hidden: &[String], report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    grid::write(columns, report.options.color, |_| Tone::Plain, out)?;
     report.options.print(Tone::Faint, &grid::hidden(hidden).unwrap_or_default(), out)
+}
+
+/// For targets whose narrowest table is too wide.
+fn list<'a>(targets: impl Iterator<Item = &'a Judged>, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for Judged { target, measured, verdict, implementation, place, .. } in targets {
+        let text = format!("- {target}: {measured}, {verdict} ({implementation}, {place})");
+        report.options.print(Tone::Plain, &text, out)?;
+    }
+    Ok(())
 }
 
 /// Writes the section of the Markdown report.

@@ -1,5 +1,5 @@
-//! The points of views of kind `curve`: one reading over another, such as the error of a code over its rate. The plots
-//! and the page draw them.
+//! Figures that the plots and the page draw from the same points: the rooflines, and the views of kind `curve`, which
+//! show one reading over another, such as the error of a code over its rate.
 
 use ellwand_core::view::Curve;
 use serde::Serialize;
@@ -7,17 +7,22 @@ use serde::Serialize;
 use super::{AxisInfo, Report, Row, Section, curves_of};
 use crate::units::{clean, human};
 
-/// A curve of one workload.
+/// A figure of one workload, or of a run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Drawn {
-    pub(crate) workload: String,
+    /// Empty for a figure of all workloads.
+    pub(crate) workload: Option<String>,
     /// Last part of the file name.
     pub(crate) id: String,
     pub(crate) title: String,
     /// Labels of the axes.
     pub(crate) x: String,
     pub(crate) y: String,
+    /// Unit of y; if it is not empty, both axes are logarithmic.
+    pub(crate) unit: &'static str,
     pub(crate) series: Vec<Series>,
+    /// Index into [`Report::runs`], of a figure of a run.
+    pub(crate) run: usize,
 }
 
 /// Points that share a name in the legend.
@@ -26,15 +31,27 @@ pub(crate) struct Series {
     pub(crate) name: String,
     /// True for a line instead of points.
     pub(crate) joined: bool,
+    /// For the limit of a roofline, the number of its look.
+    pub(crate) roof: Option<usize>,
     pub(crate) points: Vec<Point>,
 }
 
-/// A pair of readings.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A pair of readings, or a row below a roofline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
+    /// What the point shows.
     pub(crate) label: Option<String>,
+    /// The sign of a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sign: Option<&'static str>,
+    /// The label in a plot, which has no room for that of every point.
+    #[serde(skip)]
+    pub(crate) name: Option<String>,
+    /// The ends of the whisker, if there is one.
+    #[serde(skip)]
+    pub(crate) whisker: Option<(f64, f64)>,
 }
 
 /// One curve per workload and view, unless an earlier workload has the same points.
@@ -48,12 +65,14 @@ pub(crate) fn curves(report: &Report) -> Vec<Drawn> {
                 continue;
             }
             all.push(Drawn {
-                workload: section.workload.clone(),
+                workload: Some(section.workload.clone()),
                 id: curve.id.clone(),
                 title: clean(&curve.title),
                 x: clean(&curve.x.1),
                 y: clean(&curve.y.1),
+                unit: "",
                 series,
+                run: 0,
             });
         }
     }
@@ -94,7 +113,7 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         if let Some(([_, rival, _], y)) = curve.rival.as_ref().and_then(|rival| Some((rival, row.reading(&rival[2])?)))
         {
             let x = row.reading(rival).unwrap_or(x);
-            rivals.push(Point { x, y, label: None });
+            rivals.push(Point { x, y, ..Point::default() });
         }
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
@@ -106,14 +125,14 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         let of_y = of_y.unwrap_or_default();
         let numbers = || format!("{} {unit}, {} {}", human(x, ""), clean(&curve.y.0), human(y, &of_y));
         let label = Some(if label.is_empty() { numbers() } else { label });
-        let point = Point { x, y, label };
+        let point = Point { x, y, name: label.clone(), label, ..Point::default() };
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => all.push(Series { name, joined: false, points: vec![point] }),
+            None => all.push(Series { name, joined: false, roof: None, points: vec![point] }),
         }
     }
     if let (Some([title, ..]), false) = (&curve.rival, rivals.is_empty()) {
-        all.push(Series { name: clean(title), joined: false, points: rivals });
+        all.push(Series { name: clean(title), joined: false, roof: None, points: rivals });
     }
     all.extend(bound(curve, &all));
     all
@@ -124,9 +143,9 @@ fn bound(curve: &Curve, drawn: &[Series]) -> Option<Series> {
     let line = curve.bound.as_ref()?;
     let along = || drawn.iter().flat_map(|series| &series.points).map(|point| point.x);
     let ends = [along().fold(f64::INFINITY, f64::min), along().fold(f64::NEG_INFINITY, f64::max)];
-    let point = |x: f64| Point { x, y: line.slope * x, label: None };
+    let point = |x: f64| Point { x, y: line.slope * x, ..Point::default() };
     let points = ends.map(point).to_vec();
-    (ends[0] < ends[1]).then(|| Series { name: clean(&line.title), joined: true, points })
+    (ends[0] < ends[1]).then(|| Series { name: clean(&line.title), joined: true, roof: None, points })
 }
 
 /// The two readings of a row, if both can be drawn.

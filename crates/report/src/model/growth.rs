@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ellwand_core::stats::{common_slope, geometric_mean};
 use serde::Serialize;
 
-use super::{Bound, CaseInfo, Row, distinct};
+use super::{Bound, CaseInfo, Row, distinct, mean};
 use crate::model::AxisInfo;
 
 /// Confidence of the intervals of exponents.
@@ -58,7 +58,7 @@ pub struct AlongAxis {
     pub cases: usize,
     /// Geometric mean of the median times, in seconds.
     pub time_s: f64,
-    /// Geometric mean of the speed-ups over the baseline; empty if one is unavailable.
+    /// Geometric mean of the printed speed-ups over the baseline; empty if one is unavailable.
     pub speedup: Option<f64>,
     /// True if other programs held up one of the rows: the time is then an upper bound.
     pub held_up: bool,
@@ -158,7 +158,8 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
             }
             for ((run, name), Gathered { times, rows }) in table {
                 let Some(time_s) = geometric_mean(&times) else { continue };
-                let ratios: Option<Vec<f64>> = rows.iter().map(|row| row.speedup.ratio).collect();
+                let known = rows.iter().all(|row| row.speedup.ratio.is_some());
+                let (bound, speedup) = mean(rows.iter().map(|row| &row.speedup)).filter(|_| known).unzip();
                 let count = |of: fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
                 all.push(AlongAxis {
                     run,
@@ -167,9 +168,9 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                     implementation: names[name].to_string(),
                     cases: times.len(),
                     time_s,
-                    speedup: ratios.and_then(|ratios| geometric_mean(&ratios)),
+                    speedup,
                     held_up: count(|row| row.held_up.is_some()) > 0,
-                    bound: Bound::of_mean(rows.iter().map(|row| &row.speedup)),
+                    bound: bound.flatten(),
                     best_in: count(|row| row.best),
                     tied_in: count(|row| row.tied),
                 });

@@ -17,7 +17,9 @@ pub(crate) mod curves;
 mod growth;
 pub(crate) mod load;
 mod machines;
-mod remarks;
+pub(crate) mod remarks;
+#[cfg(any(feature = "page", feature = "plots"))]
+pub(crate) mod roofline;
 mod run;
 pub(crate) mod spans;
 mod speedup;
@@ -33,8 +35,8 @@ pub use load::HeldUp;
 pub use machines::{MachineInfo, MachineRow, Machines};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
-pub(crate) use speedup::bounded;
 pub use speedup::{Bound, Speedup};
+pub(crate) use speedup::{bounded, mean};
 pub use stats::{MetricValue, Stats};
 
 /// The place of a row if no axis varies.

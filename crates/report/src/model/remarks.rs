@@ -28,7 +28,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Remark> {
 }
 
 /// One text for two remarks that are equal except perhaps for their numbers of slots.
-fn joined(a: &str, b: &str) -> Option<String> {
+pub(crate) fn joined(a: &str, b: &str) -> Option<String> {
     if let (Some(one), Some(other)) = (Counted::find(a), Counted::find(b)) {
         let (some, all) = (one.some + other.some, one.all + other.all);
         let same = (one.before, one.after) == (other.before, other.after);

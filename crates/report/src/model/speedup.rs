@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ellwand_core::record::{Basis, Sample};
-use ellwand_core::stats::{mean_interval, median, median_interval};
+use ellwand_core::stats::{geometric_mean, mean_interval, median, median_interval};
 use ellwand_core::{Environment, Measurement};
 use serde::Serialize;
 
@@ -54,12 +54,6 @@ impl Bound {
         }
     }
 
-    /// The bound of a mean of speed-ups.
-    pub(crate) fn of_mean<'a>(speedups: impl Iterator<Item = &'a Speedup>) -> Option<Self> {
-        let bounds: Vec<Self> = speedups.filter_map(|speedup| speedup.bound).collect();
-        Self::of(bounds.iter().any(|one| *one != Bound::AtLeast), bounds.iter().any(|one| *one != Bound::AtMost))
-    }
-
     /// The sign in front of a ratio.
     pub fn sign(self) -> &'static str {
         match self {
@@ -70,15 +64,33 @@ impl Bound {
     }
 }
 
+/// The geometric mean of the ratios as printed, of those that are available, with its bound.
+pub(crate) fn mean<'a>(speedups: impl Iterator<Item = &'a Speedup>) -> Option<(Option<Bound>, f64)> {
+    let (bounds, ratios): (Vec<Option<Bound>>, Vec<f64>) = speedups.filter_map(Speedup::shown).unzip();
+    let any = |other: Bound| bounds.iter().flatten().any(|one| *one != other);
+    Some((Bound::of(any(Bound::AtLeast), any(Bound::AtMost)), geometric_mean(&ratios)?))
+}
+
 /// A ratio as printed, with the sign of its bound.
 pub(crate) fn bounded(bound: Option<Bound>, ratio: f64) -> String {
     format!("{}{}", bound.map_or("", Bound::sign), crate::units::ratio(ratio))
 }
 
 impl Speedup {
+    /// The ratio as printed, with its bound. The undisturbed ratio is bounded by the end of the interval: the ratio
+    /// itself is an estimate, and values beyond it are in the interval. Without an interval there is no bound.
+    pub fn shown(&self) -> Option<(Option<Bound>, f64)> {
+        let ratio = self.ratio?;
+        let (low, high) = self.ends();
+        Some(match self.bound {
+            None => (None, ratio),
+            Some(_) => low.or(high).map_or((Some(Bound::Disturbed), ratio), |end| (self.bound, end)),
+        })
+    }
+
     /// The ratio as printed, with the sign of its bound.
     pub fn text(&self) -> Option<String> {
-        Some(bounded(self.bound, self.ratio?))
+        self.shown().map(|(bound, ratio)| bounded(bound, ratio))
     }
 
     /// The ends of the interval that also hold on an undisturbed machine: a bound has one end, two held-up rows have

@@ -113,45 +113,51 @@ const WIDTH: f32 = 1200.0;
 const MARGIN: f32 = 26.0;
 const FOOTER: f32 = 34.0;
 const SUBTITLE: f32 = 13.0;
+const NOTE: f32 = 12.0;
+/// Height of a further line of the footer.
+const LINE: f32 = 16.0;
 
 impl Figure {
     pub(super) fn scene(&self, fonts: &Fonts) -> Scene {
-        let subtitle = subtitle(&self.subtitle, fonts);
+        let subtitle = broken(&self.subtitle, SUBTITLE, 2, fonts);
+        let footer = broken(&self.footer, NOTE, 3, fonts);
         let head = 52.0 + 19.0 * subtitle.len() as f32;
         let body = match &self.body {
             Body::Lines(panels) => lines::height(panels, fonts, WIDTH - 2.0 * MARGIN),
             Body::Dots(chart) => dots::height(chart),
         };
-        let height = head + body + FOOTER;
+        let foot = FOOTER + LINE * footer.len().saturating_sub(1) as f32;
+        let height = head + body + foot;
         let mut scene = Scene::new(WIDTH, height, &self.title);
         let room = WIDTH - 2.0 * MARGIN;
         scene.bold((MARGIN, 38.0), &fonts.cut(&self.title, 20.0, true, room), 20.0, Anchor::Start);
         for (index, line) in subtitle.iter().enumerate() {
             scene.text((MARGIN, 60.0 + 19.0 * index as f32), line, SUBTITLE, Anchor::Start, GREY);
         }
-        let area = Area { left: MARGIN, top: head, right: WIDTH - MARGIN, bottom: height - FOOTER };
+        let area = Area { left: MARGIN, top: head, right: WIDTH - MARGIN, bottom: height - foot };
         match &self.body {
             Body::Lines(panels) => lines::draw(panels, area, fonts, &mut scene),
             Body::Dots(chart) => dots::draw(chart, area, fonts, &mut scene),
         }
-        let footer = fonts.cut(&self.footer, 12.0, false, room);
-        scene.text((MARGIN, height - 14.0), &footer, 12.0, Anchor::Start, GREY);
+        for (index, line) in footer.iter().rev().enumerate() {
+            scene.text((MARGIN, height - 14.0 - LINE * index as f32), line, NOTE, Anchor::Start, GREY);
+        }
         scene
     }
 }
 
-/// The fixed parameters in at most two lines, broken between parameters.
-fn subtitle(text: &str, fonts: &Fonts) -> Vec<String> {
+/// A text in at most `most` lines, broken between its parts.
+fn broken(text: &str, size: f32, most: usize, fonts: &Fonts) -> Vec<String> {
     let room = WIDTH - 2.0 * MARGIN;
     let mut lines: Vec<String> = Vec::new();
     for part in text.split(" · ").filter(|part| !part.is_empty()) {
-        let full = lines.len() == 2;
+        let full = lines.len() == most;
         match lines.last_mut() {
-            Some(line) if full || fonts.width(&format!("{line} · {part}"), SUBTITLE, false) <= room => {
+            Some(line) if full || fonts.width(&format!("{line} · {part}"), size, false) <= room => {
                 *line = format!("{line} · {part}");
             }
             _ => lines.push(part.to_string()),
         }
     }
-    lines.iter().map(|line| fonts.cut(line, SUBTITLE, false, room)).collect()
+    lines.iter().map(|line| fonts.cut(line, size, false, room)).collect()
 }

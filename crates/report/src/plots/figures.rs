@@ -85,12 +85,12 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         marks: "ratios of the two times, whiskers 95 % interval over processes",
         of: |row| {
             let speedup = &row.speedup;
-            let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
+            let (_, value) = speedup.shown().filter(|_| !speedup.is_baseline)?;
             let (low, high) = speedup.ends();
             Some((value, low.unwrap_or(value), high.unwrap_or(value)))
         },
         reference: true,
-        bound: |row| row.speedup.bound.map(Bound::sign),
+        bound: |row| row.speedup.shown()?.0.map(Bound::sign),
     },
     Quantity {
         id: "memory",
@@ -257,7 +257,11 @@ fn panels(
     let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
     let least = values.iter().find(|value| **value > 0.0).filter(|_| values.first().is_some_and(|low| *low >= 0.0));
     let spread = least.zip(values.last()).is_some_and(|(low, high)| high / low >= 8.0);
-    let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
+    let unit = if [String::new(), axis.name.clone()].contains(&axis.unit) {
+        String::new()
+    } else {
+        format!(" ({})", axis.unit)
+    };
     let together: Vec<&str> = following.iter().map(|axis| axis.name.as_str()).collect();
     let together = if together.is_empty() { String::new() } else { format!(", with {}", together.join(", ")) };
     let one = |facet_name: &String| {
@@ -342,38 +346,58 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(Strin
     (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0), bars: false })
 }
 
-/// All workloads that sweep the same axis, next to each other at the same scale.
+/// Workloads with the same x axis, and their panels.
+struct Alike<'a> {
+    axis: &'a AxisInfo,
+    sections: Vec<&'a Section>,
+    panels: Vec<Lines>,
+    /// Workloads with another axis, each with its name.
+    others: Vec<String>,
+}
+
+/// All workloads that sweep the same axis, next to each other at the same scale. The largest figure also has those that
+/// are alone with their axis, if there is room.
 fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for quantity in QUANTITIES.iter().filter(|quantity| !quantity.reference) {
-        let mut by_axis: Vec<(String, Vec<Lines>)> = Vec::new();
+        let mut all: Vec<Alike<'_>> = Vec::new();
         for section in &report.workloads {
             let Some(axis) = main_axis(section) else { continue };
-            for mut panel in panels(report, section, axis, quantity, names) {
-                if panel.title != section.workload {
-                    panel.title = format!("{}, {}", section.workload, panel.title);
+            let mut panels = panels(report, section, axis, quantity, names);
+            for panel in panels.iter_mut().filter(|panel| panel.title != section.workload) {
+                panel.title = format!("{}, {}", section.workload, panel.title);
+            }
+            match all.iter_mut().find(|known| known.axis.name == axis.name) {
+                Some(known) => {
+                    known.sections.push(section);
+                    known.panels.extend(panels);
                 }
-                match by_axis.iter_mut().find(|(name, _)| *name == axis.name) {
-                    Some((_, panels)) => panels.push(panel),
-                    None => by_axis.push((axis.name.clone(), vec![panel])),
+                None => all.push(Alike { axis, sections: vec![section], panels, others: Vec::new() }),
+            }
+        }
+        let (mut shared, alone): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.sections.len() > 1);
+        shared.retain(|one| (2..=PANELS).contains(&one.panels.len()));
+        if let Some(largest) = shared.iter_mut().rev().max_by_key(|one| one.sections.len()) {
+            for one in alone.into_iter().filter(|one| !one.panels.is_empty()) {
+                if largest.panels.len() + one.panels.len() <= PANELS {
+                    let named = one.sections.iter().map(|section| format!("{}: {}", section.workload, one.axis.name));
+                    largest.others.extend(named);
+                    largest.sections.extend(one.sections);
+                    largest.panels.extend(one.panels);
                 }
             }
         }
-        for (axis, panels) in by_axis.into_iter().filter(|(_, panels)| panels.len() > 1) {
-            let sections =
-                || report.workloads.iter().filter(|section| main_axis(section).is_some_and(|own| own.name == axis));
-            if sections().count() < 2 || panels.len() > PANELS {
-                continue;
-            }
-            figures.push(Figure {
-                name: format!("overview-{}-{}", quantity.id, file_name(&axis)),
-                title: format!("all workloads: {} against {axis}", quantity.title),
-                subtitle: common(sections()),
-                footer: footer(report, &quantity.about(sections().flat_map(|section| &section.rows))),
+        figures.extend(shared.into_iter().map(|one| {
+            let others = if one.others.is_empty() { String::new() } else { format!(" ({})", one.others.join(", ")) };
+            Figure {
+                name: format!("overview-{}-{}", quantity.id, file_name(&one.axis.name)),
+                title: format!("all workloads: {} against {}{others}", quantity.title, one.axis.name),
+                subtitle: common(one.sections.iter().copied()),
+                footer: footer(report, &quantity.about(one.sections.iter().flat_map(|section| &section.rows))),
                 workload: None,
-                body: Body::Lines(panels),
-            });
-        }
+                body: Body::Lines(one.panels),
+            }
+        }));
     }
     figures
 }

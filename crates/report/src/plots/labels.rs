@@ -33,17 +33,41 @@ const STEP: f32 = 4.0;
 /// A straight line in pixels.
 type Segment = ((f32, f32), (f32, f32));
 
-/// Writes each label next to its point, at the first position where it overlaps no other label, point or line of
-/// `lines`. A label without a free position is omitted.
-pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Area, fonts: &Fonts, scene: &mut Scene) {
+/// A text next to a point.
+pub(super) struct Label<'a> {
+    pub(super) at: (f32, f32),
+    pub(super) text: &'a str,
+    /// The series of the point; added to the text where another point is nearly as close.
+    pub(super) of: Option<&'a str>,
+}
+
+/// Distance in pixels from a point within which a label without a leader line ends.
+const NEAR: f32 = 44.0;
+
+/// Writes each label next to its point, at the first position where it overlaps no other label, point of `others` or line
+/// of `lines`. A label without a free position is omitted.
+pub(super) fn beside(
+    points: &[Label<'_>],
+    others: &[(f32, f32)],
+    lines: &[Segment],
+    plot: Area,
+    fonts: &Fonts,
+    scene: &mut Scene,
+) {
     let round = |x: f32, y: f32, r: f32| Area { left: x - r, top: y - r, right: x + r, bottom: y + r };
-    let mut taken: Vec<Area> = points.iter().map(|((x, y), _)| round(*x, *y, 6.0)).collect();
+    let mut taken: Vec<Area> = points.iter().map(|label| round(label.at.0, label.at.1, 6.0)).collect();
     taken.extend(lines.iter().flat_map(|(from, to)| {
         let steps = ((to.0 - from.0).hypot(to.1 - from.1) / STEP).ceil().max(1.0);
         let at = move |i: f32| round(from.0 + (to.0 - from.0) * i / steps, from.1 + (to.1 - from.1) * i / steps, 2.0);
         (0..=steps as u16).map(move |i| at(f32::from(i)))
     }));
-    for ((x, y), text) in points {
+    for Label { at: (x, y), text, of } in points {
+        // More than one point this close: the marker of the label's own series, and others.
+        let close = others.iter().filter(|other| (other.0 - x).hypot(other.1 - y) < NEAR).count() > 1;
+        let text = match of {
+            Some(of) if close => &format!("{text} {of}"),
+            _ => *text,
+        };
         let width = fonts.width(text, SIZE, false);
         let sides = [
             (x + 10.0, y + 4.0),
@@ -109,18 +133,18 @@ mod tests {
     fn points_that_stand_close_are_named_beside_lines_and_one_another() {
         let fonts = Fonts::load().unwrap();
         let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
-        let points: Vec<((f32, f32), &str)> = ["one", "two", "three", "four"]
+        let points: Vec<Label<'_>> = ["one", "two", "three", "four"]
             .iter()
             .zip(0_u8..)
-            .map(|(n, i)| ((400.0, 300.0 + f32::from(i)), *n))
+            .map(|(text, i)| Label { at: (400.0, 300.0 + f32::from(i)), text, of: None })
             .collect();
         // A roof through the first position of each label, and a whisker above all labels.
         let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
         let mut scene = Scene::new(800.0, 600.0, "");
-        beside(&points, &lines, plot, &fonts, &mut scene);
+        beside(&points, &[], &lines, plot, &fonts, &mut scene);
         let svg = super::super::svg::svg(&scene);
-        for (_, name) in points {
-            assert!(svg.contains(name), "{name}: {svg}");
+        for Label { text, .. } in points {
+            assert!(svg.contains(text), "{text}: {svg}");
         }
         let texts: Vec<f32> = svg
             .split("<text")
@@ -129,6 +153,18 @@ mod tests {
             .collect();
         assert_eq!(texts.len(), 4, "{svg}");
         assert!(texts.iter().all(|base| base + 3.0 < 298.0 || base - SIZE > 298.0), "{texts:?}");
+    }
+
+    #[test]
+    fn a_mark_names_its_series_where_other_points_are_close() {
+        let fonts = Fonts::load().unwrap();
+        let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
+        let label = |x: f32, y: f32| Label { at: (x, y), text: "≤", of: Some("simd") };
+        let mut scene = Scene::new(800.0, 600.0, "");
+        let markers = [(100.0, 300.0), (100.0, 310.0), (500.0, 300.0), (500.0, 500.0)];
+        beside(&[label(100.0, 300.0), label(500.0, 300.0)], &markers, &[], plot, &fonts, &mut scene);
+        let svg = super::super::svg::svg(&scene);
+        assert_eq!((svg.matches(">≤ simd<").count(), svg.matches(">≤<").count()), (1, 1), "{svg}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::axis::{Axis, Tick, tick_texts};
-use super::chart::{Area, Lines, Series};
+use super::chart::{Area, Lines, Point, Series};
 use super::font::Fonts;
-use super::labels;
+use super::labels::{self, Label};
 use super::scene::{Anchor, FAINT, GREY, GRID, INK, Scene};
 use super::style::NEUTRAL;
 
@@ -183,7 +183,7 @@ pub(super) fn draw_ticks(ticks: &[Tick], x: &Axis, plot: Area, fonts: &Fonts, sc
     }
 }
 
-fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &mut Scene) {
+fn series<'a>(panel: &'a Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &mut Scene) {
     if let Some((value, text)) = &panel.reference {
         let at = plot.y(y, *value);
         scene.segment((plot.left, at), (plot.right, at), 1.4, NEUTRAL);
@@ -210,21 +210,19 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
             series.style.marker(scene, place(point.x, point.y), radius);
         }
     }
-    let named: Vec<((f32, f32), &str)> = panel
-        .series
-        .iter()
-        .flat_map(|series| &series.points)
-        .filter_map(|point| Some((place(point.x, point.y), point.label.as_deref()?)))
-        .collect();
+    // A label at a line is the sign of a bound; elsewhere it names the point itself.
+    let all = || panel.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
+    let label = |(series, point): (&'a Series, &'a Point)| {
+        let of = series.joined.then_some(series.label.as_str());
+        Some(Label { at: place(point.x, point.y), text: point.label.as_deref()?, of })
+    };
+    let named: Vec<Label<'_>> = all().filter_map(label).collect();
+    let others: Vec<(f32, f32)> = all().map(|(_, point)| place(point.x, point.y)).collect();
     let lines = panel.series.iter().filter(|series| series.joined).flat_map(|series| {
         series.points.windows(2).map(move |ends| (place(ends[0].x, ends[0].y), place(ends[1].x, ends[1].y)))
     });
-    let points = || panel.series.iter().filter(|series| !series.joined).flat_map(|series| &series.points);
-    let whiskers = points().map(|point| (place(point.x, point.low), place(point.x, point.high)));
+    let whiskers = all().map(|(_, point)| (place(point.x, point.low), place(point.x, point.high)));
     // For label placement, a marker is a cross of two lines.
-    let markers = points().flat_map(|point| {
-        let (x, y) = place(point.x, point.y);
-        [((x - 6.0, y), (x + 6.0, y)), ((x, y - 6.0), (x, y + 6.0))]
-    });
-    labels::beside(&named, &lines.chain(whiskers).chain(markers).collect::<Vec<_>>(), plot, fonts, scene);
+    let markers = others.iter().flat_map(|&(x, y)| [((x - 6.0, y), (x + 6.0, y)), ((x, y - 6.0), (x, y + 6.0))]);
+    labels::beside(&named, &others, &lines.chain(whiskers).chain(markers).collect::<Vec<_>>(), plot, fonts, scene);
 }

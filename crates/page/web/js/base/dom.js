@@ -4,14 +4,7 @@
 export const SVG = "http:" + "//www.w3.org/2000/svg";
 
 export function h(tag, attributes, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-export function s(tag, attributes, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
-}
-
-function fill(element, attributes, children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -70,6 +63,12 @@ export function section(id, title, note, tools) {
       h("div", { class: "tools" }, tools)),
     body);
   return { element, body };
+}
+
+// A table that scrolls; `texts` are the columns with text, which is aligned left.
+export function table(title, heads, texts, rows) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+    h("table", { class: "results" }, h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: texts.includes(i) ? "text" : null }, head)))), h("tbody", {}, rows)));
 }
 
 export function empty(text) {

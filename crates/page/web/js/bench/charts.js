@@ -2,7 +2,7 @@
 import { tokens } from "../base/color.js";
 import { percent, plain, time } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
-import { bound, caseName, human, interval, leading, measured, metric, speedup } from "./model.js";
+import { bound, caseName, human, interval, leading, measured, metric, shownSpeedup, speedup, speedupInterval } from "./model.js";
 
 const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 
@@ -44,7 +44,7 @@ function name(row, rows) {
 
 // Median and interval over a numeric axis, with the axes that follow it: one line per implementation.
 export function scaling(chart, axis, following, rows, look) {
-  const title = [axis.unit ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
+  const title = [axis.unit && axis.unit !== axis.name ? `${axis.name} (${axis.unit})` : axis.name, following.length > 0 && `with ${following.map((one) => one.name).join(", ")}`].filter(Boolean).join(", ");
   const lines = new Map();
   for (const row of rows.filter(measured)) {
     const key = `${row.implementation}\u0000${row.device}`;
@@ -76,7 +76,7 @@ export function speedups(chart, section, look) {
   const cases = [...new Set(rows.map((row) => caseName(section, row, axes)))];
   const names = section.implementations.filter((one) => rows.some((row) => row.implementation === one));
   const find = (y, x) => rows.find((row) => caseName(section, row, axes) === cases[y] && row.implementation === names[x]);
-  const z = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? Math.log2(row.speedup.ratio) : null; }));
+  const z = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? Math.log2(shownSpeedup(row.speedup)) : null; }));
   const most = Math.max(0.5, ...z.flat().map((value) => Math.abs(value ?? 0)));
   const t = tokens();
   const text = cases.map((_, y) => names.map((_, x) => { const row = find(y, x); return row ? speedup(row.speedup) : ""; }));
@@ -93,7 +93,7 @@ export function speedups(chart, section, look) {
 
 function hover(section, row) {
   if (!row) return "";
-  return `${plain(caseName(section, row))}<br>${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${interval(row.speedup, "x") ?? "no interval"})`;
+  return `${plain(caseName(section, row))}<br>${plain(row.implementation)} over ${plain(row.speedup.baseline)}<br>${speedup(row.speedup)} (${speedupInterval(row.speedup) ?? "no interval"})`;
 }
 
 const LIMITS = { compute: "#4f94c4", memory: "#e69f00", overhead: "#b868a0", transfer: "#2fa884", latency: "#dd7a3c", instructions: "#7a6fc0", issue: "#7a6fc0", dependency: "#a15b8f" };

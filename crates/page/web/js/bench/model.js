@@ -52,9 +52,15 @@ export function bound(row) {
   return row.held_up ? "≤" : "";
 }
 
+// A speed-up as printed: a bound is the end of its interval; without an interval it is no bound.
+export function shownSpeedup(speedup) {
+  return (speedup.bound && speedupEnds(speedup).find(Number.isFinite)) || speedup.ratio;
+}
+
 // A speed-up with the sign of its bound, if other programs held up one of the two.
-export function speedup({ ratio: factor, bound }) {
-  return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(factor)}`;
+export function speedup(speedup) {
+  const bound = speedupEnds(speedup).some(Number.isFinite) ? speedup.bound : speedup.bound && "disturbed";
+  return `${{ "at-least": "≥", "at-most": "≤", disturbed: "~" }[bound] ?? ""}${ratio(shownSpeedup(speedup))}`;
 }
 
 // The ends of a speed-up's interval that hold even without other programs: a bound has one, two held-up rows have none.

@@ -2,7 +2,7 @@
 import { append, empty, footer, h, prose, section } from "../base/dom.js";
 import { bytes, count, counted, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
-import { human, looks, measured, speedup } from "./model.js";
+import { human, looks, measured, shownSpeedup, speedup } from "./model.js";
 import { workloadView } from "./section.js";
 import { spansViews } from "./spans.js";
 import { LONGEST, drawSoon, link, tools } from "./tools.js";
@@ -15,7 +15,7 @@ export async function startRun(app) {
   const redraws = [];
   const look = looks(report);
   const sections = [
-    findings(report), verdictsView(report, redraws), ...domainViews(report, redraws),
+    findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
     ...report.workloads.map((one, i) => workloadView(report, one, report.readings?.[i], look, redraws)), ...spansViews(report), trust(report), machine(report),
   ].filter(Boolean);
   append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), footer());
@@ -42,7 +42,7 @@ function warnings(report) {
 function cards(report) {
   const rows = report.workloads.flatMap((one) => one.rows.map((row) => ({ ...row, of: report.workloads.length > 1 ? `${label(one.workload, 18)}: ` : "" })));
   const done = rows.filter(measured).length;
-  const best = rows.filter((row) => measured(row) && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
+  const best = rows.filter((row) => measured(row) && row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => shownSpeedup(b.speedup) - shownSpeedup(a.speedup))[0];
   // A result above its ceiling means that the ceiling or the count is wrong, which the findings report.
   const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0 && row.metrics["roofline-fraction"].median <= 1.05).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
   const [verdicts, spans] = [report.comparisons ?? [], report.spans ?? []];
@@ -99,7 +99,8 @@ function machine(report) {
 }
 
 function ceiling({ kind, value }) {
-  if (kind === "fma") return human(value, "FLOP/s");
+  if (/^(fma|products)/.test(kind)) return human(value, "FLOP/s");
+  if (kind === "streamed") return human(value, "B");
   // Calls, launches and latencies are times; the rest are rates.
   return value < 1 ? human(value, "s") : human(value, "B/s");
 }

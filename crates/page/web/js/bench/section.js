@@ -1,10 +1,9 @@
 // One workload of a report: its results as a table, and its charts.
-import { append, button, h, section as frame, select } from "../base/dom.js";
+import { append, button, h, section as frame, select, table } from "../base/dom.js";
 import { count, counted, label, percent, rate, significant } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
 import { bound, caseName, follows, human, interval, leading, measured, metric, plainValue, speedup, speedupEnds, speedupInterval } from "./model.js";
-import { hasRoofline, roofline } from "./roofline.js";
 import { readings } from "./views.js";
 
 export function workloadView(report, section, tables, look, redraws) {
@@ -12,7 +11,7 @@ export function workloadView(report, section, tables, look, redraws) {
   const facts = section.fixed.map(({ name, values }) => h("span", { class: "tag" }, `${name} ${plainValue(values[0])}`));
   const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
     button("CSV", () => exportRows("csv", section, rates), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section, rates), { "data-export": "markdown" })]);
-  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section, rates), readings(tables), h("div", { class: "grid" }, figures(report, section, look, redraws)),
+  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section, rates), readings(tables), h("div", { class: "grid" }, figures(section, look, redraws)),
     remarks(section));
   return element;
 }
@@ -46,8 +45,7 @@ function results(section, rates) {
         rest.map((value, i) => h("td", { class: text(i + 1) ? "text" : null, title: i === rest.length - 1 ? row.warnings.join("\n") : null }, label(value || " ", 60).replace("(no name)", ""))));
     })];
   });
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Results of ${section.workload}` },
-    h("table", { class: "results" }, h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: text(i) ? "text" : null }, title)))), h("tbody", {}, lines)));
+  return table(`Results of ${section.workload}`, head, head.map((_, i) => i).filter(text), lines);
 }
 
 // The same names as in summary.csv.
@@ -68,7 +66,7 @@ function figure(title, note, made, tool) {
   return h("figure", {}, h("figcaption", {}, title, tool), made.box, note && h("p", { class: "note" }, note));
 }
 
-function figures(report, section, look, redraws) {
+function figures(section, look, redraws) {
   const made = [];
   const add = (box, draw) => {
     made.push(box);
@@ -105,10 +103,6 @@ function figures(report, section, look, redraws) {
   if (section.rows.some((row) => row.speedup?.ratio > 0 && !row.speedup.is_baseline)) {
     const one = chart("Speed-ups", section.cases.length);
     add(figure("Speed-up", `Over ${section.baselines.join(", ") || "the baseline"}; blue is faster.`, one), () => speedups(one, section, look));
-  }
-  if (hasRoofline(report, section)) {
-    const one = chart("Roofline", 8);
-    add(figure("Roofline", "Lines are ceilings measured on this machine. Bytes and operations are those that the mathematics requires.", one), () => roofline(one, report, section, look));
   }
   byCase("What it is bound by", "The longest bar is the binding limit; it does not explain the rest up to 100 %.", (one, rows) => bounds(one, rows), (row) => measured(row) && row.diagnosis?.parts?.length > 0);
   return made;

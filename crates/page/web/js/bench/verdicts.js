@@ -1,5 +1,5 @@
 // Verdicts of comparisons with their intervals.
-import { button, h, section } from "../base/dom.js";
+import { button, h, section, table } from "../base/dom.js";
 import { tokens } from "../base/color.js";
 import { label, percent, plain, shortCases, significant, visible } from "../base/format.js";
 import { markdown, save } from "../base/save.js";
@@ -8,6 +8,7 @@ import { human } from "./model.js";
 
 const COLOURS = { faster: "#4f94c4", slower: "#dd7a3c", "slower-beside": "#dd7a3c", same: "#2fa884" };
 const HEAD = ["Case", "Baseline", "Candidate", "Verdict", "Ratio", "Interval", "Blocks", "Note"];
+const TEXTS = [0, 1, 2, 3, 7];
 
 function line(one) {
   const interval = one.low > 0 ? `${significant(one.low, 4)} to ${significant(one.high, 4)}` : "–";
@@ -47,7 +48,6 @@ export function verdictsView(report, redraws) {
     draw();
     body.append(chart.box);
   }
-  body.append(h("div", { class: "scroll" }, h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i < 4 || i === 7 ? "text" : null }, title)))),
-    h("tbody", {}, all.map((one) => h("tr", {}, line(one).map((text, i) => (i === 0 ? h("th", { scope: "row", title: visible(one.case) }, label(short.get(one.case), 70)) : h("td", { class: i < 4 || i === 7 ? "text" : null }, i === 3 ? h("span", { class: "tag strong" }, text) : text)))))))));
+  body.append(table("Verdicts", HEAD, TEXTS, all.map((one) => h("tr", {}, line(one).map((text, i) => (i === 0 ? h("th", { scope: "row", title: visible(one.case) }, label(short.get(one.case), 70)) : h("td", { class: TEXTS.includes(i) ? "text" : null }, i === 3 ? h("span", { class: "tag strong" }, text) : text)))))));
   return element;
 }

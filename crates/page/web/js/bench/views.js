@@ -1,29 +1,47 @@
 // The views in the record: targets, curves of two readings, components of a whole, tables of readings.
-import { append, h, prose, section } from "../base/dom.js";
-import { percent, plain, sentence } from "../base/format.js";
+import { tokens } from "../base/color.js";
+import { append, h, prose, section, table } from "../base/dom.js";
+import { percent, plain, rate, sentence, significant } from "../base/format.js";
 import { Chart } from "../draw/plot.js";
 import { human } from "./model.js";
 
-export function domainViews(report, redraws) {
+export function domainViews(report, look, redraws) {
   const byTitle = (list = []) => [...new Set(list.map((one) => one.title))].map((title) => [title, list.filter((one) => one.title === title)]);
   return [
-    ...byTitle(report.targets).map(([title, all], i) => targets(title, all, `targets-${i}`)), ...(report.curves ?? []).map((one, i) => curve(one, `curve-${i}`, redraws)),
+    ...byTitle(report.targets).map(([title, all], i) => targets(title, all, `targets-${i}`)), ...(report.curves ?? []).map((one, i) => curve(one, `curve-${i}`, look, redraws)),
     ...byTitle(report.components).map(([title, all], i) => components(title, all, `components-${i}`, redraws)),
   ];
 }
 
-// A point for each setting, and a line that no point can exceed.
-function curve(one, id, redraws) {
-  const { element, body } = section(id, `${plain(one.workload)}: ${plain(one.title)}`, null, []);
-  const chart = new Chart(one.title, 360);
-  const text = (series, point) => [series.name, point.label].filter(Boolean).map(plain).concat(`${human(point.x, "")}, ${human(point.y, "")}`).join("<br>");
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "5px,3px"];
+
+// A point for each setting, and a line that no point can exceed; or rows below the roofs of a machine, which have a unit
+// and logarithmic axes.
+function curve(one, id, look, redraws) {
+  const { element, body } = section(id, one.workload ? `${plain(one.workload)}: ${plain(one.title)}` : sentence(one.title),
+    one.workload ? null : "Lines are ceilings measured on this machine. Bytes and operations are those that the mathematics requires.", []);
+  const chart = new Chart(one.title, one.unit ? 480 : 360);
+  const value = (point) => `${human(point.x, "")}, ${point.sign ?? ""}${human(point.y, one.unit ?? "")}`;
+  const text = (series, point) => [series.name, point.label].filter(Boolean).map(plain).concat(value(point)).join("<br>");
+  const looks = (series) => (one.unit ? { line: { color: tokens().faint, width: 1.5, dash: DASHES[series.roof % DASHES.length] }, marker: { size: 9, color: look.colour(series.name), symbol: look.symbol(series.name) } } : { marker: { size: 9 } });
+  const axis = (title, of, text) => ({ title: plain(title), fixedrange: true, ...(one.unit && logarithmic(one.series.flatMap((series) => series.points.map((point) => point[of])), text)) });
   const draw = () => chart.set(one.series.map((series) => ({
-    type: "scatter", mode: series.joined ? "lines" : "markers", marker: { size: 9 }, name: plain(series.name), x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), hovertext: series.points.map((point) => text(series, point)), hoverinfo: "text",
-  })), { xaxis: { title: plain(one.x), fixedrange: true }, yaxis: { title: plain(one.y), fixedrange: true }, showlegend: true, colorway: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a"] });
+    type: "scatter", mode: series.joined ? "lines" : "markers+text", ...looks(series), name: plain(series.name), x: series.points.map((point) => point.x), y: series.points.map((point) => point.y),
+    text: series.points.map((point) => point.sign ?? ""), textposition: "middle right", hovertext: series.points.map((point) => text(series, point)), hoverinfo: "text",
+  })), { xaxis: axis(one.x, "x", (value) => significant(value, 1)), yaxis: axis(one.y, "y", (value) => rate(value, one.unit)), showlegend: true, colorway: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a"] });
   redraws.push(draw);
   draw();
   body.append(chart.box);
   return element;
+}
+
+// A logarithmic axis with a tick for each power of ten, or more ticks if it shows few powers.
+function logarithmic(values, text) {
+  const [low, high] = [Math.log10(Math.min(...values)) - 0.2, Math.log10(Math.max(...values)) + 0.2];
+  const factors = high - low > 2 ? [1] : [1, 2, 5];
+  const ticks = [];
+  for (let power = Math.floor(low); power <= high; power++) for (const factor of factors) ticks.push(factor * 10 ** power);
+  return { type: "log", range: [low, high], tickmode: "array", tickvals: ticks, ticktext: ticks.map(text) };
 }
 
 // Parts measured separately, with the share of each in the sum of their times: a bar and a table for each case and implementation.
@@ -66,9 +84,4 @@ function targets(title, all, id) {
 export function readings(blocks) {
   return (blocks ?? []).map((block) => h("details", { open: true }, h("summary", {}, block.title), block.fixed.length > 0 && h("p", { class: "note" }, `Equal in all cases: ${block.fixed.join(", ")}`),
     block.columns.length > 0 && table(block.title, block.columns.map((one) => one.head), block.columns.map((one, i) => (one.right ? -1 : i)), block.columns[0].cells.map((_, row) => h("tr", {}, block.columns.map((one) => h("td", { class: one.right ? null : "text" }, one.cells[row])))))));
-}
-
-function table(title, heads, texts, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-    h("table", { class: "results" }, h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: texts.includes(i) ? "text" : null }, head)))), h("tbody", {}, rows)));
 }

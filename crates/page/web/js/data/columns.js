@@ -1,85 +1,22 @@
-// The entries of a page's own data: columns of varints, as src/columns.rs writes them.
-
-class Varints {
-  constructor(bytes) {
-    this.bytes = bytes;
-    this.at = 0;
-  }
-
-  next() {
-    let byte = this.bytes[this.at++];
-    let value = byte & 127;
-    // Bit operations would lose bits above 2^28, so the rest is added as numbers.
-    for (let shift = 7; byte > 127 && shift < 28; shift += 7) {
-      byte = this.bytes[this.at++];
-      value |= (byte & 127) << shift;
-    }
-    for (let factor = 2 ** 28; byte > 127; factor *= 128) {
-      byte = this.bytes[this.at++];
-      value += (byte & 127) * factor;
-    }
-    return value;
-  }
-
-  signed() {
-    const value = this.next();
-    return value % 2 ? -(value + 1) / 2 : value / 2;
-  }
-}
-
+// The entries of a page's own data: typed arrays, as src/columns.rs writes them.
 export function decode(head, bytes) {
-  const readers = {};
+  const read = {};
   let at = 0;
-  for (const [name, length] of head.columns) {
-    readers[name] = new Varints(bytes.subarray(at, at + length));
+  for (const [name, wide, length] of head.columns) {
+    // A copy, because an array must start at a multiple of its element's size.
+    const { buffer } = bytes.slice(at, at + length);
+    read[name] = wide ? new Float64Array(buffer) : new Int32Array(buffer);
     at += length;
   }
-  const n = head.spans;
-  const entries = {
-    operation: numbers(readers.operation, new Uint32Array(n)),
-    lane: numbers(readers.lane, new Uint32Array(n)),
-    start: new Float64Array(n),
-    duration: new Float64Array(n),
-    parent: new Int32Array(n).fill(-1),
-    link: sparse(readers.link, n, 0),
-    detail: sparse(readers.detail, n, -1),
-  };
-  const { start, duration, parent } = entries;
+  const { operation, lane, link, detail } = read;
   const quantum = head.quantum_ns;
-  for (let i = 0, steps = 0; i < n; i++) {
-    steps += readers.start.signed();
-    start[i] = steps * quantum;
-  }
-  for (let i = 0; i < n; i++) {
-    const value = readers.duration.next();
-    duration[i] = value === 0 ? NaN : (value - 1) * quantum;
-  }
-  if (readers.parent.bytes.length > 0) {
-    for (let i = 0; i < n; i++) {
-      const back = readers.parent.next();
-      if (back > 0) parent[i] = i - back;
-    }
-  }
-  return entries;
-}
-
-function numbers(reader, values) {
-  for (let i = 0; i < values.length; i++) values[i] = reader.next();
-  return values;
-}
-
-// Values that most entries lack; null if all do.
-function sparse(reader, n, none) {
-  if (reader.bytes.length === 0) return null;
-  const values = new Int32Array(n).fill(none);
-  let any = false;
-  for (let i = 0, last = 0; i < n; i++) {
-    const value = reader.next();
-    if (value === 0) continue;
-    const zigzag = value - 1;
-    last += zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
-    values[i] = last;
-    any = true;
-  }
-  return any ? values : null;
+  let steps = 0;
+  return {
+    operation, lane,
+    start: new Float64Array(read.start).map((value) => (steps += value) * quantum),
+    duration: new Float64Array(read.duration).map((value) => (value < 0 ? NaN : value * quantum)),
+    parent: read.parent.length > 0 ? read.parent.map((back, i) => (back > 0 ? i - back : -1)) : new Int32Array(head.spans).fill(-1),
+    // Most recordings have neither.
+    link: link.length > 0 ? link : null, detail: detail.some((row) => row >= 0) ? detail : null,
+  };
 }

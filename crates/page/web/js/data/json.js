@@ -63,7 +63,7 @@ function check({ operation, lane, parent, detail }, operations, lanes, details) 
   }
 }
 
-function detailColumns(details) {
+export function detailColumns(details) {
   const columns = {};
   for (const field of FIELDS) {
     if (details.some((one) => one[field] !== undefined)) columns[field] = details.map((one) => one[field] ?? null);

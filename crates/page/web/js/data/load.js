@@ -1,6 +1,6 @@
 // Loads files that a person picks or drops: our JSON, also gzipped.
 import { gunzip, payload, text } from "./inflate.js";
-import { fromJson } from "./json.js";
+import { detailColumns, fromJson } from "./json.js";
 import { build } from "./model.js";
 import { decode } from "./columns.js";
 
@@ -33,7 +33,7 @@ export async function embeddedProfile(id) {
   const started = performance.now();
   const entries = decode(data.head, data.columns);
   performance.measure("decode", { start: started, end: performance.now() });
-  const profile = build(head, entries, details);
+  const profile = build(head, entries, detailColumns(details ?? []));
   performance.measure("decode and build", { start: started, end: performance.now() });
   return profile;
 }

@@ -2,11 +2,9 @@
 
 use std::io::{self, Write};
 
-use ellwand_core::stats::geometric_mean;
-
 use super::columns::at_most;
 use crate::diagnose::ABOVE;
-use crate::model::{Bound, CaseInfo, Report, Row, Section, bounded};
+use crate::model::{CaseInfo, Report, Row, Section, bounded, mean};
 use crate::units::{self, below_resolution, human};
 
 /// Most findings listed at the top.
@@ -78,11 +76,10 @@ fn over_all(section: &Section, row: &Row) -> String {
         section.rows_of(row.run, &row.implementation).filter(|other| other.device == row.device).collect();
     let fastest = mine.iter().filter(|row| row.best).count();
     let tied = mine.iter().filter(|row| row.tied).count();
-    let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
-    let mean = match geometric_mean(&ratios) {
-        Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
-            let mean = bounded(Bound::of_mean(mine.iter().map(|row| &row.speedup)), mean);
-            format!("in the geometric mean {mean} the speed of {}", row.speedup.baseline)
+    let ratios = mine.iter().filter(|row| row.speedup.ratio.is_some()).count();
+    let mean = match mean(mine.iter().map(|row| &row.speedup)) {
+        Some((bound, mean)) if !row.speedup.is_baseline && ratios > 1 => {
+            format!("in the geometric mean {} the speed of {}", bounded(bound, mean), row.speedup.baseline)
         }
         _ => String::new(),
     };
