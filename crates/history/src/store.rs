@@ -64,9 +64,12 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(folder: &Path, create: bool, patience: Duration) -> Result<Self, StoreError> {
         if create {
-            fs::create_dir_all(folder).map_err(|error| {
-                let problem = format!("{} cannot be written ({error})", folder.display());
-                InputError::setting("store", problem, "a folder that can be written")
+            fs::create_dir_all(folder).map_err(|error| match StoreError::of_file(folder, &error) {
+                full @ StoreError::Full(_) => full,
+                _ => {
+                    let problem = format!("{} cannot be written ({error})", folder.display());
+                    InputError::setting("store", problem, "a folder that can be written").into()
+                }
             })?;
         } else if !folder.is_dir() {
             let problem = format!("{} holds no history", folder.display());
