@@ -90,6 +90,12 @@ fn wrong_rows_name_their_case() {
     let alike = [wrong("exact", "y is 3"), wrong("tanh", "y is 3"), wrong("erf", "y is 4")];
     assert!(said(&alike, "table").contains("y is 3 (form exact; form tanh)"));
     assert!(said(&alike[..2], "table").contains("y is 3 (2 cases)"));
+    // Of many, the table has the first and their number; the report lists all.
+    let forms = ["exact", "tanh", "erf", "none"];
+    let many: Vec<Measurement> = (1..).zip(forms).map(|(y, form)| wrong(form, &format!("y is {y}"))).collect();
+    let table = said(&many, "table");
+    assert!(table.contains("! scalar wrong: y is 1; wrong in 4 rows (form exact)"), "{table}");
+    assert!(!table.contains("y is 2") && said(&many, "markdown").contains("y is 4 (form none)"), "{table}");
 }
 
 #[test]

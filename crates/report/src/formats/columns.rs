@@ -1,6 +1,7 @@
 //! The columns of a result table, shared by terminal and Markdown.
 
 use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
 
 use ellwand_core::record::Basis;
 use ellwand_core::{CeilingKind, Metric};
@@ -254,13 +255,25 @@ pub(crate) fn tone(row: &Row) -> Tone {
 const NAMED: usize = 3;
 
 /// Why rows were not measured: one line per implementation and reason. It names the cases if they are a few of several;
-/// otherwise it gives their number and, unless all sections have such rows, their workloads.
-pub(crate) fn reasons(sections: &[&Section]) -> Vec<String> {
+/// otherwise it gives their number and, unless all sections have such rows, their workloads. Unless `full`, an
+/// implementation that is wrong in more ways has one line: the first case, and the number of cases.
+pub(crate) fn reasons(sections: &[&Section], full: bool) -> Vec<String> {
     let all: usize = sections.iter().map(|section| section.cases.len()).sum();
+    let wrong = |row: &&Row| row.status.word == "wrong";
+    let mut wrongs = HashMap::<&str, Vec<&Row>>::new();
+    for row in sections.iter().flat_map(|section| &section.rows).filter(wrong) {
+        wrongs.entry(&row.implementation).or_default().push(row);
+    }
+    wrongs.retain(|_, rows| !full && rows.iter().map(|row| &row.status.reason).collect::<HashSet<_>>().len() > NAMED);
     let mut seen: Vec<(String, usize, Vec<&str>, Vec<String>)> = Vec::new();
     for (section, row) in sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row))) {
         let Some(reason) = &row.status.reason else { continue };
-        let text = format!("{} {}: {reason}", row.implementation, row.status.word);
+        let alike = wrongs.get(row.implementation.as_str()).filter(|_| wrong(&row));
+        if alike.is_some_and(|rows| !std::ptr::eq(rows[0], row)) {
+            continue;
+        }
+        let more = alike.map_or_else(String::new, |rows| format!("; wrong in {} rows", rows.len()));
+        let text = format!("{} {}: {reason}{more}", row.implementation, row.status.word);
         let workload = section.workload.as_str();
         let place = match section.place(row) {
             place if sections.len() == 1 => place,

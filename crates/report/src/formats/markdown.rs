@@ -226,7 +226,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     if !missing.is_empty() {
         writeln!(out, "Unavailable: {}.\n", missing.join("; "))?;
     }
-    for reason in columns::reasons(&[section]) {
+    for reason in columns::reasons(&[section], true) {
         writeln!(out, "- {reason}")?;
     }
     for remark in &section.remarks {

@@ -240,7 +240,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
 }
 
 fn reasons_of(sections: &[&Section], report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    for reason in columns::reasons(sections) {
+    for reason in columns::reasons(sections, report.options.full) {
         report.options.print(Tone::Plain, &format!("! {reason}"), out)?;
     }
     Ok(())
