@@ -15,6 +15,11 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
             &["compare", "double:plain", "double:twin", "--baseline", "HEAD"],
             &["'double:twin' is one too many", "WORKLOAD:IMPLEMENTATION"],
         ),
+        (
+            &["compare", "double:plain", "double:twin", "double:slower"],
+            &["unexpected argument 'double:slower'", " compare [OPTIONS] [BASE] [CANDIDATE]\n"],
+        ),
+        (&["compare"], &["<BASE>", " compare <BASE> [CANDIDATE]\n"]),
         (&["compare", "--baseline", "HEAD"], &["--baseline", "no workload is given"]),
         (&["compare", "--baseline", "HEAD", "double:plian"], &["did you mean double:plain?"]),
         (&["compare", "double", "double:plain"], &["BASE", "double has no implementation 'double'"]),
