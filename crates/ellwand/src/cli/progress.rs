@@ -207,7 +207,7 @@ fn human(left: f64) -> HumanDuration {
     HumanDuration(Duration::from_secs_f64(left.clamp(0.0, CENTURY_S).ceil()))
 }
 
-/// The line about a run of so many cases that takes `left` seconds; `None` if it is short.
+/// The line about a run of `cases` that takes `left` seconds; `None` if it is short.
 fn forecast(cases: usize, left: f64) -> Option<String> {
     let plural = if cases == 1 { "" } else { "s" };
     let text = format!("{cases} case{plural}: about {}", human(left));
