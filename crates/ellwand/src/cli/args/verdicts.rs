@@ -22,7 +22,7 @@ pub(crate) struct CompareArgs {
     /// With --workload or --baseline: implementations or patterns [default: all]
     #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) implementation: Vec<String>,
-    /// Time two shell commands as whole processes; each must exit with code 0
+    /// Time two shell commands, whole processes; each must exit with 0
     #[arg(long)]
     pub(crate) command: bool,
     /// With --command: both must print the same to stdout, before and after the timed runs
