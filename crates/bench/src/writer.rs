@@ -63,8 +63,8 @@ pub enum WriterError {
     Json(#[from] serde_json::Error),
 }
 
-/// Advice after a failed write.
-fn next_step(cause: &io::Error, begun: bool) -> &'static str {
+/// Advice after a failed write; `begun` if the record has a first line. Empty if there is nothing to advise.
+pub fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
             "\n  hint: make room and run the same command again, or choose another disk"

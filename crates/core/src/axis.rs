@@ -15,6 +15,13 @@ pub enum Domain {
         /// Largest value accepted.
         max: i64,
     },
+    /// Numbers from `min` to `max`, both included.
+    Float {
+        /// Smallest value accepted.
+        min: f64,
+        /// Largest value accepted.
+        max: f64,
+    },
     /// Finite numbers above zero, or one of the listed words (`auto`).
     PositiveOr(Vec<&'static str>),
     /// One of the listed words; case is ignored.
@@ -63,6 +70,11 @@ impl Axis {
         Self::new(name, about, Domain::Int { min, max }, default)
     }
 
+    /// An axis of numbers from `min` to `max`.
+    pub fn float(name: &'static str, about: &'static str, min: f64, max: f64, default: f64) -> Self {
+        Self::new(name, about, Domain::Float { min, max }, default)
+    }
+
     /// An axis that takes one of `words`.
     pub fn choice(name: &'static str, about: &'static str, words: &[&'static str], default: &'static str) -> Self {
         Self::new(name, about, Domain::Choice(words.to_vec()), default)
@@ -93,6 +105,7 @@ impl Axis {
     pub fn expected(&self) -> String {
         match &self.domain {
             Domain::Int { min, max } => format!("an integer from {min} to {max}"),
+            Domain::Float { min, max } => format!("a number from {min} to {max}"),
             Domain::PositiveOr(words) if words.is_empty() => "a number above 0".to_string(),
             Domain::PositiveOr(words) => format!("a number above 0, or {}", words.join(" or ")),
             Domain::Choice(words) => format!("one of {}", words.join(", ")),
@@ -136,6 +149,20 @@ impl Axis {
                     return Err(bad(format!("{value} is too large")));
                 }
                 Ok(Value::Int(value))
+            }
+            Domain::Float { min, max } => {
+                let value: f64 = text.parse().map_err(|_| bad(format!("'{text}' is not a number")))?;
+                if !value.is_finite() {
+                    return Err(bad(format!("{text} is not finite")));
+                }
+                if value < *min {
+                    return Err(bad(format!("{text} is too small")));
+                }
+                if value > *max {
+                    return Err(bad(format!("{text} is too large")));
+                }
+                // -0 and 0 are one case.
+                Ok(Value::Float(value + 0.0))
             }
             Domain::PositiveOr(words) => {
                 if let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(text)) {
@@ -204,6 +231,24 @@ mod tests {
             let error = q.parse_list(text).unwrap_err().to_string();
             assert!(error.starts_with("q: ") && error.contains(problem), "{error}");
             assert!(error.contains("an integer from 2 to 256"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_bounded_and_may_be_zero() {
+        let noise = Axis::float("noise", "", -0.5, 1e3, 0.0).sweep([0.0, 0.25]);
+        assert_eq!(noise.parse_list("0,-0,.25,1e3").unwrap(), [0.0, 0.25, 1e3].map(Value::Float));
+        assert_eq!(noise.parse("-0").unwrap().to_string(), "0");
+        assert!(noise.default.iter().chain([&Value::Int(1)]).all(|value| noise.takes(value)));
+        for (text, problem) in [
+            ("-0.6", "too small"),
+            ("1001", "too large"),
+            ("nan", "not finite"),
+            ("inf", "not finite"),
+            ("much", "'much' is not a number"),
+        ] {
+            let error = noise.parse(text).unwrap_err().to_string();
+            assert!(error.contains(problem) && error.contains("a number from -0.5 to 1000"), "{error}");
         }
     }
 

@@ -45,6 +45,21 @@ fn rows_samples_and_findings_are_values() {
 }
 
 #[test]
+fn an_axis_of_numbers_may_be_zero() {
+    let clip = || {
+        suite("clip")
+            .axis(Axis::float("noise", "share of noise", 0.0, 1.0, 0.5))
+            .input(|case, _| case.f64("noise"))
+            .implementation("plain", |noise| (0..1000).fold(*noise, |sum, x| black_box(sum + f64::from(x))))
+    };
+    let results = ellwand::measure(clip()).axis("noise", "0,0.25").effort(Effort::Quick).run().unwrap();
+    let cases: Vec<&str> = results.record.measurements.iter().map(|one| one.case.id.as_str()).collect();
+    assert_eq!(cases, ["clip/noise=0", "clip/noise=0.25"]);
+    let error = ellwand::measure(clip()).axis("noise", 1.5).run().err().unwrap().to_string();
+    assert!(error.contains("1.5 is too large; expected a number from 0 to 1"), "{error}");
+}
+
+#[test]
 fn the_last_value_of_an_axis_counts_by_any_of_its_names() {
     let echo = || {
         suite("echo")

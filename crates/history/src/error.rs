@@ -24,10 +24,7 @@ pub enum StoreError {
     #[error("{0} is a database of another program; name another folder as the store")]
     Foreign(String),
     /// A later version of Ellwand wrote the index.
-    #[error(
-        "{place} has schema version {found}, this program reads versions up to {known}; use a newer Ellwand{}",
-        rebuild(place)
-    )]
+    #[error("{place} has schema version {found}, this program reads versions up to {known}; use a newer Ellwand")]
     Newer {
         /// Path of the database file, or its URL without a password.
         place: String,

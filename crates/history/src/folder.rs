@@ -63,6 +63,20 @@ pub(crate) fn is_cut(folder: &Path, stamp: &Stamp) -> bool {
     fs::File::open(folder.join(&stamp.name)).and_then(last).is_ok_and(|byte| byte != *b"\n")
 }
 
+/// Renames a damaged index, with the files that SQLite keeps next to it; returns the new name, which no file had.
+pub(crate) fn set_aside(folder: &Path, index: &str) -> Result<String, StoreError> {
+    let names = (1_u32..).map(|n| format!("{index}.damaged{}", if n > 1 { n.to_string() } else { String::new() }));
+    let aside = names.into_iter().find(|name| !folder.join(name).exists()).unwrap_or_default();
+    for ending in ["", "-wal", "-shm"] {
+        let from = folder.join(format!("{index}{ending}"));
+        match fs::rename(&from, folder.join(format!("{aside}{ending}"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::of_file(&from, &error)),
+            _ => {}
+        }
+    }
+    Ok(aside)
+}
+
 /// Copies a record into the folder under the id of its run; returns the name. The copy appears whole or not at all.
 pub(crate) fn place(folder: &Path, id: &str, record: &Path) -> Result<String, StoreError> {
     // A pipe has been read to its end, so its copy would be empty.

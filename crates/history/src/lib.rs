@@ -1,7 +1,7 @@
 //! The history of records: which run measured what, at which commit, on which machine, and where a time changed.
 //!
 //! A history is a folder of records. A SQLite index in the folder makes queries fast; it holds nothing that the records
-//! do not, and is rebuilt from them if it is missing. With the feature `postgres` many machines share an index in
+//! do not, and is rebuilt from them if it is missing or damaged. With the feature `postgres` many machines share an index in
 //! PostgreSQL instead.
 //!
 //! [`Store`] adds and lists runs. [`trend()`] makes series by commit: the times of one machine, and their ratio to a

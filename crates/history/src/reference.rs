@@ -81,7 +81,7 @@ impl Measured {
             reference.map_or((own.case.as_str(), baseline), |named| (&named.case, &named.implementation));
         let (workload, axes) = case.split_once('/').unwrap_or((case, ""));
         if !self.series.contains_key(workload) {
-            self.series.insert(workload.to_string(), store.index.series(workload)?);
+            self.series.insert(workload.to_string(), store.ask(|index| index.series(workload))?);
         }
         let known: Vec<&Series> = self.series[workload].iter().filter(|series| series.caches == own.caches).collect();
         let named = |series: &&&Series| series.implementation == implementation;
@@ -134,7 +134,7 @@ impl Measured {
         let times = match self.times.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let points = store.index.points(key)?;
+                let points = store.ask(|index| index.points(key))?;
                 place.insert(points.into_iter().map(|point| (point.run.clone(), point)).collect())
             }
         };

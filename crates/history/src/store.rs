@@ -20,6 +20,11 @@ pub const INDEX: &str = "index.sqlite";
 /// How long to wait for another process that writes the index.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The note on a folder whose index cannot be written.
+fn unwritable(place: &str) -> String {
+    format!("{place} cannot be written, so each command reads the records again")
+}
+
 /// Measurements indexed at once: their rows take some 50 MB of memory.
 const AT_ONCE: usize = 100_000;
 
@@ -36,9 +41,11 @@ pub enum Added {
 
 /// An open history.
 pub struct Store {
-    pub(crate) index: Box<dyn Index>,
+    index: Box<dyn Index>,
     folder: Option<PathBuf>,
-    /// Notes for the user, such as files of the folder that are not records or lost rows.
+    /// How long to wait for another process that writes the index.
+    patience: Duration,
+    /// Notes for the user, such as files of the folder that are not records, lost rows, or an index that was rebuilt.
     pub notes: Vec<String>,
 }
 
@@ -57,27 +64,72 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(folder: &Path, create: bool, patience: Duration) -> Result<Self, StoreError> {
         if create {
-            fs::create_dir_all(folder).map_err(|error| {
-                let problem = format!("{} cannot be written ({error})", folder.display());
-                InputError::setting("store", problem, "a folder that can be written")
+            fs::create_dir_all(folder).map_err(|error| match StoreError::of_file(folder, &error) {
+                full @ StoreError::Full(_) => full,
+                _ => {
+                    let problem = format!("{} cannot be written ({error})", folder.display());
+                    InputError::setting("store", problem, "a folder that can be written").into()
+                }
             })?;
         } else if !folder.is_dir() {
             let problem = format!("{} holds no history", folder.display());
             let error = InputError::setting("store", problem, "the folder of a history, or a URL postgres://..");
             return Err(error.help("`history add RECORD` creates one").into());
         }
-        let path = folder.join(INDEX);
-        let mut notes = Vec::new();
-        let index = match Sqlite::open(&path, patience) {
-            Err(StoreError::ReadOnly(place)) if !create => {
-                notes.push(format!("{place} cannot be written, so each command reads the records again"));
-                Sqlite::in_memory(&path)?
-            }
-            opened => opened?,
-        };
-        let mut store = Self { index: Box::new(index), folder: Some(folder.to_path_buf()), notes };
-        store.synchronise(folder)?;
+        let index = Box::new(Sqlite::in_memory(&folder.join(INDEX))?);
+        let mut store = Self { index, folder: Some(folder.to_path_buf()), patience, notes: Vec::new() };
+        match store.load(folder, create) {
+            Err(StoreError::Damaged { problem, .. }) => store.rebuild(folder, &problem)?,
+            loaded => loaded?,
+        }
         Ok(store)
+    }
+
+    /// Replaces the empty index by the one in the folder, and makes it match the records. With `create`, the folder
+    /// must be writable.
+    fn load(&mut self, folder: &Path, create: bool) -> Result<(), StoreError> {
+        match Sqlite::open(&folder.join(INDEX), self.patience) {
+            Err(StoreError::ReadOnly(place)) if !create => self.notes.push(unwritable(&place)),
+            Err(StoreError::Newer { place, found, known }) => self.notes.push(format!(
+                "{place} has schema version {found}, this program reads versions up to {known}: each command reads the \
+                 records again. Use a newer Ellwand, or delete the index"
+            )),
+            opened => self.index = Box::new(opened?),
+        }
+        self.synchronise(folder)
+    }
+
+    /// Indexes the records again, because the index is damaged. Keeps its file under another name.
+    fn rebuild(&mut self, folder: &Path, problem: &str) -> Result<(), StoreError> {
+        // Closes the damaged index before its files are renamed.
+        self.index = Box::new(Sqlite::in_memory(&folder.join(INDEX))?);
+        let place = folder.join(INDEX).display().to_string();
+        match folder::set_aside(folder, INDEX) {
+            Ok(aside) => {
+                self.notes.push(format!("{place} was damaged ({problem}): rebuilt from the records, saved as {aside}"));
+                self.load(folder, false)?;
+            }
+            Err(StoreError::ReadOnly(_)) => {
+                self.notes.push(format!("{place} is damaged ({problem})"));
+                self.notes.push(unwritable(&place));
+                self.synchronise(folder)?;
+            }
+            Err(error) => return Err(error),
+        }
+        let mut seen = BTreeSet::new();
+        self.notes.retain(|note| seen.insert(note.clone()));
+        Ok(())
+    }
+
+    /// The result of `ask`. Rebuilds the index of a folder if it turns out to be damaged, and asks again.
+    pub(crate) fn ask<T>(&mut self, ask: impl Fn(&mut dyn Index) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match (ask(&mut *self.index), self.folder.clone()) {
+            (Err(StoreError::Damaged { problem, .. }), Some(folder)) => {
+                self.rebuild(&folder, &problem)?;
+                ask(&mut *self.index)
+            }
+            (answer, _) => answer,
+        }
     }
 
     /// Connects to a history in PostgreSQL, such as `postgres://user@host/database`.
@@ -87,7 +139,7 @@ impl Store {
     #[cfg(feature = "postgres")]
     pub fn connect(url: &str) -> Result<Self, StoreError> {
         let index = Box::new(crate::postgres::Postgres::connect(url)?);
-        Ok(Self { index, folder: None, notes: Vec::new() })
+        Ok(Self { index, folder: None, patience: PATIENCE, notes: Vec::new() })
     }
 
     /// Location of the history.
@@ -169,7 +221,7 @@ impl Store {
     /// If the history cannot be written. It is then unchanged.
     pub fn add(&mut self, path: &Path, record: &Record) -> Result<Added, StoreError> {
         let (run, cells) = rows(record);
-        let there = self.index.run(&run.id)?;
+        let there = self.ask(|index| index.run(&run.id))?;
         if there.as_ref().is_some_and(|known| known.cells >= run.cells) {
             return Ok(Added::Known);
         }
@@ -180,11 +232,14 @@ impl Store {
                 folder::stamp(folder, &name)
             }
         };
-        if there.is_some() {
-            self.index.remove(&run.id)?;
-        }
-        // Another writer may have added the run first.
-        let added = self.index.add(&[NewRun { run, cells, file: stamp }])?;
+        let new = NewRun { run, cells, file: stamp };
+        let added = self.ask(|index| {
+            if there.is_some() {
+                index.remove(&new.run.id)?;
+            }
+            // Another writer may have added the run first.
+            index.add(std::slice::from_ref(&new))
+        })?;
         Ok(match (added == [true], there) {
             (false, _) => Added::Known,
             (true, None) => Added::New,
@@ -197,7 +252,7 @@ impl Store {
     /// # Errors
     /// If the index cannot be read.
     pub fn runs(&mut self) -> Result<Vec<RunRow>, StoreError> {
-        self.index.runs()
+        self.ask(|index| index.runs())
     }
 
     /// The machines of the runs.
@@ -205,7 +260,7 @@ impl Store {
     /// # Errors
     /// If the index cannot be read.
     pub fn machines(&mut self) -> Result<Vec<Machine>, StoreError> {
-        self.index.machines()
+        self.ask(|index| index.machines())
     }
 
     /// The run whose id begins with `id`, with its measurements.
@@ -213,7 +268,7 @@ impl Store {
     /// # Errors
     /// If no run or several runs match, or the index cannot be read.
     pub fn run(&mut self, id: &str) -> Result<(RunRow, Vec<CellRow>), StoreError> {
-        let runs = self.index.runs()?;
+        let runs = self.runs()?;
         if id.is_empty() {
             let expected = "the id of a run, or its beginning, as `history list` prints it";
             return Err(InputError::new("ID", "it is empty", expected).into());
@@ -242,7 +297,7 @@ impl Store {
     /// If the index cannot be read.
     pub fn file(&mut self, id: &str) -> Result<Option<PathBuf>, StoreError> {
         let Some(folder) = self.folder.clone() else { return Ok(None) };
-        Ok(self.index.files()?.get(id).map(|stamp| folder.join(&stamp.name)))
+        Ok(self.ask(|index| index.files())?.get(id).map(|stamp| folder.join(&stamp.name)))
     }
 
     /// The measurements of a run.
@@ -250,7 +305,7 @@ impl Store {
     /// # Errors
     /// If the index cannot be read.
     pub fn cells(&mut self, run: &RunRow) -> Result<Vec<CellRow>, StoreError> {
-        let mut cells = self.index.cells(&run.id)?;
+        let mut cells = self.ask(|index| index.cells(&run.id))?;
         cells.sort_by(|one, other| by_number(&one.series, &other.series));
         Ok(cells)
     }

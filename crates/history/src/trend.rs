@@ -164,14 +164,14 @@ pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
     let mut lines = Vec::new();
     for series in chosen(store, query)? {
         let mut groups: BTreeMap<String, Vec<Referenced>> = BTreeMap::new();
-        for row in store.index.points(series.key())? {
+        for row in store.ask(|index| index.points(series.key()))? {
             if query.machine.as_ref().is_some_and(|machine| !row.machine.starts_with(machine)) {
                 continue;
             }
             let group = if query.across_machines { String::new() } else { row.machine.clone() };
             groups.entry(group).or_default().push(point(store, &mut measured, query, &series, row)?);
         }
-        let failures = store.index.failures(series.key())?;
+        let failures = store.ask(|index| index.failures(series.key()))?;
         for points in groups.into_values() {
             let mut line = line(&series, points, query)?;
             let last = line.points.last().map(place);
@@ -193,9 +193,9 @@ pub fn trend(store: &mut Store, query: &Query) -> Result<Trend, StoreError> {
 /// The series that match a query.
 fn chosen(store: &mut Store, query: &Query) -> Result<Vec<Series>, StoreError> {
     let Query { workload, implementation, .. } = query;
-    let all = store.index.series(workload)?;
+    let all = store.ask(|index| index.series(workload))?;
     if all.is_empty() {
-        let known = store.index.workloads()?;
+        let known = store.ask(|index| index.workloads())?;
         return Err(unknown(
             InputError::new(WHAT, format!("no run measured the workload {workload}"), ""),
             workload,

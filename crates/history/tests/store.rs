@@ -236,12 +236,17 @@ fn a_locked_index_is_an_error_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_later_version_is_refused_and_left_as_it_is() {
-    let dir = here();
+fn a_later_version_is_left_as_it_is_and_the_records_are_read() {
+    let (dir, made) = (here(), here());
+    add(&mut Store::open(dir.path(), true).unwrap(), made.path(), &fake(1));
     let path = dir.path().join(INDEX);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let error = refused(dir.path()).to_string();
-    assert!(error.contains("version 99") && error.contains("newer Ellwand") && error.contains("rebuilt"), "{error}");
+    let mut store = Store::open(dir.path(), true).unwrap();
+    assert_eq!(add(&mut store, made.path(), &fake(2)), Added::New);
+    let mut store = Store::open(dir.path(), false).unwrap();
+    assert_eq!(ids(&mut store), ["run-0001", "run-0002"]);
+    let [note] = &store.notes[..] else { panic!("{:?}", store.notes) };
+    assert!(note.contains("version 99") && note.contains("newer Ellwand"), "{note}");
     let kept: i64 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
     assert_eq!(kept, 99);
@@ -259,12 +264,46 @@ fn a_database_of_another_program_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn what_is_no_database_is_named() {
-    let dir = here();
-    fs::write(dir.path().join(INDEX), "this is no database, but it is long enough to be looked at as one".repeat(9))
-        .unwrap();
-    let error = refused(dir.path()).to_string();
-    assert!(error.contains(INDEX) && error.contains("not a database") && error.contains("rebuilt"), "{error}");
+fn a_damaged_index_is_rebuilt_and_its_file_is_kept() {
+    let (dir, made) = (here(), here());
+    let mut store = Store::open(dir.path(), true).unwrap();
+    for n in 1..=3 {
+        add(&mut store, made.path(), &fake(n));
+    }
+    let before = (store.runs().unwrap(), store.run("run-0002").unwrap());
+    drop(store);
+    let index = dir.path().join(INDEX);
+    let whole = fs::read(&index).unwrap();
+    let page = whole.len() / 4096;
+    let zeroed = |from: usize, to: usize| {
+        let mut bytes = whole.clone();
+        bytes[from * 4096..to * 4096].fill(0);
+        bytes
+    };
+    // Truncated, all zeroes, no database, and each page zeroed: some of them are read only by some queries.
+    let text = "this is no database, but it is long enough to be looked at as one".repeat(9).into_bytes();
+    let mut damaged = vec![whole[..50].to_vec(), whole[..whole.len() - 4096].to_vec(), zeroed(0, page), text];
+    damaged.extend((0..page).map(|at| zeroed(at, at + 1)));
+    for (at, bytes) in damaged.into_iter().enumerate() {
+        fs::write(&index, &bytes).unwrap();
+        let mut store = Store::open(dir.path(), false).unwrap();
+        assert_eq!((store.runs().unwrap(), store.run("run-0002").unwrap()), before, "damage {at}: {:?}", store.notes);
+        let aside = dir.path().join(format!("{INDEX}.damaged"));
+        if store.notes.is_empty() {
+            continue;
+        }
+        let [note] = &store.notes[..] else { panic!("{:?}", store.notes) };
+        assert!(note.contains("was damaged") && note.contains("rebuilt from the records"), "{note}");
+        assert_eq!(fs::read(&aside).unwrap(), bytes, "damage {at}");
+        fs::remove_file(aside).unwrap();
+        assert!(Store::open(dir.path(), false).unwrap().notes.is_empty(), "damage {at}");
+    }
+    // Each damaged file is kept.
+    for name in ["index.sqlite.damaged", "index.sqlite.damaged2"] {
+        fs::write(&index, name).unwrap();
+        assert!(Store::open(dir.path(), true).unwrap().notes[0].ends_with(name));
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), name);
+    }
 }
 
 #[test]

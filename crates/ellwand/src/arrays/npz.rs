@@ -21,14 +21,8 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
     if names.is_empty() {
         return Err(damaged("it holds no .npy array".into()));
     }
-    if let Some(member) = member
-        && !names.iter().any(|name| name == member)
-    {
-        return Err(missing(argument, member, &names));
-    }
-    names
+    chosen(argument, names, member)?
         .into_iter()
-        .filter(|name| member.is_none_or(|member| member == name))
         .map(|name| {
             let mut entry =
                 archive.by_name(&format!("{name}.npy")).map_err(|error| damaged(format!("{name}: {error}")))?;
@@ -49,12 +43,16 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
         .collect()
 }
 
-/// An error that lists the arrays in the file.
-pub(super) fn missing(argument: &str, member: &str, names: &[String]) -> InputError {
+/// Only the array called `member`, if one is named; the error lists the arrays in the file.
+pub(super) fn chosen(argument: &str, names: Vec<String>, member: Option<&str>) -> Result<Vec<String>, InputError> {
+    let Some(member) = member else { return Ok(names) };
+    if names.iter().any(|name| name == member) {
+        return Ok(vec![member.to_string()]);
+    }
     let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
     let more =
         if names.len() > shown.len() { format!(" and {} more", names.len() - shown.len()) } else { String::new() };
     let expected = format!("one of {}{more}", shown.join(", "));
-    InputError::new(argument, format!("there is no array {member} in it"), expected)
-        .near(member, names.iter().map(String::as_str))
+    let error = InputError::new(argument, format!("there is no array {member} in it"), expected);
+    Err(error.near(member, names.iter().map(String::as_str)))
 }

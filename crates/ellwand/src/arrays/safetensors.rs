@@ -4,7 +4,7 @@ use ellwand_core::error::InputError;
 use ellwand_core::tensor::{Dtype, Tensor};
 use safetensors::SafeTensors;
 
-use super::{elements, npz::missing};
+use super::{elements, npz::chosen};
 
 /// Reads the arrays of a `.safetensors` file that have a supported type, or only the one called `member`.
 ///
@@ -16,13 +16,9 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
     })?;
     let mut names: Vec<String> = file.names().into_iter().map(str::to_string).collect();
     names.sort();
-    if let Some(member) = member
-        && !names.iter().any(|name| name == member)
-    {
-        return Err(missing(argument, member, &names));
-    }
+    let names = chosen(argument, names, member)?;
     let mut arrays = Vec::new();
-    for name in names.iter().filter(|name| member.is_none_or(|member| member == *name)) {
+    for name in &names {
         let view =
             file.tensor(name).map_err(|error| InputError::new(argument, format!("{name}: {error}"), "a whole file"))?;
         match element(view.dtype()) {

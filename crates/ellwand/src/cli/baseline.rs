@@ -15,16 +15,14 @@ use serde_json::Value;
 use super::built::{self, Built, Package};
 use super::exit::Failure;
 use super::revision::git;
-use super::{bench, output, signals};
+use super::{output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory and returns its path.
 /// Each program is kept in `target/ellwand-baseline/COMMIT` and built only once. All revisions are built in one place,
 /// where cargo recompiles only what changed since the previous build. Uses the profile and features of this program,
 /// unless `args` for cargo are given.
 pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Result<PathBuf, Failure> {
-    let bench = bench::target(program);
-    let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = bench.map_or_else(file, ToString::to_string);
+    let (kind, name) = built::target(program);
     let (root, commit) = find(revision)?;
     let all = root.join("target").join("ellwand-baseline");
     let target = all.join("target");
@@ -36,7 +34,8 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
             "note: this program and its baseline are debug builds, whose times mean little; run it with --release",
         );
     }
-    let built = all.join(&commit).join(built::key(&how)).join(&name);
+    let folder = if kind == built::EXAMPLE { "examples" } else { "" };
+    let built = all.join(&commit).join(built::key(&how)).join(folder).join(&name);
     if built.is_file() {
         return Ok(built);
     }
@@ -51,11 +50,8 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     link_neighbours(&root, source.parent().unwrap_or(&root));
     output::note(&format!("building {name} at {revision} ({commit}), once"));
     let mut cargo = cargo(&root, &source);
-    match bench {
-        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
-        None => cargo.args(["build", "--bin", &name]),
-    };
-    cargo.args(&how.args);
+    cargo.args(if kind == built::BENCH { &["bench", "--no-run"][..] } else { &["build"] });
+    cargo.args([kind, &name]).args(&how.args);
     cargo.args(how.package.map(|package| features(&root, &source, revision, &package)).unwrap_or_default());
     cargo.args(["--message-format", "json-render-diagnostics"]).arg("--target-dir").arg(&target);
     let output = output::beside(
@@ -70,7 +66,7 @@ pub(super) fn build(revision: &str, program: &Path, args: Option<&str>) -> Resul
     }
     let output = output.map_err(|why| anyhow::anyhow!("{revision} cannot be built: {why}"))?;
     if !output.status.success() {
-        return Err(unbuilt(revision, &name, &all, &String::from_utf8_lossy(&output.stderr)).into());
+        return Err(unbuilt(revision, &name, &source, &String::from_utf8_lossy(&output.stderr)).into());
     }
     let made = executable(&output.stdout, &name)
         .with_context(|| format!("cargo built {revision} but does not say where {name} is"))?;
@@ -122,15 +118,19 @@ fn features(root: &Path, source: &Path, revision: &str, package: &Package) -> Ve
 }
 
 /// The error for a program that cargo did not build.
-fn unbuilt(revision: &str, name: &str, all: &Path, text: &str) -> InputError {
+fn unbuilt(revision: &str, name: &str, source: &Path, text: &str) -> InputError {
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(12)..].join("\n");
     if text.contains(&format!("target named `{name}`")) {
         let problem = format!("{revision} has no program '{name}', the name of this program's file:\n{last}\n");
-        return InputError::new("--baseline", problem, "this program in a file that has the name of its cargo target");
+        let expected =
+            "this program in a file that has the name of its cargo target; an [[example]] where cargo puts it";
+        return InputError::new("--baseline", problem, expected);
     }
-    let expected = if text.contains(&format!("failed to read `{}", all.display())) {
-        "path dependencies inside the repository, or in a directory next to it"
+    let missing = text.split("failed to read `").nth(1).and_then(|rest| rest.split('`').next()).map(Path::new);
+    let expected = if missing.is_some_and(|path| path.ends_with("Cargo.toml") && !path.starts_with(source)) {
+        "path dependencies inside the repository, or in a directory next to it. For other packages build the revision \
+         yourself, and compare the two programs: compare OLD NEW --workload NAME"
     } else {
         "a revision that builds as this program was built, or --baseline-args"
     };

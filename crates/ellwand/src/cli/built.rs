@@ -5,6 +5,29 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::bench;
+
+pub(super) const BENCH: &str = "--bench";
+pub(super) const EXAMPLE: &str = "--example";
+
+/// The kind of cargo target that the program is, as an argument of cargo, and its name.
+pub(super) fn target(program: &Path) -> (&'static str, String) {
+    if let Some(name) = bench::target(program) {
+        return (BENCH, name.to_string());
+    }
+    let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let kind = if folder(program).is_some_and(|(_, within)| within == Some("examples")) { EXAMPLE } else { "--bin" };
+    (kind, name)
+}
+
+/// The folder of a profile in cargo's target directory, and the folder in it that holds the program, if any.
+fn folder(program: &Path) -> Option<(&Path, Option<&str>)> {
+    let parent = program.parent()?;
+    let within = ["deps", "examples"].into_iter().find(|name| parent.ends_with(name));
+    let folder = if within.is_some() { parent.parent()? } else { parent };
+    folder.join(".fingerprint").is_dir().then_some((folder, within))
+}
+
 /// The arguments of cargo besides the target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Built {
@@ -27,17 +50,18 @@ impl Built {
         if let Some(given) = given {
             return Self { args: given.split_whitespace().map(ToString::to_string).collect(), package: None };
         }
-        let deps = program.parent().filter(|parent| parent.ends_with("deps"));
-        let folder = deps.map_or_else(|| program.parent(), Path::parent);
-        let folder = folder.filter(|folder| folder.join(".fingerprint").is_dir());
-        let profile = match folder.and_then(|folder| folder.file_name()?.to_str()) {
+        let found = folder(program);
+        let profile = match found.and_then(|(folder, _)| folder.file_name()?.to_str()) {
             Some("debug") => "dev",
-            Some("release") if deps.is_some() => "bench",
+            Some("release") if found.is_some_and(|(_, within)| within == Some("deps")) => "bench",
             Some(other) => other,
             None if cfg!(debug_assertions) => "dev",
             None => "release",
         };
-        Self { args: vec!["--profile".into(), profile.into()], package: folder.and_then(|at| package(at, program)) }
+        Self {
+            args: vec!["--profile".into(), profile.into()],
+            package: found.and_then(|found| package(found, program)),
+        }
     }
 
     pub(super) fn is_debug(&self) -> bool {
@@ -47,13 +71,16 @@ impl Built {
 
 /// Package and features of the program, from cargo's files in its target directory; `None` if they are the defaults, or
 /// if cargo stores them differently.
-fn package(folder: &Path, program: &Path) -> Option<Package> {
+fn package((folder, within): (&Path, Option<&str>), program: &Path) -> Option<Package> {
     let of = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     let this = of(program)?;
-    // A program is a hard link to deps/NAME-HASH.
-    let mut all = folder.join("deps").read_dir().ok()?.flatten().map(|entry| entry.path());
-    let linked = all.find(|path| of(path) == Some(this))?;
-    let (_, hash) = linked.file_stem()?.to_str()?.rsplit_once('-')?;
+    // A program is a hard link to deps/NAME-HASH, an example to examples/NAME-HASH.
+    let all = folder.join(within.unwrap_or("deps")).read_dir().ok()?.flatten().map(|entry| entry.path());
+    let linked = all.filter(|path| of(path) == Some(this)).find_map(|path| {
+        let (_, hash) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+        (hash.len() == 16).then(|| hash.to_string())
+    });
+    let hash = linked.as_deref()?;
     let mut all = folder.join(".fingerprint").read_dir().ok()?.flatten().map(|entry| entry.path());
     let (at, name) = all.find_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(hash)?.strip_suffix('-')?.to_string();
@@ -117,6 +144,10 @@ mod tests {
             std::fs::write(folder.join("deps/my_toy-0123456789abcdef"), "").unwrap();
             let program = folder.join("my-toy");
             std::fs::hard_link(folder.join("deps/my_toy-0123456789abcdef"), &program).unwrap();
+            std::fs::create_dir_all(folder.join("examples")).unwrap();
+            for example in ["my-toy", "my_toy-0123456789abcdef"] {
+                std::fs::hard_link(&program, folder.join("examples").join(example)).unwrap();
+            }
             program
         };
         let usual = place("release", r#"["default"]"#);
@@ -127,6 +158,11 @@ mod tests {
         let (args, lacking) = features(built.package.as_ref().unwrap(), metadata);
         assert_eq!(args.join(" "), "--package toy --no-default-features --features a");
         assert_eq!(lacking, ["b"]);
+        for folder in ["release", "debug"] {
+            let [bin, example] = ["my-toy", "examples/my-toy"].map(|name| dir.path().join(folder).join(name));
+            assert_eq!(Built::of(&example, None), Built::of(&bin, None), "{folder}");
+            assert_eq!([&bin, &example].map(|path| target(path).0), ["--bin", EXAMPLE]);
+        }
         let fast = Built::of(&place("fast", r#"["default"]"#), None);
         assert_eq!(fast, Built { args: vec!["--profile".into(), "fast".into()], package: None });
         let given = Built::of(&usual, Some("--release  --features a"));

@@ -102,8 +102,7 @@ pub(super) fn check(registry: &Registry, args: &CheckArgs, serves: bool) -> Outc
     judge_all(&plan, json, Some(&too_large), &mut |cell, row| {
         let name = format!("{} {}", cell.case.id(), row.name);
         let found = named_if_long(&name, || checker.check(cell, row))?;
-        let words = checker.words().map(|words| format!("{name} wrote: {words}"));
-        Ok((found.map(|(verdict, hard)| and_hard(verdict, &hard)), words))
+        Ok((found.map(|(verdict, hard)| and_hard(verdict, &hard)), checker.words()))
     })
 }
 
@@ -157,6 +156,8 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
     let stopped = || signals::flag().load(SeqCst);
     let mut progress = Progress::new(plan.cells.len());
     let mut printer = Printer::new(json, plan);
+    // What implementations wrote, with the number of cases at which they wrote it.
+    let mut heard = BTreeMap::<(&str, String, String), usize>::new();
     'all: for (index, cell) in plan.cells.iter().enumerate() {
         let case = cell.case.id();
         progress.cell(index, &case);
@@ -168,12 +169,23 @@ fn judge_all(plan: &Plan, json: bool, too_large: Option<&TooLarge>, judge: &mut 
             // After Ctrl-C it may not have run on all hard sets.
             let Some((outcome, words)) = answer.ok().filter(|_| !stopped()) else { break 'all };
             judged(progress.aside(|| {
-                words.iter().for_each(|words| output::note(words));
+                if let Some(words) = words {
+                    let times = heard.entry((cell.workload.name(), row.name.clone(), words.clone())).or_default();
+                    if *times == 0 {
+                        output::note(&format!("{case} {} wrote: {words}", row.name));
+                    }
+                    *times += 1;
+                }
                 printer.add(Line { case: case.clone(), implementation: row.name.clone(), outcome })
             }))?;
         }
     }
     progress.finish();
+    for ((workload, name, words), times) in heard.iter().filter(|(_, times)| **times > 1) {
+        let start = words.lines().next().unwrap_or_default();
+        let more = if *times == 2 { "1 more case".to_string() } else { format!("{} more cases", times - 1) };
+        output::note(&format!("{workload}:{name} wrote the same at {more}: {start}"));
+    }
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
     judged(printer.end(planned))?;
     if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }

@@ -113,15 +113,15 @@ fn records_given(args: &CompareArgs) -> Result<Option<[PathBuf; 2]>, InputError>
     if args.command || args.workload.is_some() {
         return Ok(None);
     }
-    let found: Vec<Option<PathBuf>> = args.side.iter().map(|side| records::record_at(side)).collect();
+    let found: Vec<Option<PathBuf>> = args.sides().into_iter().map(|side| records::record_at(side)).collect();
     if let [Some(baseline), Some(candidate)] = &found[..] {
         return Ok(Some([baseline.clone(), candidate.clone()]));
     }
-    let like_one = |side: &String| Path::new(side).extension().is_some_and(|extension| extension == "jsonl");
-    if !found.iter().any(Option::is_some) && !args.side.iter().any(like_one) {
+    let like_one = |side: &&String| Path::new(side).extension().is_some_and(|extension| extension == "jsonl");
+    if !found.iter().any(Option::is_some) && !args.sides().iter().any(like_one) {
         return Ok(None);
     }
-    let mut sides = ["BASE", "CANDIDATE"].into_iter().zip(&args.side).zip(found);
+    let mut sides = ["BASE", "CANDIDATE"].into_iter().zip(args.sides()).zip(found);
     let Some(((argument, side), _)) = sides.find(|(_, found)| found.is_none()) else { return Ok(None) };
     let what = if Path::new(side).exists() { "is not a record" } else { "does not exist" };
     let problem = format!("'{side}' {what}, but the other side is a record or is named like one");

@@ -59,7 +59,7 @@ pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) ->
     if let Some(revision) = &args.baseline {
         return of_revision(registry, args, revision, &ask);
     }
-    let [baseline, candidate] = &args.side[..] else {
+    let [baseline, candidate] = args.sides()[..] else {
         return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
             .help("WORKLOAD:IMPLEMENTATION or a record twice; with --workload two programs, with --command two shell commands")
             .into());
@@ -112,8 +112,9 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
 /// This program at a revision, and as it is now.
 fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &Ask) -> Result<Vec<Contest>, Failure> {
     let expected = "one WORKLOAD or WORKLOAD:IMPLEMENTATION: both sides are this program";
-    let workload = match (&args.side[..], &args.workload) {
-        ([one], None) | ([], Some(one)) => one,
+    let workload = match (&args.sides()[..], &args.workload) {
+        ([one], None) => *one,
+        ([], Some(one)) => one,
         ([], None) => return Err(InputError::new("--baseline", "no workload is given", expected).into()),
         ([.., side], _) => {
             return Err(

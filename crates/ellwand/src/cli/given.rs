@@ -24,7 +24,7 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
         let words: Vec<&str> = match &axis.domain {
             Domain::Choice(words) => words.clone(),
             Domain::Switch => vec!["on", "off"],
-            Domain::Int { .. } | Domain::PositiveOr(_) => continue,
+            Domain::Int { .. } | Domain::Float { .. } | Domain::PositiveOr(_) => continue,
         };
         let mut added: Vec<(Port, Vec<&str>)> = Vec::new();
         for word in words {

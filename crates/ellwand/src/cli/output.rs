@@ -123,9 +123,16 @@ pub(super) fn color() -> bool {
 
 /// Makes the directory and verifies that it is writable.
 pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
-    let refused = |error: io::Error| {
-        let problem = format!("{} cannot be written ({error})", dir.display());
-        Failure::Input(InputError::new(argument, problem, "a directory that can be written"))
+    let refused = |error: io::Error| match error.kind() {
+        // As at any later write: not an error of the command line.
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            let hint = ellwand_bench::writer::next_step(&error, false);
+            Failure::Other(anyhow::anyhow!("{} cannot be written: {error}{hint}", dir.display()))
+        }
+        _ => {
+            let problem = format!("{} cannot be written ({error})", dir.display());
+            InputError::new(argument, problem, "a directory that can be written").into()
+        }
     };
     if dir.as_os_str().is_empty() {
         return Err(InputError::new(argument, "the name is empty", "the name of a directory").into());

@@ -34,8 +34,11 @@ const WAITING: Duration = Duration::from_secs(5);
 const NAMED: Duration = Duration::from_secs(2);
 /// Longest time without a line if no bar is drawn.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A prediction may overflow a `Duration`; a day is as good as for ever.
+/// Least forecast that is printed before a run begins.
+const LONG_S: f64 = 60.0;
 const DAY_S: f64 = 86_400.0;
+/// A prediction may overflow a `Duration`; a century is as good as for ever.
+const CENTURY_S: f64 = 100.0 * 365.25 * DAY_S;
 /// Steps of the bar.
 const PARTS: u64 = 1000;
 
@@ -75,9 +78,11 @@ impl Progress {
         Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now, step, named: false }
     }
 
-    /// Skips cell `index`, which was measured before.
-    pub(super) fn skip(&mut self, index: usize) {
-        self.eta.skip(index);
+    /// Prints before the first cell how long a long run takes.
+    pub(super) fn announce(&self) {
+        if let Some(text) = forecast(self.eta.cells(), self.eta.left(0)) {
+            self.note(&text);
+        }
     }
 
     /// Moves on to cell `index`.
@@ -165,7 +170,7 @@ impl Progress {
 
     fn show(&self, left: f64) {
         let gone = self.begin.elapsed().as_secs_f64();
-        let left = left.clamp(0.0, DAY_S);
+        let left = left.clamp(0.0, CENTURY_S);
         self.bar.set_prefix(format!("{} to go", human(left)));
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
@@ -199,7 +204,18 @@ impl Progress {
 
 /// Seconds to go, in words.
 fn human(left: f64) -> HumanDuration {
-    HumanDuration(Duration::from_secs_f64(left.clamp(0.0, DAY_S).ceil()))
+    HumanDuration(Duration::from_secs_f64(left.clamp(0.0, CENTURY_S).ceil()))
+}
+
+/// The line about a run of `cases` that takes `left` seconds; `None` if it is short.
+fn forecast(cases: usize, left: f64) -> Option<String> {
+    let plural = if cases == 1 { "" } else { "s" };
+    let text = format!("{cases} case{plural}: about {}", human(left));
+    match left {
+        DAY_S.. => Some(format!("warning: {text}; choose fewer cases, fewer implementations or a shorter --effort")),
+        LONG_S.. => Some(format!("note: {text}")),
+        _ => None,
+    }
 }
 
 /// Median times of the implementations of a cell.
@@ -263,7 +279,17 @@ fn labels(names: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{labels, time};
+    use super::{forecast, labels, time};
+
+    #[test]
+    fn the_time_of_a_long_run_is_printed_before_it() {
+        assert_eq!(forecast(3, 59.0), None);
+        assert_eq!(forecast(1, 59.0 * 60.0).unwrap(), "note: 1 case: about 59 minutes");
+        let long =
+            "warning: 900000 cases: about 3 weeks; choose fewer cases, fewer implementations or a shorter --effort";
+        assert_eq!(forecast(900_000, 1.9e6).unwrap(), long);
+        assert!(forecast(usize::MAX, f64::INFINITY).unwrap().contains("about 100 years;"));
+    }
 
     #[test]
     fn a_time_below_the_resolution_is_not_printed() {

@@ -188,7 +188,7 @@ pub(super) fn measure(
     run: &Run,
     how: &Measuring,
     baseline: Option<&str>,
-    plan: Plan,
+    mut plan: Plan,
     given: Option<&Tensors>,
     record: &mut Recording,
 ) -> Result<bool, Failure> {
@@ -211,13 +211,15 @@ pub(super) fn measure(
         limit_s: workers.budget_s,
         hard: workers.more.is_some(),
     });
+    // The forecast counts only what is left to measure.
+    for cell in &mut plan.cells {
+        record.leave_out(instrument, cell);
+    }
     let mut progress = Progress::of_cells(plan.cells.iter(), each, terms);
+    progress.announce();
     let mut interrupted = false;
-    for (index, mut cell) in plan.cells.into_iter().enumerate() {
-        if !record.leave_out(instrument, &mut cell) {
-            progress.skip(index);
-            continue;
-        }
+    let open = |(_, cell): &(usize, Cell)| !cell.implementations.is_empty();
+    for (index, cell) in plan.cells.into_iter().enumerate().filter(open) {
         progress.cell(index, &cell.case.id());
         let mut on_event = |event: Event| match event {
             Event::Preparing { implementation, step } => progress.preparing(index, implementation, step),

@@ -74,6 +74,15 @@ impl Point<'_> {
             _ => panic!("'{axis}' is not a whole number from 0 on in {}; declare it with Axis::int", self.0.id()),
         }
     }
+
+    /// The number on an axis.
+    ///
+    /// # Panics
+    /// If the suite has no such axis of numbers.
+    pub fn f64(&self, axis: &str) -> f64 {
+        let missing = || panic!("'{axis}' is not a number in {}; declare it with Axis::float", self.0.id());
+        self.0.float(axis).unwrap_or_else(missing)
+    }
 }
 
 impl Deref for Point<'_> {
@@ -104,6 +113,7 @@ impl Sketch {
     }
 
     /// Adds a dimension of the sweep: a flag, a column and the x axis of a plot. Its values must be in its domain.
+    /// Closures read them with [`Point::usize`], [`Point::f64`] and [`Case::text`].
     #[must_use]
     pub fn axis(mut self, axis: Axis) -> Self {
         self.description.axes.push(axis);

@@ -197,6 +197,13 @@ pub(crate) fn what_cannot_be_kept_is_printed() {
         assert_eq!(lost.code, Some(1), "{name}: {}{}", lost.stdout, lost.stderr);
         assert!(lost.stdout.contains(part), "{name}: {}", lost.stdout);
         assert!(lost.stderr.contains("record.jsonl: File too large"), "{name}: {}", lost.stderr);
+        // No room at all ends with the same code, before anything is measured.
+        let mut none = std::process::Command::new("sh");
+        none.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(line.get_program());
+        let none = ran(none.args(args).arg(dir.path().join("none")).output().unwrap());
+        let hint = "none cannot be written: File too large (os error 27)\n  hint: raise";
+        assert_eq!(none.code, Some(1), "{name}: {}{}", none.stdout, none.stderr);
+        assert!(none.stdout.is_empty() && none.stderr.contains(hint), "{name}: {}", none.stderr);
         if name == "run" {
             assert!(lost.stderr.contains("the same command with --resume continues from here"), "{}", lost.stderr);
             let resumed = ran(asked(args).arg(&small).arg("--resume").output().unwrap());

@@ -363,6 +363,11 @@ pub(crate) fn bad_implementations_are_rows_of_a_run() {
     let ran = tell(&["compare", "double:plain", "double:fickle"]);
     assert_eq!(ran.code, Some(5), "{}", ran.stdout);
     assert!(ran.stdout.contains("no verdict: the candidate answers wrong"), "{}", ran.stdout);
+    let check = tell(&["check", "double:picky", "--n", "1,2,3"]);
+    let lines =
+        ["double/n=1 picky wrote: looking for the moon", "double:picky wrote the same at 2 more cases: looking"];
+    assert!(lines.iter().all(|line| check.stderr.contains(line)), "{}", check.stderr);
+    assert_eq!(check.stderr.matches("moon").count(), 2, "{}", check.stderr);
     let check = tell(&["check", "double", "-i", "plain,leaver,picky"]);
     assert_eq!(check.code, Some(1), "{}", check.stderr);
     for part in ["plain   right", "it exited with code 0 instead of answering", "the moon is not full", "1 failed"] {

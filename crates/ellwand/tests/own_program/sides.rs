@@ -15,6 +15,11 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
             &["compare", "double:plain", "double:twin", "--baseline", "HEAD"],
             &["'double:twin' is one too many", "WORKLOAD:IMPLEMENTATION"],
         ),
+        (
+            &["compare", "double:plain", "double:twin", "double:slower"],
+            &["unexpected argument 'double:slower'", " compare [OPTIONS] [BASE] [CANDIDATE]\n"],
+        ),
+        (&["compare"], &["<BASE>", " compare <BASE> [CANDIDATE]\n"]),
         (&["compare", "--baseline", "HEAD"], &["--baseline", "no workload is given"]),
         (&["compare", "--baseline", "HEAD", "double:plian"], &["did you mean double:plain?"]),
         (&["compare", "double", "double:plain"], &["BASE", "double has no implementation 'double'"]),
@@ -125,6 +130,8 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     );
     std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(dir.path().join(".gitignore"), "target\n").unwrap();
+    std::fs::create_dir(dir.path().join("examples")).unwrap();
+    std::fs::write(dir.path().join("examples/shown.rs"), "fn main() { println!(\"an older example\") }").unwrap();
     commit("fn main() { println!(\"an older program\") }");
     commit("fn main() { nonsense }");
     let compare = |revision: &str, more: &[&str]| {
@@ -159,6 +166,16 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     for part in ["HEAD has no program 'renamed', the name of this program's file", name] {
         assert!(stderr.contains(part), "{stderr}");
     }
+    // An example, where cargo puts it.
+    let built = elsewhere.path().join("debug");
+    let example = built.join("examples/shown");
+    for folder in [".fingerprint", "examples"] {
+        std::fs::create_dir_all(built.join(folder)).unwrap();
+    }
+    std::fs::hard_link(&program, &example).unwrap();
+    let output = at(example.to_str().unwrap(), &["compare", "--baseline", "HEAD~1", "double:plain"]);
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy);
+    assert!(text[0].contains("the baseline failed: it wrote 'an older example'"), "{text:?}");
     let trees = at("git", &["worktree", "list"]);
     assert_eq!(String::from_utf8_lossy(&trees.stdout).lines().count(), 1, "no work tree is listed");
     let kept = std::fs::read_dir(dir.path().join("target/ellwand-baseline")).unwrap().flatten();
@@ -261,15 +278,15 @@ pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
     let ran = compare();
     assert_eq!(ran.code, Some(3), "{}{}", ran.stdout, ran.stderr);
     assert_eq!(libraries(), before, "what both revisions have is compiled once");
-    write(root.join("Cargo.toml"), &(package("toy") + &bin + needs + "far = { path = \"../../far\" }\n"));
-    commit();
-    let ran = compare();
-    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
-    assert!(
-        ran.stderr.contains("path dependencies inside the repository, or in a directory next to it"),
-        "{}",
-        ran.stderr
-    );
+    for far in ["../../far", "../../../far", "../../../../far"] {
+        let far = format!("far = {{ path = \"{far}\" }}\n");
+        write(root.join("Cargo.toml"), &(package("toy") + &bin + needs + &far));
+        commit();
+        let ran = compare();
+        assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+        let hint = "path dependencies inside the repository, or in a directory next to it";
+        assert!(ran.stderr.contains(hint), "{far}{}", ran.stderr);
+    }
 }
 
 pub(crate) fn records_suggest_and_never_decide() {

@@ -12,15 +12,17 @@ use super::values::{FailOn, Form, age, integer, named, seconds, share};
 pub(crate) struct CompareArgs {
     /// WORKLOAD:IMPLEMENTATION twice (the workload once, if it is the same), or two records, which only suggest; one
     /// with --baseline; two programs built on Ellwand with --workload; two shell commands with --command
-    #[arg(value_names = ["BASE", "CANDIDATE"], required_unless_present = "baseline", num_args = 1..=2)]
-    pub(crate) side: Vec<String>,
+    #[arg(required_unless_present = "baseline")]
+    base: Option<String>,
+    /// The other side
+    candidate: Option<String>,
     /// Compare two programs at this workload
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "command")]
     pub(crate) workload: Option<String>,
     /// With --workload or --baseline: implementations or patterns [default: all]
     #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) implementation: Vec<String>,
-    /// Time two shell commands as whole processes; each must exit with code 0
+    /// Time two shell commands, whole processes; each must exit with 0
     #[arg(long)]
     pub(crate) command: bool,
     /// With --command: both must print the same to stdout, before and after the timed runs
@@ -73,6 +75,11 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
+    /// The sides that are named: up to two.
+    pub(crate) fn sides(&self) -> Vec<&String> {
+        self.base.iter().chain(&self.candidate).collect()
+    }
+
     /// The requested cases of a workload that the sides or --workload name.
     pub(crate) fn selection(&self, workload: &str) -> Selection {
         self.cases.selection(&[workload.to_string()], &self.implementation)

@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::judge::{Bound, Budget, Side};
 use super::quantity::{self, Limit};
 use crate::cli::exit::unknown;
+use crate::cli::output;
 
 /// The budgets of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +41,9 @@ pub(crate) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<B
     let text = std::fs::read_to_string(&path).map_err(|error| {
         InputError::new(argument, format!("{} cannot be read ({error})", path.display()), "a text file in TOML")
     })?;
-    parse(registry, &path, &text).map(Some)
+    let budgets = parse(registry, &path, &text)?;
+    budgets.notes().iter().for_each(|note| output::note(note));
+    Ok(Some(budgets))
 }
 
 fn nearest_file(here: &Path) -> Option<PathBuf> {

@@ -23,7 +23,9 @@ mod values;
 
 use std::path::Path;
 
+use ellwand_core::Reading;
 use ellwand_core::record::Measurement;
+use ellwand_report::units::human;
 use serde_json::{Value as Json, json};
 
 use super::exit::Failure;
@@ -59,6 +61,21 @@ impl Budgets {
     /// True if any budget needs the memory probe.
     pub(super) fn ask_for_memory(&self) -> bool {
         self.rows.iter().any(|budget| budget.peak_memory.is_some())
+    }
+
+    /// Notes on budgets that no measurement can keep.
+    fn notes(&self) -> Vec<String> {
+        let step = Reading::RESIDENT_STEP;
+        let small = |budget: &&Budget| budget.peak_memory.is_some_and(|limit| limit.value < step);
+        let note = |budget: &Budget| {
+            format!(
+                "note: {}: this peak_memory can be broken but never kept, because less than {} is not resolved; \
+                 set 1 MiB or more",
+                self.place(Some(budget.line)),
+                human(step, "B")
+            )
+        };
+        self.rows.iter().filter(small).map(note).collect()
     }
 
     fn place(&self, line: Option<usize>) -> String {

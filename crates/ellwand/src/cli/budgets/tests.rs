@@ -297,6 +297,10 @@ fn memory_that_was_not_read_is_neither_kept_nor_broken() {
         assert!(state == State::Kept && line.contains("peak memory less than 1.00 MiB, budget 64.00 MB"), "{line}");
     }
     let small = text.replace("64 MB", "300 kB");
+    let notes = |text: &str| super::file::parse(&registry(), Path::new("e.toml"), text).unwrap().notes();
+    assert!(notes(text).is_empty() && notes(&text.replace("64 MB", "1 MiB")).is_empty());
+    let [note] = &notes(&small)[..] else { panic!("no note") };
+    assert!(note.contains("e.toml line 1: this peak_memory can be broken but never kept"), "{note}");
     for value in [0.0, 323_600.0] {
         let (state, line) = verdicts(&small, Ok(&[]), &[read(value)]).remove(0);
         assert!(state == State::Open && line.contains("less than 1.00 MiB is not resolved"), "{line}");

@@ -20,18 +20,32 @@ use table::Table;
 pub(super) fn history(command: &HistoryCommand) -> Outcome {
     match command {
         HistoryCommand::Add(args) => add(&args.record, &args.store),
-        HistoryCommand::List(args) => list(&mut open(&args.store, false)?, args.format),
-        HistoryCommand::Show(args) => show(&mut open(&args.store, false)?, &args.id, args.format),
-        HistoryCommand::Trend(args) => trend::trend(&mut open(&args.store, false)?, args),
-        HistoryCommand::Export(args) => {
-            let mut store = open(&args.store, false)?;
+        HistoryCommand::List(args) => with(&args.store, |store| list(store, args.format)),
+        HistoryCommand::Show(args) => with(&args.store, |store| show(store, &args.id, args.format)),
+        HistoryCommand::Trend(args) => with(&args.store, |store| trend::trend(store, args)),
+        HistoryCommand::Export(args) => with(&args.store, |store| {
             let mut count = 0;
             output::result(|out| -> Result<(), Failure> {
-                count = args.format.write(&mut store, args.id.as_deref(), out)??;
+                count = args.format.write(store, args.id.as_deref(), out)??;
                 Ok(())
             })?;
             Ok(if count > 0 { Exit::Ok } else { Exit::Nothing })
-        }
+        }),
+    }
+}
+
+/// Runs a command on a history that exists.
+fn with(named: &StoreArgs, work: impl FnOnce(&mut Store) -> Outcome) -> Outcome {
+    let mut store = open(named, false)?;
+    let outcome = work(&mut store);
+    print_notes(&mut store);
+    outcome
+}
+
+/// Prints the notes since the last call.
+fn print_notes(store: &mut Store) {
+    for note in std::mem::take(&mut store.notes) {
+        output::note(&format!("note: {note}"));
     }
 }
 
@@ -40,14 +54,12 @@ const FOLDER: &str = "ellwand-history";
 
 /// The history that the user names, or the nearest one. With `create`, makes a missing one.
 fn open(named: &StoreArgs, create: bool) -> Result<Store, Failure> {
-    let store = match named.store.as_deref() {
+    let mut store = match named.store.as_deref() {
         Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => connect(url)?,
         Some(folder) => Store::open(Path::new(folder), create)?,
         None => Store::open(&nearest(), create)?,
     };
-    for note in &store.notes {
-        output::note(&format!("note: {note}"));
-    }
+    print_notes(&mut store);
     Ok(store)
 }
 
@@ -118,6 +130,7 @@ fn add(paths: &[PathBuf], store: &StoreArgs) -> Outcome {
                 }
             }
         }
+        print_notes(&mut store);
     }
     Ok(Exit::Ok)
 }
