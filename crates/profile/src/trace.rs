@@ -237,6 +237,11 @@ impl Trace {
         self.lanes.iter().any(|lane| lane.kind == LaneKind::Thread && lane.spans.len() as u64 >= last).then_some(last)
     }
 
+    /// True if the recording kept only the last spans of each thread.
+    pub fn is_of_ring(&self) -> bool {
+        self.environment.iter().any(|(name, _)| name == LAST_SPANS)
+    }
+
     /// Number of spans whose details were lost.
     pub fn dropped_details(&self) -> u64 {
         self.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.dropped_details))
