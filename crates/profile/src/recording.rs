@@ -259,7 +259,7 @@ impl Recording {
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
         let is_full = lanes.iter().any(|lane| lane.ring.is_full());
         for lane in &lanes {
-            threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode));
+            threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode, end));
             sampled_out += lane.sampled_out.load(Relaxed);
         }
         let mut streams = locked(&self.streams).clone();

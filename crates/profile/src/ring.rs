@@ -70,18 +70,21 @@ impl Chunks {
         let mut open = Vec::new();
         for slot in chunks.into_iter().flatten() {
             match slot.read() {
-                Some((_, span, _)) if span.is_open() => open.push(slot),
+                Some((number, span, _)) if span.is_open() => open.push((number, slot)),
                 read => found.extend(read),
             }
         }
-        // Last, so that no span seems to be open although later ones were read after its end.
-        found.extend(open.into_iter().filter_map(RingSlot::read));
+        // Last and outer ones first, so that no span seems to be open although later ones were read after its end.
+        sort_by_number(&mut open, |(number, _)| (*number).into());
+        let same = |(number, slot): (u32, &RingSlot)| slot.read().filter(|(again, ..)| *again == number);
+        found.extend(open.into_iter().filter_map(same));
         sort_by_number(&mut found, |(number, span, _)| u128::from(span.start) << 64 | u128::from(*number));
         let mut index_of = Indices::default();
         let (mut spans, mut details) = (Vec::with_capacity(found.len()), Vec::new());
         for (number, mut span, detail) in found {
-            // The parent of an old span may be gone, or unread because it was being written at this moment.
-            span.parent = index_of.get(&(span.parent, 0)).copied().unwrap_or(NONE);
+            // The parent may be gone, or unread because it began after this reader had passed its slot.
+            let parent = index_of.get(&(span.parent, 0)).copied();
+            span.parent = parent.unwrap_or_else(|| if span.parent == NONE { NONE } else { around(&spans, span.start) });
             index_of.insert((number, 0), spans.len() as u32);
             if let Some(detail) = detail {
                 details.push(detail);
@@ -100,6 +103,15 @@ impl Chunks {
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Relaxed)
     }
+}
+
+/// The innermost of these spans, in order of their start, that has not ended before `start`.
+fn around(spans: &[Span], start: u64) -> u32 {
+    let mut at = (spans.len() as u32).wrapping_sub(1);
+    while let Some(span) = spans.get(at as usize).filter(|span| !span.is_open() && span.end <= start) {
+        at = span.parent;
+    }
+    at
 }
 
 /// The owner's state of its ring.
