@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{calibration, rough_ns_per_tick, ticks};
-use crate::cost;
 use crate::environment;
 use crate::fork;
 use crate::heap;
@@ -273,8 +272,6 @@ impl Recording {
         let end = end.unwrap_or_else(ticks);
         tracks.iter_mut().filter_map(|track| track.points.last_mut()).for_each(|(time, _)| *time = end);
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
-        let sites = site::sites();
-        let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();
         Trace {
             name: environment::name(&self.options),
             environment,
@@ -283,13 +280,13 @@ impl Recording {
             end,
             clock,
             // After the lanes, so every site of a span is known.
-            sites: sites.iter().map(|site| SiteInfo::of(site)).collect(),
+            sites: site::sites().iter().map(|site| SiteInfo::of(site)).collect(),
             lost: self.lost.load(Relaxed),
             sampled_out,
             lanes,
             tracks,
-            cost,
-            span_costs: span_costs.unwrap_or_default(),
+            cost: None,
+            span_costs: Vec::new(),
         }
     }
 }

@@ -232,3 +232,20 @@ fn a_snapshot_of_a_running_ring_is_of_one_thread_and_ends_after_its_spans() {
     stop.store(true, SeqCst);
     thread.join().unwrap();
 }
+
+/// A service takes snapshots and may never finish a recording.
+#[test]
+#[cfg_attr(miri, ignore = "costs are not measured under Miri")]
+fn a_snapshot_of_the_first_recording_has_the_costs_of_its_spans() {
+    for mode in [Mode::Full { bytes: 1 << 20 }, Mode::Aggregate, Mode::Ring { spans: 9 }] {
+        let profiler = Profiler::new(Options::new(mode));
+        let _entered = profiler.enter();
+        let _open = span!("open");
+        drop(span!("ended"));
+        let trace = profiler.snapshot();
+        assert!(trace.cost.is_some_and(|cost| cost.on_ns > 0.0), "{mode:?}: {:?}", trace.cost);
+        assert_eq!(trace.span_costs.len(), trace.sites.len());
+        let rows = trace.summary_by_site().rows;
+        assert!(rows.iter().all(|row| row.overhead_ns.is_some() && row.name().len() < 6), "{mode:?}: {rows:?}");
+    }
+}

@@ -27,13 +27,14 @@ impl Recorded {
             let sums = trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| &total.sums);
             trace.lanes.iter().flat_map(|lane| &lane.details).chain(sums)
         };
-        let measures: [(&str, fn(&Detail) -> bool); 3] = [
-            ("CPU time", |detail| detail.cpu_ns.is_some()),
-            ("allocations", |detail| detail.memory.is_some()),
-            ("resident memory", |detail| detail.rss_bytes.is_some()),
+        let has = |measured: fn(&Detail) -> bool| details().any(measured);
+        let measures = [
+            ("CPU time", has(|detail| detail.cpu_ns.is_some())),
+            ("allocations", has(|detail| detail.memory.is_some())),
+            ("resident memory", has(|detail| detail.rss_bytes.is_some())),
         ];
-        let measures = measures.into_iter().filter(|(_, has)| details().any(has));
-        let measures = measures.map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+        let measures = measures.into_iter().filter_map(|(name, has)| has.then_some(name));
+        let measures = measures.collect::<Vec<_>>().join(", ");
         Self { mode, measures: if measures.is_empty() { "elapsed time only".to_string() } else { measures } }
     }
 }
