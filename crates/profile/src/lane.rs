@@ -182,6 +182,15 @@ impl Lane {
         Some(position)
     }
 
+    /// Ends a span of a node of this lane, if no thread owns the lane.
+    pub(crate) fn end_parked(&self, node: &Node, ticks: u64) {
+        let parked = handed(&self.parked);
+        let is_own = || locked(&self.blocks).contains(&(node.number() / BLOCK as u32));
+        if let Some(position) = parked.as_ref().filter(|_| is_own()) {
+            node.end(|| ticks, position.saved.ns_per_tick.get());
+        }
+    }
+
     /// A chunk for more spans; `None` if the budget is used up.
     pub(crate) fn more_slots(&self) -> Option<&'static Chunk> {
         let mut slots = locked(&self.slots);
@@ -261,6 +270,8 @@ impl Lane {
     /// Everything recorded until `end`, or so far, while the owner may continue. The caller then calls
     /// [`drop_unused_links`]. `rough_ns` is the length of a tick that aggregation used.
     pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode, end: Option<u64>) -> TraceLane {
+        // Before the ring, so no span counts twice.
+        let gone = self.ring.gone();
         let (mut spans, mut details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
@@ -287,7 +298,7 @@ impl Lane {
             spans,
             details,
             totals,
-            dropped: self.lost.load(Relaxed) + overflowed,
+            dropped: self.lost.load(Relaxed) + overflowed + gone,
             dropped_details: self.lost_details.load(Relaxed),
             ..TraceLane::default()
         }

@@ -12,6 +12,7 @@ use crate::measure;
 use crate::node;
 use crate::options::{Measures, Mode, Options};
 use crate::order::sort_by_number;
+use crate::owned::Target;
 use crate::pool::Budget;
 use crate::position::Position;
 use crate::ring::Ring;
@@ -46,6 +47,24 @@ impl Registry {
 /// The recording of the threads that have entered no profiler.
 pub(crate) fn of_process() -> Option<Arc<Recording>> {
     locked(&REGISTRY).process.clone()
+}
+
+/// Ends a span of a thread whose data is destroyed, as in the destructor of a thread-local value, without its
+/// measurements. It stays open if its recording has finished, or if it is aggregated and another thread continues its
+/// lane.
+pub(crate) fn end_late(epoch: u32, target: Target, now: u64) {
+    let recording = locked(&REGISTRY).running.iter().find(|recording| recording.epoch == epoch).cloned();
+    let Some(recording) = recording else { return };
+    // Nobody reuses the buffers while this is locked.
+    let is_read = handed(&recording.read);
+    match target {
+        _ if *is_read => {}
+        Target::Slot { slot, .. } => slot.end(now),
+        Target::Node { node, start } => {
+            locked(&recording.lanes).iter().for_each(|lane| lane.end_parked(node, now.saturating_sub(start)));
+        }
+        Target::Skipped | Target::Ring { .. } => {}
+    }
 }
 
 /// From this many lanes on, new threads continue the lanes of threads that ended.
@@ -256,7 +275,7 @@ impl Recording {
         let mut environment = environment::facts(&self.options, self.pid);
         locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
-        let is_full = lanes.iter().any(|lane| lane.ring.is_full());
+        let is_full = lanes.iter().any(|lane| lane.ring.gone() > 0);
         for lane in &lanes {
             threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode, end));
             sampled_out += lane.sampled_out.load(Relaxed);

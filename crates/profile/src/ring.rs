@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
@@ -58,8 +57,8 @@ static POOL: Pool<[RingSlot]> = Pool::new();
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     slots: Mutex<Vec<&'static [RingSlot]>>,
-    /// True if a span was begun while the ring had no room for another one.
-    full: AtomicBool,
+    /// Spans that ended and made room for later ones.
+    gone: std::sync::atomic::AtomicU64,
 }
 
 impl Chunks {
@@ -100,8 +99,9 @@ impl Chunks {
         POOL.give(&mut locked(&self.slots));
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Relaxed)
+    /// Number of spans that made room for later ones.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Relaxed)
     }
 }
 
@@ -145,9 +145,6 @@ impl Ring {
         if self.open.len() >= MOST_OPEN {
             return None;
         }
-        if self.ended.len() >= self.room {
-            chunks.full.store(true, Relaxed);
-        }
         if self.free.is_empty() {
             let mut chunks = locked(&chunks.slots);
             let chunk = POOL.take(chunks.len(), |chunk| chunk.iter().for_each(RingSlot::clear));
@@ -165,7 +162,7 @@ impl Ring {
     }
 
     /// Ends a span and frees the oldest one if the ring is full.
-    pub(crate) fn end(&mut self, slot: &'static RingSlot, number: u32, parent: u32, ticks: u64) {
+    pub(crate) fn end(&mut self, chunks: &Chunks, slot: &'static RingSlot, (number, parent): (u32, u32), ticks: u64) {
         slot.slot.end(ticks);
         if self.is_open_around(number) {
             self.current = parent;
@@ -179,6 +176,7 @@ impl Ring {
         {
             oldest.clear();
             self.free.push(oldest);
+            chunks.gone.store(chunks.gone() + 1, Relaxed);
         }
     }
 

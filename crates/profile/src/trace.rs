@@ -76,7 +76,7 @@ pub struct TraceLane {
     pub details: Vec<Detail>,
     /// The calling-context tree of spans that were aggregated instead of kept.
     pub totals: Vec<Total>,
-    /// Spans for which there was no room.
+    /// Spans for which there was no room, those included that a ring dropped for later ones.
     pub dropped: u64,
     /// The ones of `dropped` that `totals` holds; the others are lost.
     pub aggregated: u64,
