@@ -78,8 +78,42 @@ pub(crate) static TRACED: OnceLock<Traced> = OnceLock::new();
 /// Measures these costs; set once a program has a layer of `tracing`.
 pub(crate) static MEASURE_TRACED: OnceLock<fn()> = OnceLock::new();
 
-/// For each set of [`Measures`]: nanoseconds per span, and nanoseconds that an empty span measures.
-pub(crate) static MEASURING: [OnceLock<(f64, f64)>; 8] = [const { OnceLock::new() }; 8];
+/// How a span is kept, as far as its cost depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Slot,
+    Node,
+    Ring,
+}
+
+impl Kept {
+    const COUNT: usize = 3;
+
+    /// How spans are kept in a mode, until a budget is used up.
+    pub(crate) fn of(mode: Mode) -> Self {
+        match mode {
+            Mode::Off | Mode::Full { .. } => Self::Slot,
+            Mode::Aggregate => Self::Node,
+            Mode::Ring { .. } => Self::Ring,
+        }
+    }
+
+    /// Nanoseconds of a bare span.
+    fn bare_ns(self, prices: &Cost) -> f64 {
+        match self {
+            Self::Slot => prices.on_ns,
+            Self::Node => prices.aggregate_ns,
+            Self::Ring => prices.ring_ns,
+        }
+    }
+}
+
+/// By [`Kept`] and set of [`Measures`]: nanoseconds per span, and nanoseconds that an empty span measures.
+pub(crate) static MEASURING: [[OnceLock<(f64, f64)>; 8]; Kept::COUNT] =
+    [const { [const { OnceLock::new() }; 8] }; Kept::COUNT];
+
+/// By [`Kept`]: nanoseconds that counters add to a span, and those that an argument adds.
+pub(crate) static ADDING: [OnceLock<(f64, f64)>; Kept::COUNT] = [const { OnceLock::new() }; Kept::COUNT];
 
 /// What a span costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,28 +134,46 @@ impl SpanCost {
 /// What the spans of a site carry that makes them cost more than others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Load {
-    kept: u64,
-    aggregated: u64,
+    spans: u64,
     counted: u64,
     arguments: u64,
 }
 
 impl Load {
-    fn spans(&self) -> u64 {
-        self.kept.saturating_add(self.aggregated)
+    /// Sum of the costs of these spans. A bare one costs `bare`; `counters` and `argument` are what these add, all of it
+    /// while the span runs.
+    fn cost(&self, bare: SpanCost, (counters, argument): (f64, f64)) -> SpanCost {
+        let inside = self.counted as f64 * counters + self.arguments as f64 * argument;
+        let empty_ns = self.spans as f64 * bare.empty_ns + inside;
+        SpanCost { span_ns: (self.spans as f64 * bare.span_ns + inside).max(empty_ns), empty_ns }
     }
+}
 
-    /// Mean cost of a span of the site, given the cost of a bare span in full mode.
-    fn cost(&self, plain: SpanCost, prices: &Cost, mode: Mode) -> SpanCost {
-        let more = |ns: f64| (ns - prices.on_ns).max(0.0);
-        let share = |count: u64| count as f64 / self.spans().max(1) as f64;
-        let kept = if matches!(mode, Mode::Ring { .. }) { prices.ring_ns } else { prices.on_ns } - prices.on_ns;
-        let aggregated = prices.aggregate_ns - prices.on_ns;
-        // Counters and arguments are added while the span runs.
-        let inside = share(self.counted) * more(prices.counted_ns) + share(self.arguments) * more(prices.argued_ns);
-        let by_mode = share(self.kept) * kept + share(self.aggregated) * aggregated;
-        let empty_ns = plain.empty_ns + inside;
-        SpanCost { span_ns: (plain.span_ns + by_mode + inside).max(empty_ns), empty_ns }
+/// The cost of a bare span of each site, and what counters and an argument add.
+struct Prices {
+    bare: Vec<SpanCost>,
+    adding: (f64, f64),
+}
+
+impl Prices {
+    /// The prices of spans `kept` in one way; of those measured in this process.
+    fn of(kept: Kept, known: &Cost, options: &Options, sites: &[&Site]) -> Self {
+        let traced = TRACED.get().map(|traced| (traced, (traced.sites)()));
+        let bare = (kept.bare_ns(known), known.empty_ns);
+        let of_site = |(measures, id): (&Measures, u32)| {
+            let through = traced.as_ref().filter(|(_, sites)| sites.contains(&id));
+            // Measured in full mode.
+            let through = through.map(|(traced, _)| (traced.on_ns + bare.0 - known.on_ns, traced.empty_ns));
+            let measuring = || MEASURING[kept as usize].get(measures.index()).and_then(OnceLock::get).copied();
+            let (span_ns, empty_ns) = through.or_else(measuring).unwrap_or(bare);
+            SpanCost { span_ns, empty_ns }
+        };
+        let mut prices = Self { bare: Vec::with_capacity(sites.len() + 1), adding: (0.0, 0.0) };
+        measures_of(options.measures, sites).iter().zip(1..).for_each(|one| prices.bare.push(of_site(one)));
+        // The last one is of no site.
+        prices.bare.push(of_site((&options.measures, 0)));
+        prices.adding = ADDING[kept as usize].get().copied().unwrap_or((0.0, 0.0));
+        prices
     }
 }
 
@@ -130,59 +182,56 @@ pub(crate) fn measures_of(options: Measures, sites: &[&Site]) -> Vec<Measures> {
     sites.iter().map(|site| options.and(site.measures)).collect()
 }
 
-/// The mean cost of the spans on these lanes, and the cost by site, if these were measured in this process.
-pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
-    let prices = KNOWN.get().copied()?;
-    let traced = TRACED.get().map(|traced| (traced, (traced.sites)()));
-    let plain = |measures: Measures, id: u32| {
-        let measuring = MEASURING.get(measures.index()).and_then(OnceLock::get).copied();
-        let through = traced.as_ref().filter(|(_, sites)| sites.contains(&id));
-        let through = through.map(|(traced, _)| (traced.on_ns, traced.empty_ns));
-        let (span_ns, empty_ns) = through.or(measuring).unwrap_or((prices.on_ns, prices.empty_ns));
-        SpanCost { span_ns, empty_ns }
-    };
-    let mut by_site = Vec::with_capacity(sites.len());
-    for (measures, id) in measures_of(options.measures, sites).iter().zip(1..) {
-        by_site.push(plain(*measures, id));
-    }
-    let (mean, costs) = priced(&prices, options.mode, &by_site, lanes);
-    // Without spans, the mean is the cost of a bare span.
-    let mean = mean
-        .unwrap_or_else(|| Load { kept: 1, ..Load::default() }.cost(plain(options.measures, 0), &prices, options.mode));
-    Some((Cost { on_ns: mean.span_ns, empty_ns: mean.empty_ns, ..prices }, costs))
+/// The ways in which the spans of these lanes are kept.
+pub(crate) fn kept_on(lanes: &[TraceLane], mode: Mode) -> impl Iterator<Item = Kept> {
+    let aggregated = lanes.iter().any(|lane| !lane.totals.is_empty()).then_some(Kept::Node);
+    std::iter::once(Kept::of(mode)).chain(aggregated)
 }
 
-/// The cost of spans with what they carry. `plain` is the cost by site of a span without counters and arguments in full
-/// mode. Also returns the mean over all spans, if there are any.
-fn priced(prices: &Cost, mode: Mode, plain: &[SpanCost], lanes: &[TraceLane]) -> (Option<SpanCost>, Vec<SpanCost>) {
-    let mut loads = vec![Load::default(); plain.len()];
+/// The mean cost of the spans on these lanes, and the cost by site, if these were measured in this process.
+pub(crate) fn of(options: &Options, sites: &[&Site], lanes: &[TraceLane]) -> Option<(Cost, Vec<SpanCost>)> {
+    let known = KNOWN.get().copied()?;
+    let prices = [Kept::of(options.mode), Kept::Node].map(|kept| Prices::of(kept, &known, options, sites));
+    let (mean, costs) = priced(&prices, lanes);
+    Some((Cost { on_ns: mean.span_ns, empty_ns: mean.empty_ns, ..known }, costs))
+}
+
+/// The mean cost of all spans with what they carry, or that of a bare one without spans; and the mean by site. The
+/// prices are those of spans that are kept and of aggregated ones.
+fn priced([kept, aggregated]: &[Prices; 2], lanes: &[TraceLane]) -> (SpanCost, Vec<SpanCost>) {
+    let count = kept.bare.len().saturating_sub(1);
+    let mut loads = vec![[Load::default(); 2]; count];
     let at = |site: u32| (site as usize).wrapping_sub(1);
     for lane in lanes.iter().filter(|lane| lane.kind == LaneKind::Thread) {
         for span in &lane.spans {
-            let Some(load) = loads.get_mut(at(span.site)) else { continue };
-            load.kept += 1;
+            let Some([load, _]) = loads.get_mut(at(span.site)) else { continue };
+            load.spans += 1;
             if let Some(detail) = lane.detail_of(span) {
                 load.counted += u64::from(detail.counters != Counters::default());
                 load.arguments += detail.args.len() as u64;
             }
         }
         for total in &lane.totals {
-            let Some(load) = loads.get_mut(at(total.site)) else { continue };
-            load.aggregated += total.count;
+            let Some([_, load]) = loads.get_mut(at(total.site)) else { continue };
+            load.spans += total.count;
             load.counted += if total.sums.counters == Counters::default() { 0 } else { total.count };
         }
     }
-    let (mut all, mut sum) = (0.0, SpanCost { span_ns: 0.0, empty_ns: 0.0 });
-    let mut costs = Vec::with_capacity(plain.len());
-    for (load, plain) in loads.iter().zip(plain) {
-        let (spans, cost) = (load.spans() as f64, load.cost(*plain, prices, mode));
-        all += spans;
-        sum.span_ns += spans * cost.span_ns;
-        sum.empty_ns += spans * cost.empty_ns;
-        costs.push(cost);
+    let mean = |sum: SpanCost, spans: u64| SpanCost {
+        span_ns: sum.span_ns / spans as f64,
+        empty_ns: sum.empty_ns / spans as f64,
+    };
+    let (mut all, mut spans) = (SpanCost { span_ns: 0.0, empty_ns: 0.0 }, 0);
+    let mut costs = Vec::with_capacity(count);
+    for (site, loads) in loads.iter().enumerate() {
+        let bare = kept.bare[site];
+        let [a, b] = [loads[0].cost(bare, kept.adding), loads[1].cost(aggregated.bare[site], aggregated.adding)];
+        let sum = SpanCost { span_ns: a.span_ns + b.span_ns, empty_ns: a.empty_ns + b.empty_ns };
+        let here = loads[0].spans + loads[1].spans;
+        costs.push(if here == 0 { bare } else { mean(sum, here) });
+        (all.span_ns, all.empty_ns, spans) = (all.span_ns + sum.span_ns, all.empty_ns + sum.empty_ns, spans + here);
     }
-    let mean = SpanCost { span_ns: sum.span_ns / all, empty_ns: sum.empty_ns / all };
-    ((all > 0.0).then_some(mean), costs)
+    (if spans == 0 { kept.bare[count] } else { mean(all, spans) }, costs)
 }
 
 #[cfg(test)]
@@ -190,18 +239,6 @@ mod tests {
     use super::*;
     use crate::detail::{Detail, Total};
     use crate::trace::{NONE, Span};
-
-    const PRICES: Cost = Cost {
-        clock: ClockKind::Tsc,
-        off_ns: 1.0,
-        on_ns: 20.0,
-        counted_ns: 30.0,
-        argued_ns: 80.0,
-        scope_ns: 25.0,
-        empty_ns: 10.0,
-        aggregate_ns: 15.0,
-        ring_ns: 100.0,
-    };
 
     #[test]
     fn a_span_costs_what_its_mode_its_counters_its_arguments_and_its_measurements_cost() {
@@ -214,14 +251,41 @@ mod tests {
         let mut lane = TraceLane { spans, details: vec![argued], ..TraceLane::default() };
         let cost = |span_ns, empty_ns| SpanCost { span_ns, empty_ns };
         let plain = [cost(20.0, 10.0), cost(20.0, 10.0), cost(1020.0, 12.0)];
-        let (mean, costs) = priced(&PRICES, Mode::Full { bytes: 1 }, &plain, std::slice::from_ref(&lane));
+        let none = cost(0.0, 0.0);
+        let prices = |by_mode: f64, adding| Prices {
+            bare: plain.map(|one| cost(one.span_ns + by_mode, one.empty_ns)).into_iter().chain([none]).collect(),
+            adding,
+        };
+        let (full, aggregate) = (prices(0.0, (10.0, 60.0)), prices(-5.0, (10.0, 0.0)));
+        let both = [full, aggregate];
+        let (mean, costs) = priced(&both, std::slice::from_ref(&lane));
         assert_eq!(costs, [cost(20.0, 10.0), cost(85.0, 75.0), cost(1020.0, 12.0)]);
-        assert_eq!(mean, Some(cost(246.0, 36.4)));
-        let ring = priced(&PRICES, Mode::Ring { spans: 9 }, &plain, std::slice::from_ref(&lane)).1;
-        assert_eq!(ring, [cost(100.0, 10.0), cost(165.0, 75.0), cost(1100.0, 12.0)]);
+        assert_eq!(mean, cost(246.0, 36.4));
+        let ring = [prices(80.0, (20.0, 100.0)), prices(-5.0, (10.0, 0.0))];
+        let ring = priced(&ring, std::slice::from_ref(&lane)).1;
+        assert_eq!(ring, [cost(100.0, 10.0), cost(210.0, 120.0), cost(1100.0, 12.0)]);
         let sums = Detail { counters, ..Detail::default() };
         lane.totals = vec![Total { site: 1, parent: NONE, count: 2, sums, ..Total::default() }];
-        let overflowed = priced(&PRICES, Mode::Full { bytes: 1 }, &plain, std::slice::from_ref(&lane)).1;
+        let overflowed = priced(&both, std::slice::from_ref(&lane)).1;
         assert_eq!(overflowed[0], cost(22.5, 15.0));
+        assert_eq!(priced(&both, &[]).0, none);
+    }
+
+    #[test]
+    fn measuring_and_arguments_have_the_price_of_the_mode() {
+        let known = Cost { aggregate_ns: 15.0, ring_ns: 100.0, ..Cost::of_span(ClockKind::Tsc, 20.0, 1.0, 10.0) };
+        let of = |kept, measures| {
+            let prices = Prices::of(kept, &known, &Options { measures, ..Options::default() }, &[]);
+            (prices.bare[0].span_ns, prices.adding)
+        };
+        for (kept, at) in [(Kept::Slot, 1.0), (Kept::Node, 2.0), (Kept::Ring, 3.0)] {
+            // No other test of this program measures or adds.
+            MEASURING[kept as usize][Measures::ALL.index()].set((1000.0 * at, 10.0)).unwrap();
+            ADDING[kept as usize].set((at, 10.0 * at)).unwrap();
+        }
+        let all = [Kept::Slot, Kept::Node, Kept::Ring].map(|kept| of(kept, Measures::ALL));
+        assert_eq!(all, [(1000.0, (1.0, 10.0)), (2000.0, (2.0, 20.0)), (3000.0, (3.0, 30.0))]);
+        let bare = [Kept::Slot, Kept::Node, Kept::Ring].map(|kept| of(kept, Measures::NONE).0);
+        assert_eq!(bare, [20.0, 15.0, 100.0]);
     }
 }

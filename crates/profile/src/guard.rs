@@ -13,6 +13,7 @@ use crate::itt;
 use crate::local;
 use crate::names;
 use crate::node::Node;
+use crate::owned::Target;
 use crate::recording::GENERATION;
 use crate::site::Site;
 use crate::slot::Slot;
@@ -160,6 +161,18 @@ impl Guard {
     pub(crate) fn new(way: Way, epoch: u32, index: u32) -> Self {
         let key = u64::from(epoch) << 32 | u64::from(index);
         Self::whole(way, key, 0, None, None, 0)
+    }
+
+    /// A span in the table of its thread. It also refers to its slot or node, in case the thread's data is destroyed
+    /// before the guard.
+    pub(crate) fn listed(way: Way, epoch: u32, number: u32, target: Option<Target>) -> Self {
+        let mut guard = Self::new(way, epoch, number);
+        match target {
+            Some(Target::Slot { slot, .. }) => guard.slot = Some(slot),
+            Some(Target::Node { node, start }) => (guard.node, guard.start) = (Some(node), start),
+            Some(Target::Ring { .. } | Target::Skipped) | None => {}
+        }
+        guard
     }
 
     #[inline]

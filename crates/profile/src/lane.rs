@@ -17,8 +17,9 @@ use crate::slot::{Row, Slot};
 use crate::sync::{Handed, handed, locked};
 use crate::trace::{NONE, Span, TraceLane};
 
-/// Removes the links that no span refers to: a span may get a link in case another thread asks for it. `named` are
-/// lanes of devices, whose spans have the links of the spans that started them.
+/// Removes the links that no span refers to: a span may get a link in case another thread asks for it. Also removes
+/// causes without their span: a ring may have lost it, or a snapshot read its lane before it began; the effects would
+/// then cause each other. `named` are lanes of devices, whose spans have the links of the spans that started them.
 pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
     let mut used: Vec<u64> = Vec::new();
     for lane in lanes.iter() {
@@ -28,21 +29,28 @@ pub(crate) fn drop_unused_links(lanes: &mut [TraceLane], named: &[TraceLane]) {
         lane.spans.iter().filter(|span| span.corr != 0).for_each(|span| used.push(span.corr.into()));
     }
     used.sort_unstable();
-    for lane in lanes {
-        for span in &mut lane.spans {
-            if span.corr != 0 && used.binary_search(&span.corr.into()).is_err() {
-                span.corr = 0;
-            }
-            name_cause(span, &mut lane.details);
+    let mut known: Vec<u64> = Vec::new();
+    for span in lanes.iter_mut().flat_map(|lane| &mut lane.spans).filter(|span| span.corr != 0) {
+        match used.binary_search(&span.corr.into()) {
+            Ok(_) => known.push(span.corr.into()),
+            Err(_) => span.corr = 0,
         }
+    }
+    known.sort_unstable();
+    for lane in lanes {
+        let lost = |detail: &&mut Detail| detail.cause != 0 && known.binary_search(&detail.cause.into()).is_err();
+        lane.details.iter_mut().filter(lost).for_each(|detail| detail.cause = 0);
+        lane.spans.iter_mut().for_each(|span| name_cause(span, &mut lane.details));
     }
 }
 
 /// A span that has a cause but caused no other span shares the link of its cause, and needs no detail for it.
 fn name_cause(span: &mut Span, details: &mut [Detail]) {
     let detail = span.ext.checked_sub(1).and_then(|row| details.get_mut(row as usize));
-    let Some(detail) = detail.filter(|detail| detail.cause != 0 && span.corr == 0) else { return };
-    span.corr = std::mem::take(&mut detail.cause);
+    let Some(detail) = detail else { return };
+    if span.corr == 0 {
+        span.corr = std::mem::take(&mut detail.cause);
+    }
     if *detail == Detail::default() {
         span.ext = 0;
     }
@@ -174,6 +182,15 @@ impl Lane {
         Some(position)
     }
 
+    /// Ends a span of a node of this lane, if no thread owns the lane.
+    pub(crate) fn end_parked(&self, node: &Node, ticks: u64) {
+        let parked = handed(&self.parked);
+        let is_own = || locked(&self.blocks).contains(&(node.number() / BLOCK as u32));
+        if let Some(position) = parked.as_ref().filter(|_| is_own()) {
+            node.end(|| ticks, position.saved.ns_per_tick.get());
+        }
+    }
+
     /// A chunk for more spans; `None` if the budget is used up.
     pub(crate) fn more_slots(&self) -> Option<&'static Chunk> {
         let mut slots = locked(&self.slots);
@@ -250,13 +267,19 @@ impl Lane {
         self.sampled_out.store(self.sampled_out.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Everything recorded so far, while the owner may continue. The caller then calls [`drop_unused_links`].
-    /// `rough_ns` is the length of a tick that aggregation used.
-    pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode) -> TraceLane {
-        let (spans, mut details) = match mode {
+    /// Everything recorded until `end`, or so far, while the owner may continue. The caller then calls
+    /// [`drop_unused_links`]. `rough_ns` is the length of a tick that aggregation used.
+    pub(crate) fn read(&self, clock: &Calibration, rough_ns: f64, mode: Mode, end: Option<u64>) -> TraceLane {
+        // Before the ring, so no span counts twice.
+        let gone = self.ring.gone();
+        let (mut spans, mut details) = match mode {
             Mode::Ring { .. } => self.ring.read(),
             _ => (self.spans(), self.details()),
         };
+        // The owner learns of the end only with its next span.
+        let end = end.unwrap_or(u64::MAX);
+        spans.retain(|span| span.start <= end);
+        spans.iter_mut().filter(|span| span.end > end).for_each(|span| span.end = 0);
         // Spans do not use the rest of the last chunk yet.
         details.truncate(spans.iter().map(|span| span.ext as usize).max().unwrap_or(0));
         let mut totals = self.totals(clock, rough_ns);
@@ -275,7 +298,7 @@ impl Lane {
             spans,
             details,
             totals,
-            dropped: self.lost.load(Relaxed) + overflowed,
+            dropped: self.lost.load(Relaxed) + overflowed + gone,
             dropped_details: self.lost_details.load(Relaxed),
             ..TraceLane::default()
         }
@@ -285,6 +308,12 @@ impl Lane {
         let chunks = locked(&self.slots).clone();
         let mut spans = Vec::with_capacity(chunks.iter().map(|chunk| chunk.length()).sum());
         chunks.iter().for_each(|chunk| spans.extend(chunk.read()));
+        // Last, so that no span seems to be open although later ones were read after its end.
+        for (index, span) in spans.iter_mut().enumerate().filter(|(_, span)| span.is_open()) {
+            let (number, at) = place(index);
+            let read = chunks.get(number).and_then(|chunk| chunk.slot(at)?.read());
+            *span = read.unwrap_or(*span);
+        }
         spans
     }
 
@@ -310,6 +339,7 @@ impl Lane {
     fn totals(&self, clock: &Calibration, rough_ns: f64) -> Vec<Total> {
         let blocks = locked(&self.blocks).clone();
         let (mut index_of, mut totals) = (Indices::default(), Vec::new());
+        let root = blocks.first().map_or(0, |block| (block * BLOCK as u32).max(1));
         // A parent precedes its children.
         for number in
             blocks.into_iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place))
@@ -318,6 +348,10 @@ impl Lane {
             let read = node::node(number).map(Node::read).filter(|read| number != 0 && read.site != 0);
             let Some(node) = read else { continue };
             let parent = index_of.get(&(node.parent, 0)).copied().unwrap_or(NONE);
+            // Both were created after this reader had looked for the parent.
+            if parent == NONE && node.parent != root {
+                continue;
+            }
             if let Some(Total { self_ns, .. }) = totals.get_mut(parent as usize) {
                 *self_ns -= node.total as f64;
             }
@@ -374,5 +408,21 @@ mod tests {
         facts.reserve();
         assert_eq!(rooms(&facts), before, "without facts no room is made");
         assert_eq!(facts.chunks.iter().map(Vec::len).sum::<usize>(), 4 * (2 * CHUNK + 5));
+    }
+
+    /// A node is created after its parent, so a reader that looked for the parent too early may see the child alone.
+    #[test]
+    fn an_aggregated_path_has_its_beginning_or_is_left_out() {
+        let lane = Lane::default();
+        let (root, _) = lane.more_nodes().unwrap();
+        let sites = |lane: &Lane| {
+            let totals = lane.totals(&Calibration::default(), 1.0);
+            totals.iter().map(|total| (total.parent, total.site)).collect::<Vec<_>>()
+        };
+        node::adopt(root + 1, root + 2, 7).unwrap();
+        assert_eq!(sites(&lane), []);
+        node::adopt(root, root + 1, 6).unwrap();
+        assert_eq!(sites(&lane), [(NONE, 6), (0, 7)]);
+        lane.release();
     }
 }

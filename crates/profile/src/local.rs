@@ -15,6 +15,7 @@ use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
 use crate::slot::Slot;
+use crate::trace::NONE;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
@@ -156,8 +157,7 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
     if let (Some(node), start) = begin_in_node(site, generation) {
         return Guard::of_node(node, hot(Hot::epoch), start);
     }
-    let begun = begin_slow(site, generation);
-    Guard::new(begun.way, hot(Hot::epoch), begun.number)
+    begin_slow(site, generation)
 }
 
 /// Starts a span at a known child of the current node: the child and the start. `None` if the child is new or spans are
@@ -173,28 +173,26 @@ fn begin_in_node(site: &'static Site, generation: u32) -> (Option<&'static Node>
 }
 
 #[cold]
-fn begin_slow(site: &'static Site, generation: u32) -> Begun {
+fn begin_slow(site: &'static Site, generation: u32) -> Guard {
     let begun = owner(|owner, hot| {
         if hot.seen() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
     });
-    match begun {
-        Some(begun) => begun.unwrap_or(Begun::OFF),
-        None => {
-            // The thread's data is destroyed: count the span as lost.
-            if let Some(recording) = recording::of_process() {
-                recording.lose();
-            }
-            Begun::OFF
+    let Some(begun) = begun else {
+        // The thread's data is destroyed: count the span as lost.
+        if let Some(recording) = recording::of_process() {
+            recording.lose();
         }
-    }
+        return Guard::off();
+    };
+    let begun = begun.unwrap_or(Begun::OFF);
+    Guard::listed(begun.way, hot(Hot::epoch), begun.number, begun.target)
 }
 
 pub(crate) fn begin_measured(site: &'static Site, generation: u32) -> Guard {
-    let begun = begin_slow(site, generation);
-    Guard::new(begun.way, hot(Hot::epoch), begun.number)
+    begin_slow(site, generation)
 }
 
 #[inline]
@@ -209,7 +207,7 @@ pub(crate) fn end(guard: &Guard) {
             }
         }
         (Way::Node, _, Some(node)) => end_in_node(node, guard.epoch(), guard.start),
-        _ => end_listed(guard.key),
+        (_, slot, node) => end_listed(guard, slot, node),
     }
 }
 
@@ -229,14 +227,23 @@ fn end_in_slot(slot: &'static Slot, key: u64, parent: u64, now: u64) {
 }
 
 #[inline(never)]
-fn end_listed(key: u64) {
+fn end_listed(guard: &Guard, slot: Option<&'static Slot>, node: Option<&'static Node>) {
     let now = ticks();
-    on_lane((key >> 32) as u32, |owned, hot| owned.end_listed(hot, key as u32, now));
+    if OWNER.try_with(|_| ()).is_ok() {
+        on_lane(guard.epoch(), |owned, hot| owned.end_listed(hot, guard.index(), now));
+    } else if let Some(slot) = slot {
+        recording::end_late(guard.epoch(), Target::Slot { slot, index: NONE, parent: NONE }, now);
+    } else if let Some(node) = node {
+        recording::end_late(guard.epoch(), Target::Node { node, start: guard.start }, now);
+    }
 }
 
-/// Ends a span out of order, or one of a recording that is not active. If the thread's data is destroyed or the
+/// Ends a span out of order, one of a recording that is not active, or one of a thread whose data is destroyed. If the
 /// recording has finished, the span stays open, and its trace counts it.
 fn end_slow(epoch: u32, target: Target, now: u64) {
+    if OWNER.try_with(|_| ()).is_err() {
+        return recording::end_late(epoch, target, now);
+    }
     on_lane(epoch, |owned, hot| owned.end(hot, target, now));
 }
 

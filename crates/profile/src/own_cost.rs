@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use crate::clock;
-use crate::cost::{Cost, KNOWN, MEASURE_TRACED, MEASURING};
+use crate::cost::{ADDING, Cost, KNOWN, Kept, MEASURE_TRACED, MEASURING};
 use crate::fork::once;
 use crate::guard::{Guard, scope};
 use crate::options::{Measures, Mode, Options};
@@ -26,19 +26,21 @@ const fn full(spans: usize) -> Mode {
     Mode::Full { bytes: 64 * (3 * BATCHES * spans) as u64 }
 }
 
-/// Measures the cost once per process, including the cost of spans with these measures. Not under an interpreter, which
-/// would take minutes.
-pub(crate) fn measure_once(measures: &[Measures]) {
-    if !cfg!(miri) {
-        once(&KNOWN, || of_batches(FEW_SPANS));
+/// Measures the cost once per process, including the cost of spans that are `kept` in these ways, with these measures.
+/// Not under an interpreter, which would take minutes.
+pub(crate) fn measure_once(kept: impl Iterator<Item = Kept>, measures: &[Measures]) {
+    if cfg!(miri) {
+        return;
+    }
+    let known = once(&KNOWN, || of_batches(FEW_SPANS));
+    for kept in kept {
+        once(&ADDING[kept as usize], || adding(kept, known));
         for measures in measures.iter().copied().filter(|measures| !measures.is_none()) {
-            if let Some(measuring) = MEASURING.get(measures.index()) {
-                once(measuring, || of_span_measuring(measures));
-            }
+            of_measuring(kept, measures);
         }
-        if let Some(measure) = MEASURE_TRACED.get() {
-            measure();
-        }
+    }
+    if let Some(measure) = MEASURE_TRACED.get() {
+        measure();
     }
 }
 
@@ -47,18 +49,48 @@ pub fn cost() -> Cost {
     of_batches(SPANS)
 }
 
+/// Nanoseconds per span in a mode.
+fn in_mode(mode: Mode, spans: usize, batches: Batches) -> f64 {
+    let (ns, recording) = recorded(Options::new(mode), spans, batches);
+    recording.into_iter().for_each(|recording| recording.discard());
+    (ns - per_call(spans, &mut repeated(|| black_box(())))).max(0.0)
+}
+
+fn counted(calls: usize) -> [u64; BATCHES] {
+    repeated(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))))(calls)
+}
+
+fn argued(calls: usize) -> [u64; BATCHES] {
+    repeated(|| drop(black_box(span!("cost, argument", n = black_box(64_u64)))))(calls)
+}
+
+/// What counters and an argument add to a span.
+fn adding(kept: Kept, known: &Cost) -> (f64, f64) {
+    let mode = mode_of(kept, FEW_SPANS);
+    let more = |batches: Batches, bare_ns: f64| (in_mode(mode, FEW_SPANS, batches) - bare_ns).max(0.0);
+    match kept {
+        Kept::Slot => ((known.counted_ns - known.on_ns).max(0.0), (known.argued_ns - known.on_ns).max(0.0)),
+        // Aggregated spans keep no arguments.
+        Kept::Node => (more(&mut counted, known.aggregate_ns), 0.0),
+        Kept::Ring => (more(&mut counted, known.ring_ns), more(&mut argued, known.ring_ns)),
+    }
+}
+
+/// A mode that keeps the spans of a measurement in this way.
+fn mode_of(kept: Kept, spans: usize) -> Mode {
+    match kept {
+        Kept::Slot => full(spans),
+        Kept::Node => Mode::Aggregate,
+        Kept::Ring => Mode::Ring { spans: spans as u32 },
+    }
+}
+
 fn of_batches(spans: usize) -> Cost {
-    let in_mode = |mode: Mode, batches: Batches| {
-        let (ns, recording) = recorded(Options::new(mode), spans, batches);
-        recording.into_iter().for_each(|recording| recording.discard());
-        (ns - per_call(spans, &mut repeated(|| black_box(())))).max(0.0)
-    };
+    let in_mode = |mode: Mode, batches: Batches| in_mode(mode, spans, batches);
     let plain = &mut repeated(|| drop(black_box(span!("cost"))));
     let (on_ns, empty_ns) = of_span(spans, "cost", plain);
     let aggregate_ns = in_mode(Mode::Aggregate, plain);
-    let ring_ns = in_mode(Mode::Ring { spans: spans as u32 }, plain);
-    let counted = &mut repeated(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let argued = &mut repeated(|| drop(black_box(span!("cost, argument", n = black_box(64_u64)))));
+    let ring_ns = in_mode(mode_of(Kept::Ring, spans), plain);
     let scoped = &mut repeated(|| scope("cost, scope", || black_box(())));
     // The same code with a gate that is never open, unknown to the compiler: other profilers may be recording.
     static GATE: AtomicU32 = AtomicU32::new(0);
@@ -71,8 +103,8 @@ fn of_batches(spans: usize) -> Cost {
         clock: clock::choose(),
         off_ns: off.max(0.0),
         on_ns,
-        counted_ns: in_mode(full(spans), counted),
-        argued_ns: in_mode(full(spans), argued),
+        counted_ns: in_mode(full(spans), &mut counted),
+        argued_ns: in_mode(full(spans), &mut argued),
         scope_ns: in_mode(full(spans), scoped),
         empty_ns,
         aggregate_ns,
@@ -97,12 +129,18 @@ pub(crate) fn repeated(mut body: impl FnMut()) -> impl FnMut(usize) -> [u64; BAT
     }
 }
 
-/// As [`of_span`], with fewer spans, since each takes microseconds.
-fn of_span_measuring(measures: Measures) -> (f64, f64) {
-    let options = Options { measures, ..Options::new(full(SPANS)) };
-    const NAME: &str = "cost, measuring";
-    let (on, recording) = recorded(options, SPANS / 32, &mut repeated(|| drop(black_box(span!(NAME)))));
-    (on, measured(recording, NAME))
+/// As [`of_span`], with fewer spans, since each takes microseconds. Measures once per process.
+fn of_measuring(kept: Kept, measures: Measures) -> (f64, f64) {
+    let Some(known) = MEASURING[kept as usize].get(measures.index()) else { return (f64::NAN, f64::NAN) };
+    // An aggregate does not keep its median, and takes its two times at the same places as the others.
+    let empty_ns = (kept == Kept::Node).then(|| of_measuring(Kept::Slot, measures).1);
+    *once(known, || {
+        let options = Options { measures, ..Options::new(mode_of(kept, SPANS)) };
+        const NAME: &str = "cost, measuring";
+        let (on, recording) = recorded(options, SPANS / 32, &mut repeated(|| drop(black_box(span!(NAME)))));
+        let measured = measured(recording, NAME);
+        (on, empty_ns.unwrap_or(measured))
+    })
 }
 
 /// Nanoseconds per call of a body that records a span of this name in full mode, minus those of the loop; and the

@@ -46,10 +46,11 @@ pub(crate) struct Begun {
     /// Number in the table, 0 if the span is not recorded.
     pub(crate) number: u32,
     pub(crate) way: Way,
+    pub(crate) target: Option<Target>,
 }
 
 impl Begun {
-    pub(crate) const OFF: Self = Self { number: 0, way: Way::Off };
+    pub(crate) const OFF: Self = Self { number: 0, way: Way::Off, target: None };
 }
 
 /// A thread's data for one recording.
@@ -120,7 +121,7 @@ impl Owned {
     fn list(&mut self, target: Target, baseline: Option<Baseline>, way: Way) -> Begun {
         self.last_number = self.last_number.checked_add(1).unwrap_or(1);
         self.open.push(Open { number: self.last_number, target, baseline });
-        Begun { number: self.last_number, way }
+        Begun { number: self.last_number, way, target: Some(target) }
     }
 
     fn target(&self, guard: &Guard) -> Option<Target> {
@@ -271,7 +272,7 @@ impl Owned {
             }
             Target::Ring { slot, number, parent } => {
                 if let Some(ring) = self.position.ring.as_mut() {
-                    ring.end(slot, number, parent, now);
+                    ring.end(&self.lane.ring, slot, (number, parent), now);
                 }
             }
             Target::Node { node, start } => {

@@ -118,19 +118,14 @@ impl Profiler {
         let recording = locked(&self.0.recording).take();
         self.0.epoch.store(0, Relaxed);
         let Some(recording) = recording else { return Trace::in_nanoseconds() };
-        let mut trace = recording.finish();
-        // After the end of the recording, because it takes some milliseconds that do not belong to the program.
-        let (options, sites) = (&recording.options, site::sites());
-        own_cost::measure_once(&cost::measures_of(options.measures, &sites));
-        if let Some((cost, span_costs)) = cost::of(options, &sites, &trace.lanes) {
-            (trace.cost, trace.span_costs) = (Some(cost), span_costs);
-        }
-        trace
+        // Priced after the end of the recording, because that takes some milliseconds that do not belong to the program.
+        with_costs(&recording, recording.finish())
     }
 
-    /// The trace so far, without stopping any thread: for a server that reports while it works.
+    /// The trace so far, without stopping any thread: for a server that reports while it works. The first one of the
+    /// program also measures what spans cost, for some milliseconds of this thread.
     pub fn snapshot(&self) -> Trace {
-        self.recording().map_or_else(Trace::in_nanoseconds, |recording| recording.snapshot())
+        self.recording().map_or_else(Trace::in_nanoseconds, |recording| with_costs(&recording, recording.snapshot()))
     }
 
     /// Pauses or resumes recording. Open spans end as usual.
@@ -188,6 +183,16 @@ impl Profiler {
         let _span = self.profile(name);
         body()
     }
+}
+
+/// Adds to a trace what its spans cost; measures that at the first need.
+fn with_costs(recording: &Recording, mut trace: Trace) -> Trace {
+    let (options, sites) = (&recording.options, site::sites());
+    own_cost::measure_once(cost::kept_on(&trace.lanes, options.mode), &cost::measures_of(options.measures, &sites));
+    if let Some((cost, span_costs)) = cost::of(options, &sites, &trace.lanes) {
+        (trace.cost, trace.span_costs) = (Some(cost), span_costs);
+    }
+    trace
 }
 
 /// While this lives, the spans of its thread go to a profiler: [`Profiler::enter`].

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{calibration, rough_ns_per_tick, ticks};
-use crate::cost;
 use crate::environment;
 use crate::fork;
 use crate::heap;
@@ -13,6 +12,7 @@ use crate::measure;
 use crate::node;
 use crate::options::{Measures, Mode, Options};
 use crate::order::sort_by_number;
+use crate::owned::Target;
 use crate::pool::Budget;
 use crate::position::Position;
 use crate::ring::Ring;
@@ -47,6 +47,24 @@ impl Registry {
 /// The recording of the threads that have entered no profiler.
 pub(crate) fn of_process() -> Option<Arc<Recording>> {
     locked(&REGISTRY).process.clone()
+}
+
+/// Ends a span of a thread whose data is destroyed, as in the destructor of a thread-local value, without its
+/// measurements. It stays open if its recording has finished, or if it is aggregated and another thread continues its
+/// lane.
+pub(crate) fn end_late(epoch: u32, target: Target, now: u64) {
+    let recording = locked(&REGISTRY).running.iter().find(|recording| recording.epoch == epoch).cloned();
+    let Some(recording) = recording else { return };
+    // Nobody reuses the buffers while this is locked.
+    let is_read = handed(&recording.read);
+    match target {
+        _ if *is_read => {}
+        Target::Slot { slot, .. } => slot.end(now),
+        Target::Node { node, start } => {
+            locked(&recording.lanes).iter().for_each(|lane| lane.end_parked(node, now.saturating_sub(start)));
+        }
+        Target::Skipped | Target::Ring { .. } => {}
+    }
 }
 
 /// From this many lanes on, new threads continue the lanes of threads that ended.
@@ -257,9 +275,9 @@ impl Recording {
         let mut environment = environment::facts(&self.options, self.pid);
         locked(&self.facts).iter().for_each(|fact| environment.push(fact.clone()));
         let (mut threads, mut sampled_out) = (Vec::with_capacity(lanes.len()), 0);
-        let is_full = lanes.iter().any(|lane| lane.ring.is_full());
+        let is_full = lanes.iter().any(|lane| lane.ring.gone() > 0);
         for lane in &lanes {
-            threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode));
+            threads.push(lane.read(&clock, self.ns_per_tick, self.options.mode, end));
             sampled_out += lane.sampled_out.load(Relaxed);
         }
         let mut streams = locked(&self.streams).clone();
@@ -273,8 +291,6 @@ impl Recording {
         let end = end.unwrap_or_else(ticks);
         tracks.iter_mut().filter_map(|track| track.points.last_mut()).for_each(|(time, _)| *time = end);
         tracks.extend(self.resident.map(|bytes| measure::resident_track((self.start, bytes), &lanes)));
-        let sites = site::sites();
-        let (cost, span_costs) = cost::of(&self.options, &sites, &lanes).unzip();
         Trace {
             name: environment::name(&self.options),
             environment,
@@ -283,13 +299,13 @@ impl Recording {
             end,
             clock,
             // After the lanes, so every site of a span is known.
-            sites: sites.iter().map(|site| SiteInfo::of(site)).collect(),
+            sites: site::sites().iter().map(|site| SiteInfo::of(site)).collect(),
             lost: self.lost.load(Relaxed),
             sampled_out,
             lanes,
             tracks,
-            cost,
-            span_costs: span_costs.unwrap_or_default(),
+            cost: None,
+            span_costs: Vec::new(),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::detail::Detail;
@@ -58,8 +57,8 @@ static POOL: Pool<[RingSlot]> = Pool::new();
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     slots: Mutex<Vec<&'static [RingSlot]>>,
-    /// True if a span was begun while the ring had no room for another one.
-    full: AtomicBool,
+    /// Spans that ended and made room for later ones.
+    gone: std::sync::atomic::AtomicU64,
 }
 
 impl Chunks {
@@ -70,18 +69,21 @@ impl Chunks {
         let mut open = Vec::new();
         for slot in chunks.into_iter().flatten() {
             match slot.read() {
-                Some((_, span, _)) if span.is_open() => open.push(slot),
+                Some((number, span, _)) if span.is_open() => open.push((number, slot)),
                 read => found.extend(read),
             }
         }
-        // Last, so that no span seems to be open although later ones were read after its end.
-        found.extend(open.into_iter().filter_map(RingSlot::read));
+        // Last and outer ones first, so that no span seems to be open although later ones were read after its end.
+        sort_by_number(&mut open, |(number, _)| (*number).into());
+        let same = |(number, slot): (u32, &RingSlot)| slot.read().filter(|(again, ..)| *again == number);
+        found.extend(open.into_iter().filter_map(same));
         sort_by_number(&mut found, |(number, span, _)| u128::from(span.start) << 64 | u128::from(*number));
         let mut index_of = Indices::default();
         let (mut spans, mut details) = (Vec::with_capacity(found.len()), Vec::new());
         for (number, mut span, detail) in found {
-            // The parent of an old span may be gone, or unread because it was being written at this moment.
-            span.parent = index_of.get(&(span.parent, 0)).copied().unwrap_or(NONE);
+            // The parent may be gone, or unread because it began after this reader had passed its slot.
+            let parent = index_of.get(&(span.parent, 0)).copied();
+            span.parent = parent.unwrap_or_else(|| if span.parent == NONE { NONE } else { around(&spans, span.start) });
             index_of.insert((number, 0), spans.len() as u32);
             if let Some(detail) = detail {
                 details.push(detail);
@@ -97,9 +99,19 @@ impl Chunks {
         POOL.give(&mut locked(&self.slots));
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Relaxed)
+    /// Number of spans that made room for later ones.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Relaxed)
     }
+}
+
+/// The innermost of these spans, in order of their start, that has not ended before `start`.
+fn around(spans: &[Span], start: u64) -> u32 {
+    let mut at = (spans.len() as u32).wrapping_sub(1);
+    while let Some(span) = spans.get(at as usize).filter(|span| !span.is_open() && span.end <= start) {
+        at = span.parent;
+    }
+    at
 }
 
 /// The owner's state of its ring.
@@ -133,9 +145,6 @@ impl Ring {
         if self.open.len() >= MOST_OPEN {
             return None;
         }
-        if self.ended.len() >= self.room {
-            chunks.full.store(true, Relaxed);
-        }
         if self.free.is_empty() {
             let mut chunks = locked(&chunks.slots);
             let chunk = POOL.take(chunks.len(), |chunk| chunk.iter().for_each(RingSlot::clear));
@@ -153,7 +162,7 @@ impl Ring {
     }
 
     /// Ends a span and frees the oldest one if the ring is full.
-    pub(crate) fn end(&mut self, slot: &'static RingSlot, number: u32, parent: u32, ticks: u64) {
+    pub(crate) fn end(&mut self, chunks: &Chunks, slot: &'static RingSlot, (number, parent): (u32, u32), ticks: u64) {
         slot.slot.end(ticks);
         if self.is_open_around(number) {
             self.current = parent;
@@ -167,6 +176,7 @@ impl Ring {
         {
             oldest.clear();
             self.free.push(oldest);
+            chunks.gone.store(chunks.gone() + 1, Relaxed);
         }
     }
 

@@ -76,7 +76,7 @@ pub struct TraceLane {
     pub details: Vec<Detail>,
     /// The calling-context tree of spans that were aggregated instead of kept.
     pub totals: Vec<Total>,
-    /// Spans for which there was no room.
+    /// Spans for which there was no room, those included that a ring dropped for later ones.
     pub dropped: u64,
     /// The ones of `dropped` that `totals` holds; the others are lost.
     pub aggregated: u64,
@@ -235,6 +235,11 @@ impl Trace {
         let Some((_, Value::Int(last))) = fact else { return None };
         let last = u64::try_from(*last).ok()?;
         self.lanes.iter().any(|lane| lane.kind == LaneKind::Thread && lane.spans.len() as u64 >= last).then_some(last)
+    }
+
+    /// True if the recording kept only the last spans of each thread.
+    pub fn is_of_ring(&self) -> bool {
+        self.environment.iter().any(|(name, _)| name == LAST_SPANS)
     }
 
     /// Number of spans whose details were lost.

@@ -73,3 +73,35 @@ fn a_leaked_guard_takes_no_time_after_the_span_around_it() {
     assert_eq!(trace.open(), 1);
     assert!(trace.breakdown().ns(Part::Unexplained) >= 5e6, "{:?}", trace.breakdown());
 }
+
+thread_local! {
+    static KEPT: std::cell::RefCell<Option<ellwand_profile::Guard>> = const { std::cell::RefCell::new(None) };
+}
+
+/// The thread's data for spans is destroyed before or after the guard, by the order of their first use.
+#[test]
+fn a_guard_in_a_thread_local_ends_its_span_with_the_thread() {
+    for mode in [Mode::Full { bytes: 1 << 20 }, Mode::Aggregate] {
+        for (measures, guard_first) in [Measures::NONE, Measures::CPU].into_iter().flat_map(|m| [(m, false), (m, true)])
+        {
+            let profiler = Profiler::new(Options { measures, ..Options::new(mode) });
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    if guard_first {
+                        KEPT.with_borrow_mut(|kept| assert!(kept.is_none()));
+                    }
+                    let _entered = profiler.enter();
+                    drop(span!("ended"));
+                    let span = span!("kept");
+                    KEPT.replace(Some(span));
+                });
+                thread.join().unwrap();
+            });
+            let trace = profiler.finish();
+            let totals = &trace.lanes[0].totals;
+            let open = trace.open() + totals.iter().map(|total| total.open).sum::<u64>();
+            let ended = trace.spans() + totals.iter().map(|total| total.count).sum::<u64>() - trace.open();
+            assert_eq!((ended, open), (2, 0), "{mode:?} {measures:?} {guard_first}");
+        }
+    }
+}

@@ -66,7 +66,9 @@ impl Gaps {
                 sentences.push(format!("{} {what}", counted(number, one, many)));
             }
         };
-        add(self.lost, ["span was", "spans were"], "lost: calls and times lack them");
+        // In a ring, these are the earlier spans of the last sentence.
+        let lost = if self.last > 0 { 0 } else { self.lost };
+        add(lost, ["span was", "spans were"], "lost: calls and times lack them");
         add(
             self.refused,
             ["operation of a device was", "operations of devices were"],
@@ -95,7 +97,11 @@ impl Gaps {
         );
         if self.last > 0 {
             let spans = counted(self.last, "span", "spans");
-            sentences.push(format!("only the last {spans} of each thread are kept: calls, times and the profiler's own cost lack earlier ones"));
+            let earlier =
+                if self.lost > 0 { format!("{} earlier ones", self.lost) } else { "earlier ones".to_string() };
+            sentences.push(format!(
+                "only the last {spans} of each thread are kept: calls, times and the profiler's own cost lack {earlier}"
+            ));
         }
         sentences
     }
@@ -190,6 +196,18 @@ mod tests {
             [
                 "90 outermost spans were left out by sampling: calls and times lack them",
                 "only the last 11 spans of each thread are kept: calls, times and the profiler's own cost lack earlier ones"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_ring_counts_the_spans_that_it_dropped() {
+        let environment = vec![("last spans of a thread".to_string(), 11.into())];
+        let ring = Gaps::of(&Trace { environment, ..recorded(10, 0, 7) });
+        assert_eq!(
+            ring.sentences(),
+            [
+                "only the last 11 spans of each thread are kept: calls, times and the profiler's own cost lack 7 earlier ones"
             ]
         );
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{lane, site, span};
-use ellwand_profile::{Detail, Kind, NONE, SiteInfo, Span, Total, Trace, TraceLane};
+use ellwand_profile::{ClockKind, Cost, Detail, Kind, NONE, SiteInfo, Span, SpanCost, Total, Trace, TraceLane};
 use ellwand_trace::{Confidence, DiffOptions, Gaps, diff, findings, read_from};
 
 fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
@@ -148,4 +148,73 @@ fn a_file_says_which_dropped_spans_its_totals_hold_and_an_older_one_is_read_as_b
         assert!(older.len() < text.len());
         assert_eq!(gaps(&older), by_rule);
     }
+}
+
+/// 100 repetitions of `step` that take `ns`, each around a call `inner`.
+fn steps(ns: u64) -> Trace {
+    let step = |at: u64| {
+        let start = 1 + 1_000 * at;
+        [span(1, NONE, start, start + ns + at % 3), span(2, 2 * at as u32, start + 10, start + 20)]
+    };
+    of(
+        vec![site("step", Kind::Cpu), site("inner", Kind::Cpu)],
+        vec![lane("main", (0..100).flat_map(step).collect())],
+        100_001,
+    )
+}
+
+fn known_costs(mut trace: Trace, step: f64, inner: f64) -> Trace {
+    trace.span_costs = [step, inner].map(|empty_ns| SpanCost { span_ns: empty_ns, empty_ns }).to_vec();
+    trace.cost = Some(Cost::of_span(ClockKind::Tsc, step, 0.0, step));
+    trace
+}
+
+fn measuring(mut trace: Trace) -> Trace {
+    trace.lanes[0].details = vec![Detail { cpu_ns: Some(9), ..Detail::default() }];
+    trace.lanes[0].spans[1].ext = 1;
+    trace
+}
+
+#[test]
+fn a_difference_of_modes_or_measures_is_noted_and_its_cost_is_no_verdict() {
+    let found = |a: &Trace, b: &Trace| {
+        let diff = diff(a, b, &DiffOptions::default()).unwrap();
+        (diff.verdict.word(), diff.notes, diff.nodes[0].verdict.word())
+    };
+    assert_eq!(found(&steps(500), &steps(600)), ("slower", vec![], "slower"));
+    let measures = "spans of the baseline measure elapsed time only, those of the candidate CPU time: the times include what measuring costs";
+    let unknown = "no verdict: the times suggest slower, but the profiler's own cost, which differs, is unknown";
+    let (verdict, notes, node) = found(&steps(500), &measuring(steps(600)));
+    assert_eq!((verdict, node, notes), ("undecided", "undecided", vec![measures.to_string(), unknown.into()]));
+    // The difference is the cost of measuring `inner`, or less than that.
+    let plain = known_costs(steps(500), 1.0, 1.0);
+    let (verdict, notes, _) = found(&plain, &known_costs(measuring(steps(600)), 1.0, 101.0));
+    let ratio = "no verdict: the times suggest slower, but without the profiler's own cost the mean changed by 1.000x";
+    assert_eq!((verdict, notes), ("undecided", vec![measures.to_string(), ratio.into()]));
+    let (verdict, notes, _) = found(&plain, &known_costs(measuring(steps(600)), 1.0, 21.0));
+    assert_eq!((verdict, notes), ("slower", vec![measures.to_string()]));
+    let mut ring = steps(600);
+    ring.environment.push(("last spans of a thread".into(), 500.into()));
+    let (verdict, notes, _) = found(&steps(500), &ring);
+    let modes =
+        "the baseline was recorded in full mode, the candidate in ring mode: a span costs a different time in each";
+    assert_eq!((verdict, notes[0].as_str(), notes[1].as_str()), ("undecided", modes, unknown));
+}
+
+#[test]
+fn a_verdict_on_kept_repetitions_must_hold_for_all_of_them() {
+    let overflowed = |ns, total_ns: f64| {
+        let mut trace = steps(ns);
+        let total = Total { parent: NONE, site: 1, count: 900, total_ns, self_ns: total_ns, ..Total::default() };
+        (trace.lanes[0].totals, trace.lanes[0].dropped, trace.lanes[0].aggregated) = (vec![total], 900, 900);
+        diff(&steps(500), &trace, &DiffOptions::default()).unwrap()
+    };
+    let whole = overflowed(600, 900.0 * 600.0);
+    assert_eq!((whole.verdict.word(), whole.nodes[0].verdict.word(), whole.notes.len()), ("slower", "slower", 2));
+    let warm = overflowed(600, 900.0 * 490.0);
+    assert_eq!((warm.verdict.word(), warm.nodes[0].verdict.word()), ("undecided", "undecided"));
+    let why = "no verdict: the repetitions kept one by one suggest slower, but the mean of all calls changed by 1.000x";
+    assert!(warm.notes.contains(&why.to_string()), "{:?}", warm.notes);
+    let text = warm.to_string();
+    assert!(text.contains("1.200x (99 % interval within the two recordings 1.199"), "{text}");
 }

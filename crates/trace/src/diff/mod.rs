@@ -9,6 +9,7 @@
 //! memory: two recordings suggest a change; `ellwand compare` with fresh processes shows one.
 
 mod align;
+mod recorded;
 mod text;
 mod welch;
 
@@ -18,8 +19,6 @@ use serde::{Serialize, Serializer};
 
 use align::Tree;
 use welch::{Sample, holm};
-
-use crate::gaps::Gaps;
 
 pub use welch::Ratio;
 
@@ -88,6 +87,8 @@ pub struct Diff {
     pub ratio: Option<Ratio>,
     /// Confidence of the intervals of all ratios.
     pub confidence: f64,
+    /// What the intervals cover, if there are any.
+    pub interval_covers: Option<&'static str>,
     /// Change of the mean, in nanoseconds.
     pub change_ns: f64,
     /// The verdict on the root.
@@ -158,26 +159,18 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
         notes.push(format!("{why}, so the spread is unknown: whole profiles are compared, without intervals"));
     }
     for (trace, side) in [(baseline, "baseline"), (candidate, "candidate")] {
-        if let Some(root) = &root {
-            let share = align::repetitions_of(trace, root).1 / trace.wall_ns();
-            if share < 0.5 {
-                let root = ellwand_profile::table::shortened(root, 200);
-                notes.push(format!("{root} covers {:.1} % of the elapsed time of the {side}", share * 100.0));
-            }
-        }
-        let gaps = Gaps::of(trace);
-        if root.is_some() && gaps.aggregated > 0 {
-            notes.push(format!(
-                "{side}: the ratio and its interval are of the repetitions until the memory for spans was full; later ones are only in \
-                 the totals (record with more memory, or in aggregate mode)"
-            ));
-        }
-        notes.extend(gaps.sentences().into_iter().map(|gap| format!("{side}: {gap}")));
+        let root = root.as_deref().map(|root| (root, align::repetitions_of(trace, root).1));
+        notes.extend(recorded::limitations(trace, side, root));
     }
     let [a, b] = &trees;
     let ratio = Ratio::of(&a.repetitions, &b.repetitions, options.alpha);
     let p = ratio.map(|ratio| ratio.p);
-    let verdict = ratio.map_or(UNKNOWN, |ratio| ratio.verdict(options, p.unwrap_or(1.0)));
+    let found = ratio.map_or(UNKNOWN, |ratio| ratio.verdict(options, p.unwrap_or(1.0)));
+    let verdict = recorded::checked(found, [baseline, candidate], root.as_deref(), options, &mut notes);
+    let mut nodes = nodes(a, b, options);
+    if found != verdict {
+        nodes.iter_mut().for_each(|node| node.verdict = UNKNOWN);
+    }
     let side = |trace: &Trace, tree: &Tree| DiffSide {
         name: trace.name.clone(),
         repetitions: tree.count,
@@ -190,12 +183,15 @@ pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Resul
         root,
         ratio,
         confidence: 1.0 - options.alpha,
+        interval_covers: ratio.map(|_| COVERED),
         verdict,
-        nodes: nodes(a, b, options),
+        nodes,
         notes,
     })
 }
 
+/// Two recordings cannot show how much processes differ.
+const COVERED: &str = "the two recordings, not differences between processes";
 const UNKNOWN: Difference = Difference::Undecided { blocks_needed: None };
 
 fn check(options: &DiffOptions) -> Result<(), DiffError> {

@@ -71,8 +71,11 @@ impl fmt::Display for Diff {
         let (value, interval) = ratio(self.ratio.as_ref(), Some(a.mean_ns), Some(b.mean_ns));
         // Digits beyond the sixth are of the subtraction from 1.
         let percent = (self.confidence * 1e6).round() / 1e4;
-        let interval =
-            if interval == "-" { "no interval".to_string() } else { format!("{percent} % interval {interval}") };
+        let interval = if interval == "-" {
+            "no interval".to_string()
+        } else {
+            format!("{percent} % interval within the two recordings {interval}")
+        };
         writeln!(
             f,
             "{what}: {} -> {} ({}), {value} ({interval}), {} and {} repetitions",
