@@ -63,7 +63,8 @@ fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<Wei
 
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// The same, with the order of the arms drawn by `order`: the last one is disturbed, the candidate is arm 0.
+/// The same, with the order of the arms drawn by `order`: each is disturbed more than the one before. The candidate is
+/// arm 0.
 fn draw_in(
     order: &mut dyn FnMut(&mut Stream) -> [usize; 3],
     noise: Noise,
@@ -82,9 +83,14 @@ fn draw_in(
                     state = 0.9 * state + 0.01 * (1.0_f64 - 0.81).sqrt() * stream.normal();
                     (0.0, state)
                 }
-                Noise::Bimodal => (0.001, 0.0045 * (1.0 + stream.coin())),
-                Noise::Outliers => (0.0033, if stream.uniform() < 0.05 { 0.06 } else { 0.0 }),
+                Noise::Bimodal => (0.001, 0.0),
+                Noise::Outliers => (0.0033, 0.0),
             };
+            let placed = [0; 3].map(|_| match noise {
+                Noise::Bimodal => 0.0045 * (1.0 + stream.coin()),
+                Noise::Outliers if stream.uniform() < 0.05 => 0.06,
+                _ => 0.0,
+            });
             let mut arm = |deviation: f64| deviation * std::f64::consts::FRAC_1_SQRT_2 * stream.normal();
             let mut arms = [0; 3].map(|_| arm(deviation));
             match noise {
@@ -96,12 +102,9 @@ fn draw_in(
                 _ => {}
             }
             let [_, second, third] = order(stream);
-            arms[third] += disturbance;
-            if matches!(noise, Noise::Drift | Noise::Autocorrelated) {
-                arms[second] += disturbance;
-                arms[third] += disturbance;
-            }
-            let [candidate, first, second] = [theta + arms[0], arms[1], arms[2]];
+            arms[second] += disturbance;
+            arms[third] += 2.0 * disturbance;
+            let [candidate, first, second] = [theta + arms[0] + placed[0], arms[1] + placed[1], arms[2] + placed[2]];
             let copies = Some(Copies { second: candidate - second, apart: second - first });
             Weighted { copies, ..Weighted::plain(candidate - 0.5 * (first + second)) }
         })

@@ -141,11 +141,14 @@ mod tests {
                 })
                 .collect();
             let scale = median(&blocks.iter().map(size).collect::<Vec<f64>>()).unwrap();
-            for (stake, expected) in STAKES.into_iter().zip(expected_rates(relative)) {
+            let gain = |stake: f64| {
                 let gains = blocks.iter().map(|standings| ln_factor(standings.map(|at| stake * at / scale)));
-                let found = gains.sum::<f64>() / blocks.len() as f64;
-                assert!((found - expected).abs() < 0.006 + 0.1 * expected.abs(), "{relative}: {found} {expected}");
-            }
+                gains.sum::<f64>() / blocks.len() as f64
+            };
+            // What the best stake gains decides when the capital suffices.
+            let [found, expected] =
+                [STAKES.map(gain), expected_rates(relative)].map(|of| of.into_iter().fold(0.0, f64::max));
+            assert!((found / expected - 1.0).abs() < 0.12, "{relative}: {found} {expected}");
         }
     }
 
