@@ -1,7 +1,7 @@
 //! Bets on the place of the candidate among three arms: itself and two copies of the baseline.
 //!
 //! **The wager.** D(a, b) is the value of a block for the arms a and b (log ratio of a over b, odd). After dividing the
-//! candidate's times by exp(delta), each arm stands at
+//! candidate's times by exp(delta), the standing of an arm is
 //!
 //! ```text
 //! y(a) = (D(a, b) + D(a, c)) / 2        b, c: the other two arms; the three standings sum to 0
