@@ -186,7 +186,7 @@ pub(crate) fn a_comparison_keeps_its_record() {
     for arm in line["arms"].as_array().unwrap() {
         let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
         let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
-        assert!(blocks.is_sorted() && blocks.last() == Some(&11), "two cases take more evidence: {blocks:?}");
+        assert!(blocks.is_sorted() && blocks.last() == Some(&8), "two cases take more evidence: {blocks:?}");
         assert_eq!(column("wall_ns").len(), blocks.len());
         // All have the same shape, however many iterations each needs to fill a slot.
         let shapes = |arm: &Value| ["iterations", "parts"].map(|name| arm["samples"][name][0].clone());

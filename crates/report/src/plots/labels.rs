@@ -159,12 +159,12 @@ mod tests {
     fn a_mark_names_its_series_where_other_points_are_close() {
         let fonts = Fonts::load().unwrap();
         let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
-        let label = |x: f32, y: f32| Label { at: (x, y), text: "≤", of: Some("simd") };
+        let label = |x: f32, y: f32| Label { at: (x, y), text: "≤", of: Some("quick") };
         let mut scene = Scene::new(800.0, 600.0, "");
         let markers = [(100.0, 300.0), (100.0, 310.0), (500.0, 300.0), (500.0, 500.0)];
         beside(&[label(100.0, 300.0), label(500.0, 300.0)], &markers, &[], plot, &fonts, &mut scene);
         let svg = super::super::svg::svg(&scene);
-        assert_eq!((svg.matches(">≤ simd<").count(), svg.matches(">≤<").count()), (1, 1), "{svg}");
+        assert_eq!((svg.matches(">≤ quick<").count(), svg.matches(">≤<").count()), (1, 1), "{svg}");
     }
 
     #[test]
