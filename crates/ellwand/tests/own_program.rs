@@ -324,9 +324,9 @@ fn verdicts_and_exit_codes() {
         ),
         ("slower", &["--rope", "20"], 0, &["same within 20 %"]),
         ("slower", &["--fail-on", "never"], 0, &["1.100x the time"]),
-        // Six blocks can show that two are the same, but not that they differ.
-        ("slower", &["--blocks", "6"], 4, &["slower takes 1.100x", "about 3 more blocks", "--blocks 9"]),
-        ("slower", &["--blocks", "6", "--fail-on", "slower"], 0, &["undecided"]),
+        // Five blocks can show that two are the same, but not that they differ.
+        ("slower", &["--blocks", "5"], 4, &["slower takes 1.100x", "about 1 more block", "--blocks 6"]),
+        ("slower", &["--blocks", "5", "--fail-on", "slower"], 0, &["undecided"]),
         ("faster", &[], 0, &["faster: faster takes 0.500x the time of plain (99 % interval 0."]),
         ("moody", &[], 3, &[": there moody takes ", "by the judged time moody takes 1.000x"]),
         // Six blocks cannot show that slow moments are slower, and so cannot show that everything is the same.
