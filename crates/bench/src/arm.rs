@@ -164,12 +164,13 @@ impl<'a> Arm<'a> {
         Ok(Sample { state: self.device.state(), ..sample::sample(self.slot, &timing, &parts_ns) })
     }
 
-    /// Checks the answer again and reads the final probes.
+    /// Checks the answer again: that of the last slot if it was taken with poisoned outputs, otherwise that of one more run.
+    /// With `probes`, also reads these and what the workload reads from the answer, which may take much longer.
     ///
     /// # Errors
     /// The outcome if a run fails or the answer is wrong.
-    pub(crate) fn rejudge(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
-        let mut readings = self.steady.take().unwrap_or_else(|| self.steady(probes));
+    pub(crate) fn rejudge(&mut self, probes: Option<&[Probe]>) -> Result<Judged, Outcome> {
+        let mut readings = self.steady.take().unwrap_or_else(|| self.steady(probes.unwrap_or_default()));
         // The run under the probes is as good as the slot: both followed the poisoning.
         let output = if std::mem::take(&mut self.poisoned) {
             check::output(self.prepared.as_mut())?
@@ -177,13 +178,15 @@ impl<'a> Arm<'a> {
             check::rerun(self.prepared.as_mut())?
         };
         let (_, digest) = self.judge.judge(&self.task, &output)?;
-        readings.extend(self.prepared.threads().map(Reading::threads));
-        readings.extend(self.prepared.readings());
         let mut warnings = Vec::new();
-        let Task { workload, case, inputs, .. } = self.task;
-        match guarded("readings", || workload.readings(case, inputs, &output)) {
-            Ok(quality) => readings.extend(quality),
-            Err(error) => warnings.push(format!("its quality could not be read: {error}")),
+        if probes.is_some() {
+            readings.extend(self.prepared.threads().map(Reading::threads));
+            readings.extend(self.prepared.readings());
+            let Task { workload, case, inputs, .. } = self.task;
+            match guarded("readings", || workload.readings(case, inputs, &output)) {
+                Ok(quality) => readings.extend(quality),
+                Err(error) => warnings.push(format!("its quality could not be read: {error}")),
+            }
         }
         Ok(Judged { digest, readings, warnings, unsettled: self.drift.is_unsettled() })
     }

@@ -116,7 +116,8 @@ impl Blocks<'_> {
         coin: &mut ChaCha8Rng,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
-        let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
+        let spec = |index: &usize| self.spec(cell, &cell.implementations[*index], &rows[*index]);
+        let specs: Vec<Spec> = taking.iter().map(spec).collect();
         let (started, mut last) = (Instant::now(), ("it", "starting"));
         let ready = if block == 0 { READY } else { 1.0 };
         let until = (self.limits, self.end(begin, ready));
@@ -245,7 +246,7 @@ impl Blocks<'_> {
         }
     }
 
-    fn spec(&self, cell: &Cell, implementation: &ellwand_core::Implementation) -> Spec {
+    fn spec(&self, cell: &Cell, implementation: &ellwand_core::Implementation, row: &Row) -> Spec {
         let settings = &self.instrument.settings;
         let open = Open {
             asked: Asked::new(&cell.case, &implementation.name),
@@ -257,7 +258,7 @@ impl Blocks<'_> {
             caches: settings.caches,
             long_run_ns: (1e9 * SLOW * self.budget_s) as u64,
             allowed: cell.allowed,
-            probes: !self.instrument.probes.is_empty(),
+            probes: row.judged.is_none(),
             steps: true,
             ..Open::default()
         };

@@ -254,7 +254,7 @@ impl Instrument<'_> {
             Ok(one) => (one.arm, one.opened, one.settling),
         };
         ready(&mut measurement, opened);
-        match arm.rejudge(self.probes) {
+        match arm.rejudge(Some(self.probes)) {
             Err(outcome) => measurement.outcome = outcome,
             Ok(judged) => self.complete(&mut measurement, samples, judged, settling),
         }

@@ -109,7 +109,7 @@ impl Instrument<'_> {
         let (mut trace, activities) = recorded.map_err(check::failed)?;
         // Nobody reads the answer if the user interrupted the recording.
         if !self.interrupt.load(Relaxed) {
-            arm.rejudge(&[])?;
+            arm.rejudge(None)?;
         }
         fill(spans, &trace, &activities);
         trace.add_activities(activities);

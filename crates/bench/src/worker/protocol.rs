@@ -182,7 +182,7 @@ pub struct Open {
     /// Where these workers share the inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<PathBuf>,
-    /// True if probes are read.
+    /// True if probes are read, and what the workload reads from an answer. One process of a row is enough.
     pub probes: bool,
     /// True if the worker answers with each [`Step`] that it begins.
     #[serde(default)]

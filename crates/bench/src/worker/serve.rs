@@ -83,7 +83,7 @@ pub fn serve(host: &Host, questions: &mut dyn BufRead, answers: &mut dyn Write) 
             }
             Ask::Slot { judged } => arm.sample(judged).map(|sample| Answer::Slot { sample }),
             Ask::Again => {
-                arm.rejudge(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
+                arm.rejudge(open.probes.then_some(host.probes)).map(|judged| Answer::Judged(Box::new(judged)))
             }
             Ask::Close => break,
             Ask::Open(_) | Ask::Pose(_) | Ask::Check { .. } => Err(refused("it is open already")),
