@@ -11,6 +11,7 @@
 //! Heads and lengths of slots are chosen only here, for `run`, `compare`, `selfcheck` and `machine`.
 
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use ellwand_core::device::{CpuScope, Device, Part};
 use ellwand_core::error::DeviceError;
@@ -92,8 +93,10 @@ pub(crate) fn turn(
     steps: Steps,
 ) -> Result<Curve, DeviceError> {
     let at_once = (prepared.most_iterations() / steps.iterations.max(1)).clamp(1, steps.count);
-    let mut curve = Curve::new();
-    while (curve.len() as u64) < steps.count {
+    let (mut curve, begin) = (Curve::new(), Instant::now());
+    // Loading may take much longer than what it loads: a pause, or a copy of data that a step changes.
+    let is_long = |steps: usize| steps as f64 >= CURVE_STEPS && begin.elapsed().as_nanos() as f64 > LONGEST_NS;
+    while (curve.len() as u64) < steps.count && !is_long(curve.len()) {
         let count = at_once.min(steps.count - curve.len() as u64);
         prepared.load(count * steps.iterations);
         let mut synced = Ok(());
