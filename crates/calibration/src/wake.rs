@@ -14,8 +14,8 @@ use ellwand_simd::pool;
 /// How long a thread waits for the others before it gives up; the answer is then wrong, and no time is reported.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Pause after which all threads are asleep: longer than they spin for work.
-const SLEEP: Duration = Duration::from_millis(2);
+/// Pause after which all threads are asleep: five times as long as they spin for work.
+const SLEEP: Duration = Duration::from_micros(500);
 
 struct Wake(Description);
 
@@ -42,7 +42,6 @@ impl Workload for Wake {
 }
 
 struct Ready {
-    team: bool,
     sleep: bool,
     elements: usize,
     met: u64,
@@ -67,12 +66,6 @@ impl Prepared for Ready {
             sum.fetch_add(mine, Ordering::Relaxed);
             meet(&here, threads);
         };
-        #[cfg(feature = "rayon")]
-        if !self.team {
-            pool::run(|| rayon::broadcast(|thread| piece(thread.index())));
-            (self.met, self.sum) = (here.into_inner() as u64, sum.into_inner() as u64);
-            return;
-        }
         pool::for_each_chunk(threads, piece);
         (self.met, self.sum) = (here.into_inner() as u64, sum.into_inner() as u64);
     }
@@ -83,8 +76,7 @@ impl Prepared for Ready {
         Ok(Tensors::new().with("sum", Tensor::vector(&[self.met, self.sum][..])))
     }
     fn what_ran(&self) -> String {
-        let way = if self.team { "spin, then park" } else { "rayon" };
-        format!("{way}, {}", pool::about(pool::threads(), "chunks"))
+        format!("spin, then park, {}", pool::about(pool::threads(), "chunks"))
     }
 }
 
@@ -110,20 +102,15 @@ pub(super) fn register(registry: &mut Registry) {
     let about = "one piece of work per thread, each waiting for the others: the time until all threads are running";
     let description = Description::new("wake", about).group("calibration").axes(vec![after, elements]);
     registry.workload(Wake(description.baseline("team")));
-    let mut add = |name: &str, about: &str, team: bool| {
-        let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
-            if pool::threads() < 2 {
-                return Err(PrepareError::Unsupported(
-                    "this process may use one processor only: there is no thread to wake".into(),
-                ));
-            }
-            let sleep = case.text("after") == Some("sleep");
-            Ok(Box::new(Ready { team, sleep, elements: case.count("elements", 0), met: 0, sum: 0 })
-                as Box<dyn Prepared>)
-        };
-        registry.implementation(Implementation::cpu("wake", name, about, prepared).many_threads());
+    let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+        if pool::threads() < 2 {
+            return Err(PrepareError::Unsupported(
+                "this process may use one processor only: there is no thread to wake".into(),
+            ));
+        }
+        let sleep = case.text("after") == Some("sleep");
+        Ok(Box::new(Ready { sleep, elements: case.count("elements", 0), met: 0, sum: 0 }) as Box<dyn Prepared>)
     };
-    add("team", "the team that spins before it sleeps", true);
-    #[cfg(feature = "rayon")]
-    add("rayon", "the pool of the parallel iterators", false);
+    let about = "the team that spins before it sleeps";
+    registry.implementation(Implementation::cpu("wake", "team", about, prepared).many_threads());
 }
