@@ -3,11 +3,57 @@
 //!
 //! One difference, which affects rounding only: the logarithm of a mark density factors out its largest term, so that
 //! densities below the smallest number remain representable (`ln d = m + ln sum exp(l_i - m)`).
+//!
+//! It computes constants, rates and rows of spikes itself: what it shared with the implementations, it could not judge.
 
-use super::data::Spikes;
-use super::fit::ground_at;
-use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, log_norm};
+use std::f64::consts::PI;
+
+use super::data::{Spikes, Track};
+use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR};
 use super::rows::Decoding;
+
+/// ln of the constant that makes the integral of a Gaussian product kernel 1.
+fn log_constant(widths: &[f64]) -> f64 {
+    -widths.iter().map(|w| w.ln()).sum::<f64>() - 0.5 * widths.len() as f64 * (2.0 * PI).ln()
+}
+
+/// Samples of the track.
+fn samples(model: &ClusterlessDecoder) -> f64 {
+    (model.track_position.len() / model.dims) as f64
+}
+
+/// Spikes per sample of the track.
+fn rate(model: &ClusterlessDecoder, electrode: &Electrode) -> f64 {
+    electrode.spikes() as f64 / samples(model)
+}
+
+/// The ground process of an electrode at a place of density `pi` on the track and `gamma` among its spikes (step 6 of
+/// section 2.1 of the published reference).
+fn ground(pi: f64, rate: f64, gamma: f64) -> f64 {
+    let there = if pi > 0.0 { rate * gamma / pi } else { rate * FLOOR };
+    if there > FLOOR { there } else { FLOOR }
+}
+
+/// ln of what turns the sum of both kernels over the spikes of an electrode into its rate by place and mark.
+fn log_rate(model: &ClusterlessDecoder, electrode: &Electrode) -> f64 {
+    log_constant(&electrode.waveform_std) + log_constant(&model.position_std) - samples(model).ln()
+}
+
+/// (spike, row) of the spikes from the first edge to the last. A spike on an edge belongs to the later row, one on the
+/// last edge to the row before the last.
+fn rows_of(edges: &[f64], times: &[f64]) -> Vec<(usize, usize)> {
+    let mut row = 0;
+    let mut rows = Vec::new();
+    for (spike, &t) in times.iter().enumerate() {
+        while row + 2 < edges.len() && edges[row + 1] <= t {
+            row += 1;
+        }
+        if edges[0] <= t && t <= edges[edges.len() - 1] {
+            rows.push((spike, row));
+        }
+    }
+    rows
+}
 
 /// ln of a Gaussian product kernel without its normalising constant.
 fn exponent(a: &[f64], b: &[f64], widths: &[f64]) -> f64 {
@@ -21,15 +67,15 @@ pub(super) fn density(at: &[f64], positions: &[f64], widths: &[f64]) -> f64 {
         return 0.0;
     }
     let sum: f64 = positions.chunks_exact(at.len()).map(|x| exponent(at, x, widths).exp()).sum();
-    log_norm(widths).exp() * sum / n as f64
+    log_constant(widths).exp() * sum / n as f64
 }
 
 /// Occupancy and ground process at each bin (equation 2.1).
 pub(super) fn densities(model: &ClusterlessDecoder) -> (Vec<f64>, Vec<f64>) {
     let at = |centre: &[f64]| {
         let pi = density(centre, &model.track_position, &model.position_std);
-        let ground = |e: &Electrode| ground_at(pi, e.mean_rate, density(centre, &e.positions, &model.position_std));
-        (pi, model.electrodes.iter().map(ground).sum::<f64>())
+        let of = |e: &Electrode| ground(pi, rate(model, e), density(centre, &e.positions, &model.position_std));
+        (pi, model.electrodes.iter().map(of).sum::<f64>())
     };
     use rayon::prelude::*;
     // Bins are independent, so the order of summation is the same for any number of threads.
@@ -73,6 +119,7 @@ pub(super) fn add_spikes(
         }
     }
     let mut sums = vec![0.0; width];
+    let log_rate = log_rate(model, electrode);
     for &(spike, row) in rows {
         let y = &spikes.features[spike * electrode.n_features..][..electrode.n_features];
         let (largest, terms) = mark_terms(electrode, y);
@@ -81,9 +128,8 @@ pub(super) fn add_spikes(
             let weight = term.exp();
             sums.iter_mut().zip(places).for_each(|(sum, place)| *sum += weight * place);
         }
-        for ((out, sum), rarity) in out[row * width..][..width].iter_mut().zip(&sums).zip(&model.rarity[first..]) {
-            // NaN cannot occur: where no kernel reaches, the sum gives -infinity, and rarity is never +infinity.
-            let l = if n == 0 { LOG_FLOOR } else { sum.ln() + largest + electrode.log_scale + rarity };
+        for ((out, sum), pi) in out[row * width..][..width].iter_mut().zip(&sums).zip(&model.occupancy[first..]) {
+            let l = if n == 0 || *pi <= 0.0 { LOG_FLOOR } else { sum.ln() + largest + log_rate - pi.ln() };
             *out += l.max(LOG_FLOOR);
         }
     }
@@ -106,7 +152,8 @@ pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows:
         let there = pairs.into_iter().map(|(spike, row)| (spike, place[row]));
         there.filter(|(_, at)| *at != usize::MAX).collect()
     };
-    let pairs: Vec<Vec<(usize, usize)>> = decoding.pairs().into_iter().map(wanted).collect();
+    let all = decoding.electrodes.iter().map(|spikes| rows_of(decoding.time_edges, spikes.times));
+    let pairs: Vec<Vec<(usize, usize)>> = all.map(wanted).collect();
     let width = model.bins.div_ceil(pieces.max(1));
     let piece = |first: usize| {
         let width = width.min(model.bins - first);
@@ -133,26 +180,20 @@ pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows:
     out
 }
 
-/// The local log likelihood at the edges `times` (equation 2.3); the caller gives the `rows` of each electrode.
-pub(super) fn local(
-    model: &ClusterlessDecoder,
-    track: super::data::Track<'_>,
-    times: &[f64],
-    electrodes: &[Spikes<'_>],
-    rows: &[Vec<(usize, usize)>],
-) -> Vec<f64> {
-    let mut out = vec![0.0; times.len()];
+/// The local log likelihood at the edges (equation 2.3).
+pub(super) fn local(model: &ClusterlessDecoder, track: Track<'_>, decoding: &Decoding<'_>) -> Vec<f64> {
+    let mut out = vec![0.0; decoding.time_edges.len()];
     let mut at = vec![0.0; model.dims];
-    for (out, &t) in out.iter_mut().zip(times) {
+    for (out, &t) in out.iter_mut().zip(decoding.time_edges) {
         track.interpolate(t, &mut at);
         let pi = density(&at, &model.track_position, &model.position_std);
         for electrode in &model.electrodes {
             let gamma = density(&at, &electrode.positions, &model.position_std);
-            *out -= if pi > 0.0 { electrode.mean_rate * gamma / pi } else { 0.0 };
+            *out -= if pi > 0.0 { rate(model, electrode) * gamma / pi } else { 0.0 };
         }
     }
-    for ((electrode, spikes), rows) in model.electrodes.iter().zip(electrodes).zip(rows) {
-        for &(spike, row) in rows {
+    for (electrode, spikes) in model.electrodes.iter().zip(decoding.electrodes) {
+        for (spike, row) in rows_of(decoding.time_edges, spikes.times) {
             track.interpolate(spikes.times[spike], &mut at);
             let y = &spikes.features[spike * electrode.n_features..][..electrode.n_features];
             out[row] += term(model, electrode, &at, y);
@@ -174,7 +215,7 @@ pub(super) fn term(model: &ClusterlessDecoder, electrode: &Electrode, at: &[f64]
         .collect();
     let most = joint.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = joint.iter().map(|l| (l - most).exp()).sum();
-    let l = most + sum.ln() + electrode.log_scale - pi.ln();
+    let l = most + sum.ln() + log_rate(model, electrode) - pi.ln();
     // Kernels beyond the range of f64 give infinity minus infinity, which is NaN.
     if l >= LOG_FLOOR { l } else { LOG_FLOOR }
 }

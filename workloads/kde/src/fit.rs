@@ -6,7 +6,7 @@ use ellwand_core::InputError;
 
 use super::data::{Bandwidth, Spikes, Track};
 use super::model::{
-    BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
+    BIN_PADDING, ClusterlessDecoder, Electrode, FAR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
 };
 use super::options::{Method, Options, Precision};
 use super::{exact, local, sums};
@@ -194,12 +194,6 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options)
     for (rarity, &pi) in model.rarity.iter_mut().zip(&model.occupancy) {
         *rarity = if pi > 0.0 { -pi.ln() } else { f64::NEG_INFINITY };
     }
-}
-
-/// The ground process at a bin from the kernel densities (step 6 of section 2.1 of the published reference).
-pub(super) fn ground_at(pi: f64, mean_rate: f64, density: f64) -> f64 {
-    let ratio = if pi > 0.0 { density / pi } else { FLOOR };
-    (mean_rate * ratio).max(FLOOR)
 }
 
 /// The largest position kernel at each bin, for a model fitted in f64 that also predicts in f32.

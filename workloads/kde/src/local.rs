@@ -77,7 +77,7 @@ impl ClusterlessDecoder {
     /// As for [`ClusterlessDecoder::predict_local`].
     pub fn predict_local_exactly(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<Vec<f64>, InputError> {
         self.check_local(track, decoding)?;
-        Ok(exact::local(self, track, decoding.time_edges, decoding.electrodes, &decoding.pairs()))
+        Ok(exact::local(self, track, decoding))
     }
 
     fn check_local(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<(), InputError> {

@@ -3,8 +3,7 @@
 
 use ellwand_profile::span;
 
-use super::fit::ground_at;
-use super::model::{BIN_PADDING, ClusterlessDecoder, Wide, log_norm, near};
+use super::model::{BIN_PADDING, ClusterlessDecoder, FLOOR, Wide, log_norm, near};
 use super::options::{CHUNK, Method};
 use super::wide_sums::{Points, at_panel};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
@@ -62,6 +61,12 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
         }
     }
     piece.nearest = nearest.split_off(padded);
+}
+
+/// The ground process at a bin from the kernel densities (step 6 of section 2.1 of the published reference).
+fn ground_at(pi: f64, mean_rate: f64, density: f64) -> f64 {
+    let ratio = if pi > 0.0 { density / pi } else { FLOOR };
+    (mean_rate * ratio).max(FLOOR)
 }
 
 /// Kernel centres, `[dims, n padded]`.
