@@ -96,7 +96,7 @@ pub(crate) fn overwritten(prepared: &mut dyn Prepared, answer: &Tensors) -> Resu
         && let Some(name) = LATER.survivor(answer, &left)
     {
         return Err(failed(format!(
-            "output {name} still holds the answer after poison, so a run that computes nothing would pass; \
+            "output {name} still holds the answer, or a part of it, after poison, so a run that computes nothing would pass; \
              overwrite every output there"
         )));
     }

@@ -43,14 +43,18 @@ impl Poison {
         outputs.iter().any(|(_, tensor)| tensor.data().elements_of(self.byte()) > 0)
     }
 
-    /// The name of an array that still holds the `answer` although the outputs were overwritten.
+    /// The name of an array that still holds the `answer`, or a part of it, although the outputs were overwritten.
     ///
     /// An array computed from the outputs (unpacked codes) may equal the answer by chance if it is short, so a short
-    /// array counts only if it is the only one.
+    /// array counts only if it is the only one. Nor does such an array contain the pattern in elements of 4 bytes or more:
+    /// one that does is an output, and elements without the pattern were left out.
     pub fn survivor<'a>(self, answer: &Tensors, overwritten: &'a Tensors) -> Option<&'a str> {
         let kept = |(name, now): &(&str, &Tensor)| {
-            let same = answer.find(name).is_some_and(|before| now.data().same_bits(before.data()));
-            same && now.data().elements_of(self.byte()) < now.len() && (now.bytes() >= 16 || overwritten.len() == 1)
+            let Some(before) = answer.find(name) else { return false };
+            let spoiled = now.data().elements_of(self.byte());
+            let partly = (1..now.len()).contains(&spoiled) && now.dtype().size() >= 4;
+            let same = now.data().same_bits(before.data()) && (now.bytes() >= 16 || overwritten.len() == 1);
+            partly || same && spoiled < now.len()
         };
         overwritten.iter().find(kept).map(|(name, _)| name)
     }
@@ -86,6 +90,8 @@ mod tests {
         let (answer, spoiled) = (one(&[1.0, 2.0, 3.0, 4.0]), one(&[poison.value(); 4]));
         assert_eq!(poison.survivor(&answer, &answer), Some("y"));
         assert_eq!(poison.survivor(&answer, &spoiled), None);
+        let partly = one(&[poison.value(), 2.0, 3.0, 4.0]);
+        assert_eq!(poison.survivor(&answer, &partly), Some("y"), "three of its values were left out");
         assert_eq!(poison.survivor(&spoiled, &spoiled), None, "an answer may be the pattern");
         assert_eq!(poison.survivor(&answer, &Tensors::new()), None, "an answer that is gone is no answer");
         let flag = |tensors: Tensors| tensors.with("flag", Tensor::vector(&[0_u8][..]));
