@@ -37,9 +37,13 @@ fn sizes(environment: &Environment) -> Vec<u64> {
     all.take_while(|bytes| *bytes <= 3.0 * last.bytes as f64).map(|bytes| bytes as u64 / PAGE * PAGE).collect()
 }
 
-/// The cells to measure: copies on all CPU threads with both kinds of stores.
-pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    let sizes = sizes(environment);
+/// The cells to measure: copies on all CPU threads with both kinds of stores; none if computations on up to `data` bytes
+/// are below any crossing.
+pub fn cells(registry: &Registry, environment: &Environment, data: u64) -> Vec<Cell> {
+    let mut sizes = sizes(environment);
+    if sizes.first().is_some_and(|first| data < *first) {
+        sizes.clear();
+    }
     let mut cells = Vec::new();
     for (row, past) in rows(registry) {
         let Some(workload) = registry.find(row.workload) else { continue };

@@ -50,9 +50,10 @@ const FOOTPRINTS_OF_DEVICE: [u64; 3] = [4 << 20, 32 << 20, 512 << 20];
 /// Bytes for measuring the link to a device: enough for at least 0.5 ms, with little pinned memory.
 const BYTES_OF_LINK: [u64; 1] = [32 << 20];
 
-/// Cells for all rows of the ceiling table at every footprint. One thread and all threads get different cells, because
-/// all threads have more cache. Devices have separate footprints and get cells only if present.
-pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
+/// Cells for all rows of the ceiling table at the footprints that bound computations on up to `data` bytes: all smaller
+/// ones, and the next. One thread and all threads get different cells, because all threads have more cache. Devices have
+/// separate footprints and get cells only if present.
+pub fn cells(registry: &Registry, environment: &Environment, data: u64) -> Vec<Cell> {
     let mut cells = Vec::new();
     let here = footprints(environment);
     for (workload, rows) in tables(registry) {
@@ -60,7 +61,9 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
         for threads in [Parallelism::Single, Parallelism::Many] {
             let cpu = all.clone().filter(|one| one.needs == DeviceKind::Cpu && one.parallelism == threads);
             let copies = |copies: u64| if threads == Parallelism::Many { copies } else { 1 };
-            let bytes: Vec<u64> = here.iter().map(|(bytes, fit)| bytes * copies(*fit)).collect();
+            let mut bytes: Vec<u64> = here.iter().map(|(bytes, fit)| bytes * copies(*fit)).collect();
+            let next = bytes.iter().copied().filter(|bytes| *bytes >= data).min();
+            bytes.retain(|bytes| *bytes < data || Some(*bytes) == next);
             let local = rows.iter().filter(|row| !row.kind.is_link());
             let cases = local.flat_map(|row| cases_here(row, workload.as_ref(), &bytes, threads)).collect();
             add(&mut cells, workload, cases, cpu.cloned().collect());

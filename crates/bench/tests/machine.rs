@@ -122,7 +122,7 @@ fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
     let never = AtomicBool::new(false);
     let instrument = Instrument::new(registry, settings(), 7, &never);
     let environment = Environment::default();
-    let cells = machine::cells(registry, &environment);
+    let cells = machine::cells(registry, &environment, u64::MAX);
     let (ceilings, _) = machine::measure(&instrument, &environment, &cells, &[], &mut |_, _, _| {}).unwrap();
     assert!(!never.load(SeqCst));
     (cells, ceilings)

@@ -52,11 +52,13 @@ fn longer(
     [settled, read].into_iter().flatten().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Ceilings at the largest footprint of their kind, which exceeds every cache, and those without a footprint.
+/// Ceilings at the largest footprint of their kind outside the processor's caches, and those without a footprint.
 fn of_main_memory(ceilings: &[Ceiling]) -> Vec<Ceiling> {
     let alike = |a: &Ceiling, b: &Ceiling| (a.kind, a.parallelism) == (b.kind, b.parallelism) && a.device == b.device;
     let largest = |of: &Ceiling| ceilings.iter().filter(|c| alike(c, of)).map(|c| c.footprint_bytes).max();
-    ceilings.iter().filter(|ceiling| Some(ceiling.footprint_bytes) == largest(ceiling)).cloned().collect()
+    let cached = |ceiling: &Ceiling| ceiling.level.starts_with('L');
+    let mine = |ceiling: &&Ceiling| Some(ceiling.footprint_bytes) == largest(ceiling) && !cached(ceiling);
+    ceilings.iter().filter(mine).cloned().collect()
 }
 
 /// The time of a dependent load for a working set of `bytes`; with cold caches, the latency of main memory.
@@ -115,16 +117,15 @@ fn near(
     [of(Parallelism::Single), of(Parallelism::Many)].into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// The footprint nearest to `bytes` among those of the levels that hold `bytes`; the largest if no level does.
+/// The footprint nearest to `bytes` among those of the levels that hold `bytes`; `None` if none was measured there.
 fn nearest_footprint<'a>(
     machine: &Environment,
     ceilings: impl Iterator<Item = &'a Ceiling>,
     bytes: u64,
 ) -> Option<u64> {
     let distance = |footprint: u64| ((footprint.max(1) as f64).ln() - (bytes.max(1) as f64).ln()).abs();
-    let (holding, small): (Vec<&Ceiling>, Vec<&Ceiling>) = ceilings.partition(|c| machine.holds(c, bytes));
-    let nearest = holding.iter().map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)));
-    nearest.or_else(|| small.iter().map(|c| c.footprint_bytes).max())
+    let holding = ceilings.filter(|c| machine.holds(c, bytes)).map(|c| c.footprint_bytes);
+    holding.min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
 }
 
 #[cfg(test)]
@@ -188,6 +189,10 @@ mod tests {
         let levels = ["L1", "L1", "L1", "L2", "L2", "L2", "L2", "L2", "L3"];
         assert_eq!(sizes.map(|kib| one(&machine, kib << 10)), levels);
         assert_eq!([32, 33, 40, 41].map(|mib| one(&machine, mib << 20)), ["L3", "L3", "L3", "DRAM"]);
+        let cached: &[Ceiling] = &ceilings.iter().filter(|c| c.level != "DRAM").cloned().collect::<Vec<_>>();
+        let beyond = bandwidth(&machine, cached, &copied(41 << 20), Parallelism::Single);
+        assert_eq!(beyond, None, "a run on less data measured no level that holds this");
+        assert!(of_main_memory(cached).is_empty() && !of_main_memory(&ceilings).is_empty());
         let load = |bytes| latency(&machine, &ceilings, bytes, Caches::Warm).unwrap().level;
         assert_eq!([load(32 << 10), load(64 << 10)], ["L1", "L2"]);
         // Unknown caches exclude nothing, and the CPU's caches say nothing about a device.
@@ -200,8 +205,6 @@ mod tests {
         let all: Vec<Ceiling> = of(CeilingKind::Copy, Parallelism::Many, 4).into();
         let many = |bytes| level(&machine, &all, bytes, Parallelism::Many);
         assert_eq!([128, 160, 161].map(|kib| many(kib << 10)), ["L1", "L1", "L2"]);
-        // If nothing larger was measured, the largest has to do.
-        assert_eq!(level(&machine, &ceilings[..2], 64 << 20, Parallelism::Single), "L2");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The ceilings of this machine, measured once and cached, so that every run can report the share of them that it
 //! reached.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,25 +37,78 @@ pub(super) fn calibrated(registry: &Registry) -> Registry {
     registry
 }
 
-/// Measures the ceilings again and caches them.
+/// Measures all ceilings again and caches them.
 pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
+    let measured = between(registry, environment, effort, None, ALL)?;
+    // A quick measurement does not replace ceilings that were measured with more care.
+    if replaces(effort, environment) {
+        keep(environment, ALL, &measured.0);
+    }
+    Ok(measured)
+}
+
+/// Ceilings of data of any size.
+const ALL: u64 = u64::MAX;
+
+/// The ceilings that bound computations on up to `data` bytes, or on main memory with cold caches. Measures and caches those
+/// that are not cached yet.
+pub(super) fn of_data(registry: &Registry, environment: &Environment, data: u64) -> Result<Vec<Ceiling>, Interrupted> {
+    let known = read(environment);
+    if let Some(known) = &known
+        && known.data >= data
+    {
+        return Ok(known.ceilings.clone());
+    }
+    let of = if data == ALL { String::new() } else { format!(" for {} of data", units::human(data as f64, "B")) };
+    output::note(&format!(
+        "measuring the ceilings of this machine{of} (once; `ellwand machine` measures all of them again)"
+    ));
+    let (from, mut ceilings) = known.map_or((None, Vec::new()), |known| (Some(known.data), known.ceilings));
+    ceilings.extend(between(registry, environment, Effort::Quick, from, data)?.0);
+    ceilings.sort_by(|a, b| order(a).cmp(&order(b)));
+    keep(environment, data, &ceilings);
+    Ok(ceilings)
+}
+
+/// Measures the ceilings that bound computations on up to `to` bytes, without those for up to `from` bytes.
+fn between(
+    registry: &Registry,
+    environment: &Environment,
+    effort: Effort,
+    from: Option<u64>,
+    to: u64,
+) -> Result<Measured, Interrupted> {
     let registry = &calibrated(registry);
-    let (limits, around) = (machine::cells(registry, environment), machine::cells_of_crossing(registry, environment));
+    let [limits, around] = new_cells(registry, environment, from, to);
     let measured = of_cells(registry, environment, effort, &limits, &around)?;
     // On one processor, one thread and all threads are the same.
     if let Some(warning) = hindered(&measured.0).filter(|_| environment.cores > 1) {
         output::note(&warning);
     }
-    // A quick measurement does not replace ceilings that were measured with more care.
-    if replaces(effort, environment) {
-        let devices = environment.devices.clone();
-        output::cache(
-            &kind(environment, &allowed_cores()),
-            environment,
-            &Kept { version: VERSION, devices, ceilings: measured.0.clone() },
-        );
-    }
     Ok(measured)
+}
+
+/// The cells of the limits and around the crossing of stores for up to `to` bytes, without those for up to `from` bytes.
+fn new_cells(registry: &Registry, environment: &Environment, from: Option<u64>, to: u64) -> [Vec<Cell>; 2] {
+    let key = |cell: &Cell| (cell.case.id(), cell.implementations.first().map(|one| one.name.clone()));
+    [machine::cells, machine::cells_of_crossing].map(|cells| {
+        let known = from.map(|from| cells(registry, environment, from)).unwrap_or_default();
+        let known: BTreeSet<_> = known.iter().map(key).collect();
+        let mut new = cells(registry, environment, to);
+        new.retain(|cell| !known.contains(&key(cell)));
+        new
+    })
+}
+
+fn order(ceiling: &Ceiling) -> (u8, &str, bool, u64) {
+    let many = ceiling.parallelism == Parallelism::Many;
+    (ceiling.kind as u8, &ceiling.device, many, ceiling.footprint_bytes)
+}
+
+fn keep(environment: &Environment, data: u64, ceilings: &[Ceiling]) {
+    let (devices, ceilings) = (environment.devices.clone(), ceilings.to_vec());
+    let kept = Kept { version: VERSION, devices, data, ceilings };
+    output::cache(&kind(environment, &allowed_cores()), environment, &kept);
 }
 
 /// All threads together can do what one can. If they reached less than this share of it, other programs ran meanwhile.
@@ -84,7 +138,7 @@ fn hindered(ceilings: &[Ceiling]) -> Option<String> {
 
 /// True if ceilings measured now would be cached.
 pub(super) fn replaces(effort: Effort, environment: &Environment) -> bool {
-    effort != Effort::Quick || kept(environment).is_none()
+    effort != Effort::Quick || read(environment).is_none_or(|known| known.data < ALL)
 }
 
 /// Measures the ceilings of devices that are found on request, if they were requested. They are shown but not cached: a
@@ -124,7 +178,7 @@ fn settings(effort: Effort) -> Settings {
 
 /// Version of the set of ceilings and of how they are measured. Raise it with every change: ceilings cached by an older
 /// program are then measured again.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
@@ -132,6 +186,8 @@ struct Kept {
     version: u32,
     /// Id and description of the devices at that time: another card may later have the same id.
     devices: Vec<(String, String)>,
+    /// Bytes of the largest data whose ceilings are there.
+    data: u64,
     ceilings: Vec<Ceiling>,
 }
 
@@ -151,15 +207,19 @@ fn same_devices(now: &[(String, String)], then: &[(String, String)]) -> bool {
 
 /// The cached ceilings of this machine; `None` if there are none.
 pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
+    read(environment).map(|kept| kept.ceilings)
+}
+
+fn read(environment: &Environment) -> Option<Kept> {
     let text = std::fs::read_to_string(path(environment)?).ok()?;
     // A file from another version may not parse.
-    let Kept { version, devices, ceilings } = serde_json::from_str(&text).ok()?;
-    if version != VERSION || !same_devices(&environment.devices, &devices) {
+    let kept: Kept = serde_json::from_str(&text).ok()?;
+    if kept.version != VERSION || !same_devices(&environment.devices, &kept.devices) {
         return None;
     }
     // Impossible values mean that the file is damaged; the ceilings are then measured again.
     let plausible = |ceiling: &Ceiling| ceiling.value > 0.0 && ceiling.value < 1e16;
-    (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)
+    (!kept.ceilings.is_empty() && kept.ceilings.iter().all(plausible)).then_some(kept)
 }
 
 /// Passes the measured size above which non-temporal stores pay on this machine, if any, to the kernels of this
@@ -310,6 +370,32 @@ mod tests {
         let usual = kind(&here, &[0, 1]);
         assert!([shrunk, saving, huge].iter().all(|other| kind(other, &[0, 1]) != usual));
         assert!(kind(&here, &[0, 2]) != usual && kind(&busy, &[0, 1]) == usual);
+    }
+
+    #[test]
+    fn a_run_measures_what_bounds_its_data_and_a_larger_one_only_the_rest() {
+        let registry = calibrated(&Registry::new());
+        let cache = |level: &str, bytes, shared_by| Cache { level: level.into(), bytes, shared_by };
+        let caches = vec![cache("L1", 32 << 10, 1), cache("L2", 1 << 20, 1), cache("L3", 32 << 20, 2)];
+        let here = Environment { cores: 2, caches, ..Environment::default() };
+        let kib = |cells: &[Cell]| -> Vec<i64> {
+            let one = |cell: &&Cell| {
+                cell.workload.name() == "copy" && cell.implementations[0].parallelism == Parallelism::Single
+            };
+            cells.iter().filter(one).filter_map(|cell| Some(cell.case.int("bytes")? >> 10)).collect()
+        };
+        let new = |from, to: u64| {
+            let [limits, around] = new_cells(&registry, &here, from, to);
+            (kib(&limits), limits.iter().any(|cell| cell.workload.name() == "null"), !around.is_empty())
+        };
+        let all = vec![16, 512, 4 << 10, 16 << 10, 128 << 10];
+        assert_eq!(new(None, 0), (all[..1].to_vec(), true, false));
+        assert_eq!(new(None, 16 << 10), (all[..1].to_vec(), true, false));
+        assert_eq!(new(None, 700 << 10), (all[..3].to_vec(), true, false));
+        assert_eq!(new(None, ALL), (all.clone(), true, true));
+        assert_eq!(new(Some(700 << 10), 3 << 20), (vec![], false, true));
+        assert_eq!(new(Some(700 << 10), ALL), (all[3..].to_vec(), false, true));
+        assert_eq!(new(Some(3 << 20), ALL), (all[3..].to_vec(), false, false));
     }
 
     #[test]

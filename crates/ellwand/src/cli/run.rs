@@ -7,10 +7,10 @@ use std::time::Duration;
 use ellwand_bench::guard;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Cell, Effort, Event, Instrument, Plan, resolutions, writer};
+use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, resolutions, writer};
 use ellwand_core::record::{Measurement, Outcome as Fate, Record, Run};
 use ellwand_core::tensor::Tensors;
-use ellwand_core::{Environment, InputError, Registry};
+use ellwand_core::{Caches, Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
 use super::args::{FailOn, Measuring, RunArgs, RunFormat};
@@ -55,7 +55,8 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     // Before ceilings are measured: if the run is killed meanwhile, --resume must not find the record that it was to
     // replace.
     let results = Results::open(&dir, args.session.overwrite, args.resume)?;
-    let here = with_ceilings(registry, !args.spans && !args.how.no_ceilings).inspect_err(|_| {
+    let measure_ceilings = !args.spans && !args.how.no_ceilings;
+    let here = with_ceilings(registry, &plan, args.how.caches, measure_ceilings).inspect_err(|_| {
         // Nothing was begun: remove the empty directory. A directory with content stays, and so does its parent.
         if new && std::fs::remove_dir(&dir).is_ok() && named.is_none() {
             dir.parent().map(std::fs::remove_dir);
@@ -167,16 +168,19 @@ fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Re
     Ok(())
 }
 
-/// This machine with its ceilings: cached ones, or measured now unless the user does not want to wait.
-pub(super) fn with_ceilings(registry: &Registry, measure: bool) -> Result<Environment, Failure> {
+/// This machine with the ceilings that bound the plan: cached ones, or measured now unless the user does not want to wait.
+pub(super) fn with_ceilings(
+    registry: &Registry,
+    plan: &Plan,
+    caches: Caches,
+    measure: bool,
+) -> Result<Environment, Failure> {
     let mut here = ceilings::environment(registry);
-    here.ceilings = match ceilings::kept(&here) {
-        Some(kept) => kept,
-        None if !measure => Vec::new(),
-        None => {
-            output::note("measuring the ceilings of this machine (once; `ellwand machine` measures them again)");
-            ceilings::measure(registry, &here, Effort::Quick)?.0
-        }
+    let data =
+        plan.cells.iter().map(|cell| if caches.is_warm() { cell.workload.footprint(&cell.case) } else { u64::MAX });
+    here.ceilings = match data.max().filter(|_| measure) {
+        Some(data) => ceilings::of_data(registry, &here, data)?,
+        None => ceilings::kept(&here).unwrap_or_default(),
     };
     Ok(here)
 }

@@ -142,7 +142,7 @@ pub(super) fn measured(
     fs::create_dir_all(&home).with_context(|| format!("{} cannot be written", home.display()))?;
     let started = output::unix_ms();
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
-    let here = measure::with_ceilings(registry, !how.no_ceilings)?;
+    let here = measure::with_ceilings(registry, &cells, how.caches, !how.no_ceilings)?;
     signals::stop_on_ctrl_c(signals::SHARD_LOST);
     let host = host();
     results::remove_dead(&home, &host);
