@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, write::DeflateEncoder};
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 #[path = "build/bundle.rs"]
 mod bundle;
@@ -52,5 +52,5 @@ fn deflate(bytes: &[u8]) -> Outcome<Vec<u8>> {
 }
 
 fn hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+    format!("sha256-{}", STANDARD.encode(Hash::hash(text.as_bytes())))
 }
