@@ -10,9 +10,8 @@ use ellwand_core::{
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
-use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::{Isa, Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
@@ -43,7 +42,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// Number of rows, blocks per row, and the code.
 pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
     let spec = shared::spec(case)?;
-    let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
+    let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params })?;
     let blocks = case.count("dimension", 1024).div_ceil(codec.dimension());
     Ok((case.count("rows", 1000), blocks, codec))
 }
@@ -94,7 +93,7 @@ impl Workload for Dot {
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let (rows, blocks, codec) = shape(case)?;
-        let values = |name: &str, n: usize| integers(&codec, inputs.u8(name)?, n * blocks).map_err(input_error);
+        let values = |name: &str, n: usize| integers(&codec, inputs.u8(name)?, n * blocks);
         let (all, query) = (values("rows", rows)?, values("query", 1)?);
         let dot = |row: &[i64]| row.iter().zip(&query).map(|(a, b)| i128::from(*a) * i128::from(*b)).sum::<i128>();
         let scale = f64::from(codec.params().beta) / f64::from(codec.lattice().scale());
@@ -144,12 +143,12 @@ enum Way {
 struct Job {
     way: Way,
     scores: Vec<f32>,
-    problem: Option<LatticeError>,
+    problem: Option<InputError>,
 }
 
 /// The integers represented by the packed codes of `n` vectors (doubled for E8): at scale 1 the decoded values are the
 /// lattice points, which are integers or half-integers.
-fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
+fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, InputError> {
     let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
     let scale = codec.lattice().scale() as f32;
     let mut x = vec![0.0; n * codec.dimension()];
@@ -159,22 +158,14 @@ fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeE
 
 /// The integers of a query in the form that GPU kernels use.
 pub(super) fn narrow_query(codec: &Codec, inputs: &Tensors, blocks: usize) -> Result<Vec<i32>, PrepareError> {
-    let query = integers(codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
+    let query = integers(codec, inputs.u8("query")?, blocks)?;
     Ok(query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect())
-}
-
-fn prepare_error(error: LatticeError) -> PrepareError {
-    match error {
-        LatticeError::Unsupported(why) => PrepareError::Unsupported(why),
-        other => PrepareError::Failed(other.to_string()),
-    }
 }
 
 impl Job {
     fn new(name: &str, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let (rows, blocks, codec) = shape(case)?;
-        let way =
-            Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec).map_err(prepare_error)?;
+        let way = Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec)?;
         Ok(Job { way, scores: vec![0.0; rows], problem: None })
     }
 
@@ -185,7 +176,7 @@ impl Job {
         n: usize,
         blocks: usize,
         codec: &Codec,
-    ) -> Result<Way, LatticeError> {
+    ) -> Result<Way, PrepareError> {
         let decode = |codec: &Codec, method, packed: &[u8], n: usize| {
             let mut x = Buffer::filled(n * blocks * codec.dimension(), 0.0);
             codec.decode(method, packed, None, &mut x).map(|()| x)
