@@ -143,7 +143,7 @@ enum Way {
 struct Job {
     way: Way,
     scores: Vec<f32>,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 /// The integers represented by the packed codes of `n` vectors (doubled for E8): at scale 1 the decoded values are the
@@ -166,7 +166,7 @@ impl Job {
     fn new(name: &str, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let (rows, blocks, codec) = shape(case)?;
         let way = Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec)?;
-        Ok(Job { way, scores: vec![0.0; rows], problem: None })
+        Ok(Job { way, scores: vec![0.0; rows], done: Ok(()) })
     }
 
     fn way(
@@ -211,7 +211,7 @@ impl Job {
 impl Prepared for Job {
     fn run(&mut self) {
         let scores = &mut self.scores;
-        let done = match &mut self.way {
+        self.done = match &mut self.way {
             Way::Reference { rows, query, unit } => {
                 for (row, score) in rows.chunks_exact(query.len()).zip(scores) {
                     let sum: i64 = row.iter().zip(&*query).map(|(a, b)| a * b).sum();
@@ -224,19 +224,16 @@ impl Prepared for Job {
             Way::Integers { table, rows, query } => table.scores(rows, query, scores),
             Way::Decoded { rows, query } => f32_scores(Isa::best(), rows, query, scores),
         };
-        self.problem = done.err();
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill(&mut self.scores);
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..]))),
-        }
+        self.done.clone()?;
+        Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..])))
     }
 
     fn what_ran(&self) -> String {

@@ -45,7 +45,7 @@ pub(super) struct Job {
     retries: Buffer<u8>,
     /// Decoded vectors, padded; empty when only encoding.
     decoded: Buffer<f32>,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 impl Job {
@@ -78,7 +78,7 @@ impl Job {
             overload: Buffer::filled(sized(codec.has_overload() && task != Task::Decode), 0),
             retries: Buffer::filled(sized(codec.has_retries()), 0),
             decoded: Buffer::filled(if task == Task::Encode { 0 } else { n * d }, 0.0),
-            problem: None,
+            done: Ok(()),
             layout,
             codec,
         };
@@ -117,7 +117,7 @@ impl Job {
 
     /// Computes once; stores an error for `outputs`.
     pub(super) fn compute(&mut self) {
-        self.problem = self.attempt().err();
+        self.done = self.attempt();
     }
 
     fn attempt(&mut self) -> Result<(), InputError> {
@@ -188,9 +188,7 @@ impl Job {
 
     /// The arrays of the workload's output ports.
     pub(super) fn outputs(&self) -> Result<Tensors, DeviceError> {
-        if let Some(problem) = &self.problem {
-            return Err(DeviceError::new(problem.to_string()));
-        }
+        self.done.clone()?;
         Ok(self.collect()?)
     }
 
@@ -231,7 +229,7 @@ impl Prepared for Job {
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill(&mut self.decoded);
         poison.fill(&mut self.overload);
         if self.task != Task::Decode {
