@@ -84,14 +84,8 @@ pub(super) fn precision() -> Axis {
 
 /// Named sizes of all attention workloads.
 pub(super) fn sizes() -> Vec<Size> {
-    let size = |name, batch: i64, sequence: i64, dimension: i64, heads: i64| Size {
-        name,
-        values: vec![
-            ("batch", vec![Value::Int(batch)]),
-            ("sequence", vec![Value::Int(sequence)]),
-            ("dimension", vec![Value::Int(dimension)]),
-            ("heads", vec![Value::Int(heads)]),
-        ],
+    let size = |name, batch, sequence, dimension, heads| {
+        Size::new(name, [("batch", batch), ("sequence", sequence), ("dimension", dimension), ("heads", heads)])
     };
     vec![
         size("tiny", 2, 17, 64, 2),

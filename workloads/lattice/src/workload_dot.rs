@@ -6,7 +6,7 @@
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
     Axis, Better, Case, Description, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared,
-    Reading, Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
+    Reading, Registry, Size, Tensor, Tensors, Tolerance, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
@@ -25,7 +25,7 @@ pub(super) fn register(registry: &mut Registry) {
         Axis::int("rows", "coded rows scored per iteration", 1, 1 << 24, 1000).sweep([10_i64, 1000]).unit("rows"),
         Axis::int("dimension", "values in a row; a tail is padded to whole vectors", 8, 1 << 16, 1024).unit("values"),
     ]);
-    let size = |name, rows| Size { name, values: vec![("rows", vec![Value::Int(rows)])] };
+    let size = |name, rows| Size::new(name, [("rows", rows)]);
     let sizes = vec![size("tiny", 10), size("small", 100), size("medium", 10_000), size("large", 100_000)];
     let about = "inner products of lattice-coded rows with one coded query";
     registry.workload(Dot(Description::new(NAME, about).axes(axes).sizes(sizes).baseline("f32")));

@@ -212,13 +212,8 @@ pub(super) fn precision() -> Axis {
 }
 
 pub(super) fn sizes() -> Vec<Size> {
-    let size = |name, batch: i64, sequence: i64, dimension: i64| Size {
-        name,
-        values: vec![
-            ("batch", vec![Value::Int(batch)]),
-            ("sequence", vec![Value::Int(sequence)]),
-            ("dimension", vec![Value::Int(dimension)]),
-        ],
+    let size = |name, batch, sequence, dimension| {
+        Size::new(name, [("batch", batch), ("sequence", sequence), ("dimension", dimension)])
     };
     vec![
         size("tiny", 2, 8, 64),
