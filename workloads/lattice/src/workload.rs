@@ -108,11 +108,7 @@ pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
         Some("seed") => 0.5,
         _ => matched_spread(lattice) * side * f64::from(beta),
     };
-    let batch = case.int("batch").unwrap_or(1);
-    let batch = usize::try_from(batch).ok().filter(|&n| n > 0).ok_or_else(|| {
-        InputError::setting("batch", format!("{batch} vectors cannot be encoded"), "a whole number above 0")
-    })?;
-    Ok(Spec { params, automatic, batch, spread })
+    Ok(Spec { params, automatic, batch: case.size("batch", 1)?, spread })
 }
 
 /// Checks ranges without the cost of centring.
