@@ -54,19 +54,12 @@ fn from_numpy(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         };
     }
     for_each_dtype!(take);
-    let names = [
-        Dtype::F32,
-        Dtype::F64,
-        Dtype::I8,
-        Dtype::I16,
-        Dtype::I32,
-        Dtype::I64,
-        Dtype::U8,
-        Dtype::U16,
-        Dtype::U32,
-        Dtype::U64,
-    ];
-    let names = names.map(Dtype::name).join(", ");
+    macro_rules! names {
+        ($($variant:ident $type:ty),*) => {
+            [$(Dtype::$variant.name()),*]
+        };
+    }
+    let names = for_each_dtype!(names).join(", ");
     Err(refused(&format!("its element type is {}; expected one of {names}", array.getattr("dtype")?)))
 }
 

@@ -59,6 +59,13 @@ pub struct Size {
     pub values: Vec<(&'static str, Vec<Value>)>,
 }
 
+impl Size {
+    /// A size with one value on each of these axes.
+    pub fn new(name: &'static str, values: impl IntoIterator<Item = (&'static str, i64)>) -> Self {
+        Self { name, values: values.into_iter().map(|(axis, value)| (axis, vec![Value::Int(value)])).collect() }
+    }
+}
+
 impl Axis {
     /// An axis with a single default value.
     pub fn new(name: &'static str, about: &'static str, domain: Domain, default: impl Into<Value>) -> Self {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::InputError;
+
 /// The value of one axis; in JSON a boolean, a number with or without a fraction, or a string.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, try_from = "serde_json::Value")]
@@ -112,6 +114,16 @@ impl Case {
     /// The integer on `axis` as a count; `default` if the axis is missing or holds another type or less than 0.
     pub fn count(&self, axis: &str, default: usize) -> usize {
         self.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
+    }
+
+    /// The integer on `axis` as a size; `default` if the axis is missing or holds another type.
+    ///
+    /// # Errors
+    /// If the integer is not above 0.
+    pub fn size(&self, axis: &str, default: usize) -> Result<usize, InputError> {
+        let Some(value) = self.int(axis) else { return Ok(default) };
+        let size = usize::try_from(value).ok().filter(|size| *size > 0);
+        size.ok_or_else(|| InputError::setting(axis, format!("{value} is not a size"), "a whole number above 0"))
     }
 
     /// The number on `axis`; integers are converted.

@@ -343,6 +343,13 @@ impl Tensors {
         }
     }
 
+    /// Keeps only the arrays with these names.
+    #[must_use]
+    pub fn only(mut self, names: &[&str]) -> Self {
+        self.0.retain(|name, _| names.contains(&name.as_str()));
+        self
+    }
+
     /// Names and arrays in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))

@@ -8,7 +8,7 @@
 //! for work of microseconds, and a rayon pool (`run`, feature `rayon`) for parallel iterators over work of
 //! milliseconds.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 #[cfg(feature = "rayon")]
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -55,6 +55,21 @@ fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+/// Borrows a buffer that no thread is using; waits until there is one. A thread writes to it before it reads, so it does not
+/// matter what a panicked thread left there.
+pub fn free<B>(buffers: &[Mutex<B>]) -> MutexGuard<'_, B> {
+    loop {
+        for buffer in buffers {
+            match buffer.try_lock() {
+                Ok(buffer) => return buffer,
+                Err(TryLockError::Poisoned(buffer)) => return buffer.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// What ran, in words such as `2 threads`, for work on `items` that keeps `busy` threads busy; for one thread, also the

@@ -175,3 +175,12 @@ __device__ __forceinline__ void product_registers(float (&d)[32], u32 a0, u32 a1
 }
 
 #endif
+
+// A slot of a ring of `COUNT` tiles in shared memory, and the parity of its phase.
+template <u32 COUNT> struct Slot {
+    u32 at, parity;
+    __device__ __forceinline__ void step() {
+        at += 1;
+        if (at == COUNT) at = 0, parity ^= 1;
+    }
+};

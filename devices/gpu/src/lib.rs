@@ -16,7 +16,6 @@ mod held;
 mod host;
 mod job;
 mod nvml;
-pub mod occupancy;
 pub mod products;
 mod source;
 mod stream;

@@ -19,6 +19,18 @@ macro_rules! files {
     };
 }
 
+/// A WGSL source named after its first file, from files in the caller's folder or relative to it.
+#[macro_export]
+macro_rules! wgsl {
+    ($name:literal $(, $file:literal)*) => {
+        $crate::Source {
+            name: $name,
+            text: concat!(include_str!($name) $(, include_str!($file))*),
+            options: &[],
+        }
+    };
+}
+
 /// Sources for one architecture only, since they use instructions that no other has.
 const SPECIAL: [(&str, &str); 3] =
     [("hopper.cu", "sm_90a"), ("products_hopper.cu", "sm_90a"), ("matmul_hopper.cu", "sm_90a")];

@@ -1,7 +1,8 @@
 //! The nested-lattice quantizer.
 
+use ellwand::internals::core::PrepareError;
 use ellwand_lattice::dot::{CodedRows, OneSided};
-use ellwand_lattice::{Codec, Codes, Isa, Lattice, LatticeError, Method, Overload, Params};
+use ellwand_lattice::{Codec, Codes, Isa, Lattice, Method, Overload, Params};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
@@ -91,10 +92,7 @@ fn encode(
     alpha: f64,
     cap: u8,
 ) -> PyResult<PyCodes> {
-    let lattices = [Lattice::Z2, Lattice::D4, Lattice::E8];
-    let Some(lattice) = lattices.into_iter().find(|known| known.name().eq_ignore_ascii_case(lattice)) else {
-        return Err(errors::raise(py, format!("lattice: '{lattice}' is unknown; expected Z2, D4 or E8")));
-    };
+    let lattice: Lattice = lattice.parse().map_err(raised(py))?;
     let overload = match overload {
         "none" => Overload::None,
         "flag" => Overload::Flag,
@@ -126,12 +124,14 @@ fn dot<'py>(
         if !codes.layout().is_exact() {
             let (d, shape) = (codes.codec().dimension(), codes.layout().shape());
             let problem = format!("rows of shape {shape:?} do not divide into vectors of {d}");
-            return Err(LatticeError::Unsupported(problem));
+            return Err(PrepareError::Unsupported(problem));
         }
         let coded = CodedRows::new(codes.codec(), codes.packed(), rows, codes.layout().vectors() / rows.max(1))?;
         let mut scores = vec![0.0; rows];
         OneSided::new(&coded)?.scores(&coded, query, &mut scores)?;
         Ok(scores)
     });
-    scores.map(|scores| PyArray1::from_vec(py, scores)).map_err(raised(py))
+    scores.map(|scores| PyArray1::from_vec(py, scores)).map_err(|error| match error {
+        PrepareError::Unsupported(why) | PrepareError::Failed(why) => errors::raise(py, why),
+    })
 }

@@ -9,7 +9,7 @@ mod sources;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ellwand_gpu::{Source, compile, occupancy};
+use ellwand_gpu::{Source, compile};
 use rayon::prelude::*;
 
 fn main() -> ExitCode {
@@ -19,9 +19,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut broken = false;
-    println!(
-        "source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes,occupancy_by_registers_percent"
-    );
+    println!("source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes");
     let sources = sources::all();
     let jobs = sources.iter().flat_map(|source| archs.iter().map(move |arch| (source, arch)));
     let jobs: Vec<_> = jobs.filter(|(source, arch)| source.is_for(arch)).collect();
@@ -36,8 +34,7 @@ fn main() -> ExitCode {
                 }
                 for r in compiled.resources {
                     let (name, kernel) = (source.name, r.kernel);
-                    let most = occupancy::by_registers(arch, r.registers).unwrap_or(0);
-                    let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes, most];
+                    let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes];
                     let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
                     println!("{name},{arch},{kernel},{}", numbers.join(","));
                 }

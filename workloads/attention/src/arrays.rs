@@ -294,7 +294,7 @@ fn sizes(task: Task, heads: usize, given: &Tensors, fit: Fit) -> Result<Vec<(&'s
 }
 
 /// The case of the user's arrays, and the arrays that the task uses.
-pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+pub(super) fn adopt(task: Task, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
     let mut case = case.clone();
     let heads = case.count("heads", 0);
     for (axis, size) in sizes(task, heads, &given, fit)? {
@@ -320,12 +320,6 @@ pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Re
     }
     let shape = Shape::of(&case)?;
     check(task, &shape, &given)?;
-    let mut kept = Tensors::new();
     let names: Vec<&str> = ports(task, &shape).inputs.iter().map(|port| port.name).collect();
-    for name in names {
-        if let Some(array) = given.take(name) {
-            kept.insert(name, array);
-        }
-    }
-    Ok((case, kept))
+    Ok((case, given.only(&names)))
 }

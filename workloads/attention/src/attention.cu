@@ -8,14 +8,6 @@
 //
 // A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its scores makes it NaN.
 
-enum { sees_all, sees_causal, sees_length };
-
-__device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, u32 row, u32 all) {
-    if (sees == sees_causal) return min(row + 1, all);
-    if (sees == sees_length) return min(static_cast<u32>(lengths[sequence]), all);
-    return all;
-}
-
 __device__ __forceinline__ float larger(float a, float b) {
     // Keeps the running maximum if the new value is NaN.
     return b > a ? b : a;

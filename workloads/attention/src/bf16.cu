@@ -8,14 +8,6 @@
 //
 // A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its scores makes it NaN.
 
-enum { sees_all, sees_causal, sees_length };
-
-__device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, u32 row, u32 all) {
-    if (sees == sees_causal) return min(row + 1, all);
-    if (sees == sees_length) return min(static_cast<u32>(lengths[sequence]), all);
-    return all;
-}
-
 // Copies 64 rows of `head` values, starting at `first`, to rows of HEAD + 8; zeros from row `end` and value `head` on.
 template <int HEAD> __device__ __forceinline__ void rows_to(u16* to, const u16* from, u32 first, u32 end, u32 head, bool wide) {
     constexpr u32 pitch = HEAD + 8, eights = HEAD / 8;

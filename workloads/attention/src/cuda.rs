@@ -8,8 +8,11 @@ use super::{Task, cuda_bf16};
 use ellwand_gpu::products::{Place, Products};
 use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, files, whole};
 
-pub(super) static SOURCE: Source =
-    Source { name: "attention.cu", text: files!("../../layers/src/rows.cuh", "attention.cu"), options: &[] };
+pub(super) static SOURCE: Source = Source {
+    name: "attention.cu",
+    text: files!("../../layers/src/rows.cuh", "mask.cuh", "attention.cu"),
+    options: &[],
+};
 
 const THREADS: u32 = 256;
 /// Queries and keys per block of the fused kernel.

@@ -11,13 +11,16 @@ use ellwand_gpu::{Arg, Gpu, Grid, Job, Source, Tiles, files, gpu, on_cuda, whole
 use ellwand_simd::precision::{Precision, widened};
 
 /// The kernels for every architecture since Ampere.
-pub(super) static SOURCE: Source =
-    Source { name: "bf16.cu", text: files!("../../../devices/gpu/src/tensor.cuh", "bf16.cu"), options: &[] };
+pub(super) static SOURCE: Source = Source {
+    name: "bf16.cu",
+    text: files!("../../../devices/gpu/src/tensor.cuh", "mask.cuh", "bf16.cu"),
+    options: &[],
+};
 
 /// The kernels for Hopper.
 pub(super) static HOPPER: Source = Source {
     name: "hopper.cu",
-    text: files!("../../../devices/gpu/src/tensor.cuh", "../../../devices/gpu/src/hopper.cuh", "hopper.cu"),
+    text: files!("../../../devices/gpu/src/tensor.cuh", "../../../devices/gpu/src/hopper.cuh", "mask.cuh", "hopper.cu"),
     options: &[],
 };
 

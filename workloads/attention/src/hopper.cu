@@ -10,7 +10,6 @@
 //
 // Rows that see no key, and scores that are NaN or infinite, are handled as in `bf16.cu`.
 
-enum { sees_all, sees_causal, sees_length };
 enum { tile = 128, slots = 5, part_queries = 64, parts = 2, warpgroup = 128 };
 // Named barriers: the turn of each part, and what each part has written.
 enum { turn = 1, written = 3 };
@@ -21,9 +20,7 @@ struct Task {
 };
 
 __device__ __forceinline__ u32 seen(const Task& task, u32 sequence, u32 row) {
-    if (task.sees == sees_causal) return min(row + 1, task.n);
-    if (task.sees == sees_length) return min(static_cast<u32>(task.lengths[sequence]), task.n);
-    return task.n;
+    return seen(task.sees, task.lengths, sequence, row, task.n);
 }
 
 // Queries of a head, starting at `first`, with a number of key tiles; heads are numbered over all sequences.
@@ -56,15 +53,6 @@ __device__ __forceinline__ bool take(const Task& task, u32 round, Work& work) {
 // Barriers of a block: `full` completes when the bytes have arrived, `empty` when each warp that used them has arrived.
 struct Barriers {
     u64 queries_full[parts], queries_empty[parts], full[slots], empty[slots];
-};
-
-// A slot of the ring, and the parity of its phase.
-struct Slot {
-    u32 at, parity;
-    __device__ __forceinline__ void step() {
-        at += 1;
-        if (at == slots) at = 0, parity ^= 1;
-    }
 };
 
 // Two rows of a thread: the largest score so far (or one not much smaller), the sum of the weights that this thread has
@@ -190,7 +178,7 @@ __device__ __forceinline__ void write(float (&sums)[HEAD / 2], const float (&tot
 
 template <int HEAD> __device__ __forceinline__ void copies(const TensorMap& q, const TensorMap& k, const TensorMap& v, const Task& task, u8* queries, u8* ring, Barriers& barriers) {
     constexpr u32 tile_bytes = tile * HEAD * 2, part_bytes = part_queries * HEAD * 2;
-    Slot slot = {0, 0};
+    Slot<slots> slot = {0, 0};
     u32 parity = 0;
     // A slot that was never used counts as empty.
     auto one = [&](const TensorMap& map, u32 i, u32 head) {
@@ -237,7 +225,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
     u32 weights[32];
 #pragma unroll
     for (u32 e = 0; e < HEAD / 2; ++e) sums[e] = 0.0f;
-    Slot slot = {0, 0};
+    Slot<slots> slot = {0, 0};
     u32 parity = 0, round = 0;
     Work work;
     take(task, 0, work);
@@ -270,9 +258,9 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
             parity ^= 1;
             barrier_wait(&barriers.queries_full[part], parity);
         }
-        const Slot keys = slot;
+        const Slot<slots> keys = slot;
         slot.step();
-        const Slot values = slot;
+        const Slot<slots> values = slot;
         slot.step();
         barrier_wait(&barriers.full[keys.at], keys.parity);
         part_wait(turn + part, parts * warpgroup);

@@ -41,7 +41,7 @@ pub(super) struct Job {
     buffers: Buffers,
     ops: Ops,
     tiles: Scratch,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
     /// Most threads that the last run can have used.
     threads: usize,
 }
@@ -123,7 +123,7 @@ impl Job {
             buffers: Buffers::new(task, way, &s),
             ops: Ops::new(Isa::of(case)?, way.parallel, &way.products(task, &s)),
             tiles,
-            problem: None,
+            done: Ok(()),
             threads: pool::threads(),
         })
     }
@@ -136,10 +136,8 @@ impl Job {
 
     /// The output of the last run.
     pub(super) fn result(&self) -> Result<&[f32], InputError> {
-        match &self.problem {
-            Some(problem) => Err(problem.clone()),
-            None => self.output.f32(),
-        }
+        self.done.clone()?;
+        self.output.f32()
     }
 
     fn compute(&mut self) -> Result<(), InputError> {
@@ -342,18 +340,15 @@ fn layer(
 
 impl Prepared for Job {
     fn run(&mut self) {
-        let (done, threads) = pool::most_threads(|| self.compute());
-        (self.problem, self.threads) = (done.err(), threads);
+        (self.done, self.threads) = pool::most_threads(|| self.compute());
     }
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill_tensor(&mut self.output);
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with(arrays::output(self.task, &self.shape).name, self.output.clone())),
-        }
+        self.done.clone()?;
+        Ok(Tensors::new().with(arrays::output(self.task, &self.shape).name, self.output.clone()))
     }
     fn threads(&self) -> Option<usize> {
         self.way.parallel.then_some(self.threads)

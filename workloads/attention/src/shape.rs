@@ -84,14 +84,8 @@ pub(super) fn precision() -> Axis {
 
 /// Named sizes of all attention workloads.
 pub(super) fn sizes() -> Vec<Size> {
-    let size = |name, batch: i64, sequence: i64, dimension: i64, heads: i64| Size {
-        name,
-        values: vec![
-            ("batch", vec![Value::Int(batch)]),
-            ("sequence", vec![Value::Int(sequence)]),
-            ("dimension", vec![Value::Int(dimension)]),
-            ("heads", vec![Value::Int(heads)]),
-        ],
+    let size = |name, batch, sequence, dimension, heads| {
+        Size::new(name, [("batch", batch), ("sequence", sequence), ("dimension", dimension), ("heads", heads)])
     };
     vec![
         size("tiny", 2, 17, 64, 2),
@@ -106,14 +100,7 @@ pub(super) fn sizes() -> Vec<Size> {
 impl Shape {
     /// Reads the sizes of a case.
     pub(super) fn of(case: &Case) -> Result<Self, InputError> {
-        let size = |axis: &str, default: i64| {
-            let value = case.int(axis).unwrap_or(default);
-            usize::try_from(value)
-                .ok()
-                .filter(|size| *size > 0)
-                .ok_or_else(|| InputError::setting(axis, format!("{value} is not a size"), "a whole number above 0"))
-        };
-        let (dimension, heads) = (size("dimension", 512)?, size("heads", 8)?);
+        let (dimension, heads) = (case.size("dimension", 512)?, case.size("heads", 8)?);
         if !dimension.is_multiple_of(heads) {
             let fitting = |step: fn(usize) -> usize| {
                 let mut heads = heads;
@@ -148,9 +135,9 @@ impl Shape {
             Some("padding") => Mask::Padding,
             _ => Mask::None,
         };
-        let sequence = size("sequence", 256)?;
+        let sequence = case.size("sequence", 256)?;
         let keys = Some(case.count("keys", 0)).filter(|keys| *keys > 0).unwrap_or(sequence);
-        Ok(Self { batch: size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask, seen: None })
+        Ok(Self { batch: case.size("batch", 1)?, sequence, keys, dimension, heads, kv_heads, mask, seen: None })
     }
 
     /// The same sizes with these lengths of the sequences, if the mask needs them.

@@ -4,17 +4,10 @@
 use super::Task;
 use super::gpu::{Kernels, Steps};
 use ellwand_gpu::products::{Place, Products, Sees, Then, word};
-use ellwand_gpu::{Arg, GpuError, Grid, Job, Source};
+use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, wgsl};
 
-pub(super) static SOURCE: Source = Source {
-    name: "attention.wgsl",
-    text: concat!(
-        include_str!("attention.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl"),
-        include_str!("../../../devices/gpu/src/portable.wgsl")
-    ),
-    options: &[],
-};
+pub(super) static SOURCE: Source =
+    wgsl!("attention.wgsl", "../../../devices/gpu/src/invocation.wgsl", "../../../devices/gpu/src/portable.wgsl");
 
 /// Largest head that the fused kernel supports, and queries per workgroup.
 const MOST_HEAD: usize = 128;

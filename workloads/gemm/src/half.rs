@@ -71,7 +71,7 @@ pub struct Widened<J> {
     name: &'static str,
     output: Tensor,
     work: Box<Run<J>>,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 /// Widens the inputs into those of a job, runs it, and rounds its result.
@@ -87,24 +87,21 @@ impl<J: Prepared + 'static> Widened<J> {
         work: impl Fn(&mut J, &Tensors, &mut [u16]) -> Result<(), InputError> + Send + 'static,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
         let output = Tensor::zeros(Dtype::U16, dims)?;
-        Ok(Box::new(Self { inner, inputs: inputs.clone(), name, output, work: Box::new(work), problem: None }))
+        Ok(Box::new(Self { inner, inputs: inputs.clone(), name, output, work: Box::new(work), done: Ok(()) }))
     }
 }
 
 impl<J: Prepared> Prepared for Widened<J> {
     fn run(&mut self) {
-        let done = self.output.u16_mut().and_then(|to| (self.work)(&mut self.inner, &self.inputs, to));
-        self.problem = done.err();
+        self.done = self.output.u16_mut().and_then(|to| (self.work)(&mut self.inner, &self.inputs, to));
     }
     fn poison(&mut self, poison: Poison) {
         self.inner.poison(poison);
         poison.fill_tensor(&mut self.output);
     }
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with(self.name, self.output.clone())),
-        }
+        self.done.clone()?;
+        Ok(Tensors::new().with(self.name, self.output.clone()))
     }
     fn threads(&self) -> Option<usize> {
         self.inner.threads()

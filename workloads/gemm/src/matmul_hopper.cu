@@ -44,17 +44,8 @@ struct Barriers {
     u64 full[stages], empty[stages];
 };
 
-// A slot of the ring, and the parity of its phase.
-struct Slot {
-    u32 at, parity;
-    __device__ __forceinline__ void step() {
-        at += 1;
-        if (at == stages) at = 0, parity ^= 1;
-    }
-};
-
 template <bool TRANSPOSED> __device__ __forceinline__ void copies(const TensorMap& a, const TensorMap& b, const Task& task, u8* ring, Barriers& barriers) {
-    Slot slot = {0, 0};
+    Slot<stages> slot = {0, 0};
     Tile tile;
     for (u32 at = blockIdx.x; take<TRANSPOSED>(task, at, tile); at += gridDim.x)
         for (u32 start = 0; start < task.k; start += depth) {
@@ -129,7 +120,7 @@ __device__ __forceinline__ void write(const float (&sums)[columns<TRANSPOSED> / 
 template <bool TRANSPOSED> __device__ __forceinline__ void products(u16* c, const Task& task, u32 part, u16* results, u8* ring, Barriers& barriers) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x % warpgroup / 32, tiles = shared_address(ring);
     u16* const place = results + (part * (warpgroup / 32) + warp) * 16 * pitch<TRANSPOSED>;
-    Slot slot = {0, 0};
+    Slot<stages> slot = {0, 0};
     Tile tile;
     for (u32 at = blockIdx.x; take<TRANSPOSED>(task, at, tile); at += gridDim.x) {
         // Zeroed although the first step need not add: this keeps registers free while the previous tile is written.

@@ -1,8 +1,9 @@
 //! Working memory that jobs on several threads borrow; allocated before anything is timed.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 
 use ellwand_core::tensor::Buffer;
+use ellwand_simd::pool;
 
 /// One buffer per working thread; a thread that finds none free waits.
 pub struct Scratch {
@@ -22,17 +23,7 @@ impl Scratch {
 
     /// Borrows a free buffer.
     pub fn borrow(&self) -> MutexGuard<'_, Buffer<f32>> {
-        loop {
-            for slot in &self.slots {
-                match slot.try_lock() {
-                    Ok(buffer) => return buffer,
-                    // Contents left by a panicked job are as good as zeros: every job writes before it reads.
-                    Err(TryLockError::Poisoned(buffer)) => return buffer.into_inner(),
-                    Err(TryLockError::WouldBlock) => {}
-                }
-            }
-            std::thread::yield_now();
-        }
+        pool::free(&self.slots)
     }
 
     /// Size of all buffers in bytes.

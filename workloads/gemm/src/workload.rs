@@ -34,15 +34,8 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn of(case: &Case) -> Result<Self, InputError> {
-        let size = |axis: &str| {
-            let value = case.int(axis).unwrap_or(1);
-            usize::try_from(value)
-                .ok()
-                .filter(|size| *size > 0)
-                .ok_or_else(|| InputError::setting(axis, format!("{value} is not a size"), "a whole number above 0"))
-        };
         let transposed = case.flag("transposed").unwrap_or(true);
-        Ok(Self { m: size("m")?, n: size("n")?, k: size("k")?, transposed })
+        Ok(Self { m: case.size("m", 1)?, n: case.size("n", 1)?, k: case.size("k", 1)?, transposed })
     }
 
     pub(super) fn b(&self) -> [usize; 2] {
@@ -112,7 +105,7 @@ impl Workload for Matmul {
     fn hard_sets(&self, case: &Case, seed: u64) -> Result<Vec<HardSet>, InputError> {
         hard::sets(self, case, seed, sums)
     }
-    fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         let mut case = case.clone();
         let transposed = Shape::of(&case)?.transposed;
         let matrix = |name: &str| -> Result<[usize; 2], InputError> {
@@ -143,13 +136,7 @@ impl Workload for Matmul {
             }
             case.set(axis, size as i64);
         }
-        let mut inputs = Tensors::new();
-        for name in ["a", "b"] {
-            if let Some(array) = given.take(name) {
-                inputs.insert(name, array);
-            }
-        }
-        Ok((case, inputs))
+        Ok((case, given.only(&["a", "b"])))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let shape = Shape::of(case)?;

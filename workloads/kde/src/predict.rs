@@ -93,7 +93,7 @@ impl<T: Real> Tiles<T> {
         let fused = &self.fused[..];
         pool::for_each_chunk_on(fused.len(), parts.len(), |i| {
             // There are as many buffers as threads, so a thread always finds a free one.
-            part(parts[i].0.clone(), parts[i].1.clone(), &mut free(fused));
+            part(parts[i].0.clone(), parts[i].1.clone(), &mut pool::free(fused));
         });
     }
 }
@@ -401,16 +401,4 @@ impl ClusterlessDecoder {
 
 fn other_precision(problem: &str, expected: &str) -> InputError {
     InputError::new("precision", problem, expected)
-}
-
-/// A set of buffers that no thread is using.
-fn free<B>(buffers: &[Mutex<B>]) -> MutexGuard<'_, B> {
-    loop {
-        for buffer in buffers {
-            if let Ok(buffer) = buffer.try_lock() {
-                return buffer;
-            }
-        }
-        std::thread::yield_now();
-    }
 }

@@ -13,18 +13,11 @@ use super::rows::{Decoding, Marked};
 use super::wgpu_local;
 use super::workload_spec::{self as spec, Task};
 use ellwand_gpu::products::{Place, Products, Then, word};
-use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, gpu};
+use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, gpu, wgsl};
 use ellwand_simd::isa::Isa;
 
-pub(crate) static SOURCE: Source = Source {
-    name: "kde.wgsl",
-    text: concat!(
-        include_str!("kde.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl"),
-        include_str!("../../../devices/gpu/src/portable.wgsl")
-    ),
-    options: &[],
-};
+pub(crate) static SOURCE: Source =
+    wgsl!("kde.wgsl", "../../../devices/gpu/src/invocation.wgsl", "../../../devices/gpu/src/portable.wgsl");
 
 /// Threads per workgroup.
 const THREADS: usize = 128;

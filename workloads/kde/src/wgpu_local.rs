@@ -9,17 +9,10 @@ use super::model::{ClusterlessDecoder, LOG_FLOOR, UNIT, log_norm};
 use super::rows::Marked;
 use super::wgpu::check;
 use ellwand_gpu::products::word;
-use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source};
+use ellwand_gpu::{Arg, Gpu, GpuError, Grid, Job, Source, wgsl};
 
-pub(crate) static SOURCE: Source = Source {
-    name: "local.wgsl",
-    text: concat!(
-        include_str!("local.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl"),
-        include_str!("../../../devices/gpu/src/portable.wgsl")
-    ),
-    options: &[],
-};
+pub(crate) static SOURCE: Source =
+    wgsl!("local.wgsl", "../../../devices/gpu/src/invocation.wgsl", "../../../devices/gpu/src/portable.wgsl");
 
 /// Threads per workgroup.
 const THREADS: usize = 128;

@@ -62,7 +62,7 @@ struct Job {
     threads: usize,
     /// Operations of the fit at the start of each run; 0 if a run only predicts. A fit skips nothing.
     fit_operations: f64,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 pub(super) fn fit(arrays: &Arrays, options: Options) -> Result<ClusterlessDecoder, InputError> {
@@ -101,7 +101,7 @@ impl Job {
             fitted: None,
             threads: 1,
             fit_operations: if task == Task::Total { work::of_fit(case, &arrays) } else { 0.0 },
-            problem: None,
+            done: Ok(()),
             arrays,
         })
     }
@@ -188,22 +188,19 @@ impl Job {
 
 impl Prepared for Job {
     fn run(&mut self) {
-        let (done, threads) = pool::most_threads(|| self.compute());
-        (self.problem, self.threads) = (done.err(), threads);
+        (self.done, self.threads) = pool::most_threads(|| self.compute());
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         self.fitted = None;
         poison.fill(&mut self.out);
         poison.fill(&mut self.wide);
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(self.collect()?),
-        }
+        self.done.clone()?;
+        Ok(self.collect()?)
     }
 
     fn threads(&self) -> Option<usize> {

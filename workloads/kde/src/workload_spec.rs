@@ -131,8 +131,7 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
 pub(super) fn sizes(task: Task) -> Vec<Size> {
     if task == Task::Stream {
         let size = |name, values: [i64; 4]| {
-            let axes = ["electrodes", "enc-spikes", "bins", "dec-spikes"];
-            Size { name, values: axes.into_iter().zip(values).map(|(axis, v)| (axis, vec![Value::Int(v)])).collect() }
+            Size::new(name, ["electrodes", "enc-spikes", "bins", "dec-spikes"].into_iter().zip(values))
         };
         return vec![
             size("tiny", [4, 200, 50, 8]),
@@ -148,7 +147,7 @@ pub(super) fn sizes(task: Task) -> Vec<Size> {
         if task != Task::Fit {
             values.extend([("edges", edges), ("dec-spikes", decoding)]);
         }
-        Size { name, values: values.into_iter().map(|(axis, value)| (axis, vec![Value::Int(value)])).collect() }
+        Size::new(name, values)
     };
     let mut deployment = size("deployment", [20_000, 2000, 22, 4545, 500, 3420]);
     deployment.values.extend([

@@ -68,7 +68,7 @@ struct Job {
     /// Results `[N, B]`, and the rows of one bin.
     out: Vec<f32>,
     rows: Vec<f32>,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 /// The spikes of one bin: (electrode, mark).
@@ -111,7 +111,7 @@ impl Job {
             stream,
             out: vec![f32::NAN; decoding.time_edges.len() * width],
             rows: vec![0.0; 2 * width],
-            problem: None,
+            done: Ok(()),
             model,
         })
     }
@@ -183,18 +183,16 @@ impl Job {
 
 impl Prepared for Job {
     fn run(&mut self) {
-        self.problem = (0..self.bins.len()).try_for_each(|at| self.decode(at)).err();
+        self.done = (0..self.bins.len()).try_for_each(|at| self.decode(at));
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill(&mut self.out);
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        if let Some(problem) = &self.problem {
-            return Err(DeviceError::new(problem.to_string()));
-        }
+        self.done.clone()?;
         let out = Tensor::new(&[self.edges.len(), self.model.bins()], &self.out[..])?;
         Ok(Tensors::new().with("log_likelihood", out))
     }

@@ -5,7 +5,8 @@
 //! · extent u64 per axis · vectors u64 · lengths u64 of three sections · then those sections. Version 1 holds the arrays
 //! as they are packed, version 2 with the side information entropy-coded ([`super::storage`]); the smaller is written.
 
-use super::error::LatticeError;
+use ellwand_core::InputError;
+
 use super::layout::Layout;
 use super::params::{Codec, Lattice, Overload, Params};
 use super::storage::{self, Arrays, Storage};
@@ -32,7 +33,7 @@ impl Codes {
     ///
     /// # Errors
     /// If the length of `x` does not match the shape.
-    pub fn encode(codec: &Codec, method: Method, x: &[f32], shape: &[usize]) -> Result<Codes, LatticeError> {
+    pub fn encode(codec: &Codec, method: Method, x: &[f32], shape: &[usize]) -> Result<Codes, InputError> {
         let layout = Layout::new(shape, codec.dimension())?;
         let n = layout.vectors();
         let mut packed = vec![0; codec.packed_len(n)];
@@ -70,7 +71,7 @@ impl Codes {
     ///
     /// # Errors
     /// If a code is invalid, which only damaged bytes can cause.
-    pub fn decode(&self, method: Method) -> Result<Vec<f32>, LatticeError> {
+    pub fn decode(&self, method: Method) -> Result<Vec<f32>, InputError> {
         self.decode_coarse(method, self.codec.levels())
     }
 
@@ -78,7 +79,7 @@ impl Codes {
     ///
     /// # Errors
     /// If `depth` is not in 1..=M, or a code is invalid.
-    pub fn decode_coarse(&self, method: Method, depth: usize) -> Result<Vec<f32>, LatticeError> {
+    pub fn decode_coarse(&self, method: Method, depth: usize) -> Result<Vec<f32>, InputError> {
         let mut out = vec![0.0; self.layout.vectors() * self.codec.dimension()];
         self.codec.decode_coarse(method, &self.arrays.packed, self.arrays.retries.as_deref(), depth, &mut out)?;
         if self.layout.is_exact() { Ok(out) } else { self.layout.trim(&out) }
@@ -126,7 +127,7 @@ impl Codes {
         self.written(storage, &self.sections(storage).unwrap())
     }
 
-    fn sections(&self, storage: Storage) -> Result<[Vec<u8>; 3], LatticeError> {
+    fn sections(&self, storage: Storage) -> Result<[Vec<u8>; 3], InputError> {
         storage::sections(storage, &self.codec, self.layout.vectors(), &self.arrays)
     }
 
@@ -175,10 +176,10 @@ impl Codes {
     ///
     /// # Errors
     /// If a field is invalid; the error names it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Codes, LatticeError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Codes, InputError> {
         let mut from = Cursor { bytes, at: 0 };
         if from.take::<4>("magic")? != MAGIC {
-            return Err(bad("the file does not begin with \"EWLQ\"; expected codes written by `Codes::to_bytes`"));
+            return Err(bad("the file does not begin with \"EWLQ\""));
         }
         let version = u16::from_le_bytes(from.take("version")?);
         let Some((_, storage)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
@@ -246,17 +247,13 @@ impl Codes {
             from.at += length;
         }
         let arrays = storage::read(*storage, &codec, n, sections)?;
-        let cap = (codec.scales().len() - 1) as u8;
-        let retries = arrays.retries.as_deref().unwrap_or_default();
-        if let Some(vector) = retries.iter().position(|&t| t > cap) {
-            return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
-        }
+        codec.check_retries(arrays.retries.as_deref().unwrap_or_default())?;
         Ok(Codes { codec, layout, arrays })
     }
 }
 
-fn bad(problem: &str) -> LatticeError {
-    LatticeError::Container(problem.to_owned())
+pub(super) fn bad(problem: &str) -> InputError {
+    InputError::new("codes", problem, "a complete code file as encoding writes it (codes.npy)")
 }
 
 /// Reads fields from the front of a slice.
@@ -266,13 +263,13 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], LatticeError> {
+    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], InputError> {
         let field = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>());
         self.at += N;
         field.copied().ok_or_else(|| bad(&format!("the file ends inside the header, at {what}")))
     }
 
-    fn count(&mut self, what: &str) -> Result<usize, LatticeError> {
+    fn count(&mut self, what: &str) -> Result<usize, InputError> {
         let count = u64::from_le_bytes(self.take(what)?);
         usize::try_from(count).map_err(|_| bad(&format!("{what} is {count}, more than this machine can address")))
     }

@@ -1,11 +1,11 @@
 //! Decoding: checks the arguments, then calls one of the implementations.
 
+use ellwand_core::InputError;
 use std::sync::OnceLock;
 
 use super::bits::BitReader;
 use super::encode::present;
-use super::error::{LatticeError, length};
-use super::params::{Codec, Lattice};
+use super::params::{Codec, Lattice, length};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
 
@@ -24,6 +24,8 @@ pub(super) struct Tables {
 pub(super) struct Request<'a> {
     pub(super) packed: &'a [u8],
     pub(super) retries: Option<&'a [u8]>,
+    /// Number of the first vector, for errors.
+    pub(super) first: usize,
     /// Number of coarsest levels kept, 1..=M.
     pub(super) depth: usize,
 }
@@ -40,7 +42,7 @@ impl Codec {
         packed: &[u8],
         retries: Option<&[u8]>,
         out: &mut [f32],
-    ) -> Result<(), LatticeError> {
+    ) -> Result<(), InputError> {
         self.decode_coarse(method, packed, retries, self.levels(), out)
     }
 
@@ -55,11 +57,11 @@ impl Codec {
         retries: Option<&[u8]>,
         depth: usize,
         out: &mut [f32],
-    ) -> Result<(), LatticeError> {
+    ) -> Result<(), InputError> {
         let n = self.vectors_in(out.len())?;
         if !(1..=self.levels()).contains(&depth) {
-            let help = "keep at least one level and at most all of them";
-            return Err(LatticeError::Length { what: "depth", expected: self.levels(), got: depth, help });
+            let expected = format!("1 to {} levels", self.levels());
+            return Err(InputError::setting("depth", format!("{depth} is out of range"), expected));
         }
         let help = "pass the packed codes of exactly the vectors that the output holds";
         length("packed", packed.len(), self.packed_len(n), help)?;
@@ -68,7 +70,7 @@ impl Codec {
             length("retries", retries.len(), n, help)?;
             self.check_retries(retries)?;
         }
-        let request = Request { packed, retries, depth };
+        let request = Request { packed, retries, first: 0, depth };
         match method {
             Method::Reference => reference::decode(self, packed, retries, depth, out),
             Method::Scalar => scalar_decode(self, &request, out),
@@ -78,14 +80,23 @@ impl Codec {
     }
 
     /// Rejects retry counts above the cap: encoding never writes them, and they have no scale.
-    pub(super) fn check_retries(&self, retries: &[u8]) -> Result<(), LatticeError> {
+    pub(super) fn check_retries(&self, retries: &[u8]) -> Result<(), InputError> {
         let cap = (self.scales().len() - 1) as u8;
         let largest = retries.iter().fold(0, |largest, &t| t.max(largest));
         if largest > cap {
             let vector = retries.iter().position(|&t| t > cap).unwrap_or(0);
-            return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
+            let problem = format!("vector {vector} has {}, above the cap {cap}", retries[vector]);
+            return Err(InputError::new("retries", problem, "the retries that encoding wrote"));
         }
         Ok(())
+    }
+
+    /// The error of a level index that is no point, which exists only if q is not a power of two. Level 0 is the finest.
+    #[cold]
+    pub(super) fn invalid_index(&self, vector: usize, level: usize, index: u64) -> InputError {
+        let limit = self.level_points();
+        let problem = format!("index {index} of vector {vector}, level {level} is not below q^d = {limit}");
+        InputError::new("packed", problem, "the bytes that encoding wrote, with the same lattice, q and levels")
     }
 
     /// The points of one level in lattice units by packed index, if the table is small. Bit patterns that are not an
@@ -182,7 +193,7 @@ fn index_point<K: Kind<D>, const D: usize>(index: u64, q: u32) -> [i32; D] {
     scalar::level_point::<K, D>(&digits, q as i32)
 }
 
-pub(super) fn scalar_decode(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Result<(), LatticeError> {
+pub(super) fn scalar_decode(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Result<(), InputError> {
     match codec.lattice() {
         Lattice::Z2 => scalar_vectors::<scalar::Z2, 2>(codec, request, out),
         Lattice::D4 => scalar_vectors::<scalar::D4, 4>(codec, request, out),
@@ -194,7 +205,7 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
     codec: &Codec,
     request: &Request<'_>,
     out: &mut [f32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     match codec.level_table() {
         Some(_) => read_and_look_up::<D>(codec, request, out),
         None => read_and_sum::<D>(codec, request, out, |index, weight, sum| {
@@ -210,7 +221,7 @@ pub(super) fn read_and_look_up<const D: usize>(
     codec: &Codec,
     request: &Request<'_>,
     out: &mut [f32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     let points = codec.level_table().unwrap_or_default().as_chunks::<D>().0;
     read_and_sum::<D>(codec, request, out, |index, weight, sum| {
         let point = &points[index as usize];
@@ -225,7 +236,7 @@ fn read_and_sum<const D: usize>(
     request: &Request<'_>,
     out: &mut [f32],
     add: impl Fn(u64, f32, &mut [f32; D]),
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     let dropped = codec.levels() - request.depth;
     let limit = codec.level_points();
     let mut reader = BitReader::new(request.packed);
@@ -236,7 +247,7 @@ fn read_and_sum<const D: usize>(
         for level in 0..codec.levels() {
             let index = reader.get(codec.level_bits());
             if u128::from(index) >= limit {
-                return Err(LatticeError::Index { vector: v, level, index, limit: limit as u64 });
+                return Err(codec.invalid_index(request.first + v, level, index));
             }
             if level >= dropped {
                 add(index, weight, &mut sum);

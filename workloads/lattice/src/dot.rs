@@ -5,8 +5,9 @@
 //! query block (one-sided, M lookups). Alternatively the row is converted back to i16 and multiplied as integers. All
 //! integers are exact.
 
-use super::error::{LatticeError, length};
-use super::params::{Codec, Overload};
+use ellwand_core::{InputError, PrepareError};
+
+use super::params::{Codec, Overload, length};
 use super::simd;
 use super::{CodesMut, Method};
 use ellwand_simd::isa::Isa;
@@ -32,15 +33,15 @@ impl CodedRows {
     /// # Errors
     /// If the code has no tables (q^d > 65536, centred, or with retries), or the packed codes are damaged or not a
     /// whole number of rows.
-    pub fn new(codec: &Codec, packed: &[u8], rows: usize, blocks: usize) -> Result<CodedRows, LatticeError> {
+    pub fn new(codec: &Codec, packed: &[u8], rows: usize, blocks: usize) -> Result<CodedRows, PrepareError> {
         if codec.params().centred || codec.has_retries() {
-            return Err(LatticeError::Unsupported(
+            return Err(PrepareError::Unsupported(
                 "dot products on codes need one scale and no centring; use centred=off and overload none or flag"
                     .into(),
             ));
         }
         if codec.level_points() > POINTS {
-            return Err(LatticeError::Unsupported(format!(
+            return Err(PrepareError::Unsupported(format!(
                 "q^d = {} points per level need too large a table; at most 65536 are supported",
                 codec.level_points()
             )));
@@ -57,7 +58,7 @@ impl CodedRows {
     ///
     /// # Errors
     /// As for [`CodedRows::new`], and if `x` is not a whole number of rows.
-    pub fn encode(codec: &Codec, x: &[f32], rows: usize) -> Result<CodedRows, LatticeError> {
+    pub fn encode(codec: &Codec, x: &[f32], rows: usize) -> Result<CodedRows, PrepareError> {
         let n = codec.vectors_in(x.len())?;
         let (mut packed, mut flags) = (vec![0; codec.packed_len(n)], vec![0; n]);
         let overload = (codec.params().overload != Overload::None).then_some(&mut flags[..]);
@@ -78,7 +79,7 @@ impl CodedRows {
     }
 
     /// The points of a level as integers (doubled for E8), by index.
-    fn points(&self) -> Result<Vec<i16>, LatticeError> {
+    fn points(&self) -> Result<Vec<i16>, InputError> {
         let n = self.codec.level_points() as usize;
         let digits: Vec<u16> = (0..n).map(|index| index as u16).collect();
         let rows = CodedRows { codec: single(&self.codec)?, blocks: 1, indices: digits };
@@ -95,7 +96,7 @@ impl CodedRows {
 }
 
 /// The one-level code at scale 1, whose decoded values are the points themselves.
-fn single(codec: &Codec) -> Result<Codec, LatticeError> {
+fn single(codec: &Codec) -> Result<Codec, InputError> {
     let params = codec.params();
     Codec::new(super::Params { levels: 1, beta: 1.0, centred: false, overload: Overload::None, ..*params })
 }
@@ -105,7 +106,7 @@ pub(super) fn unit(codec: &Codec) -> f64 {
     (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }
 
-fn same(rows: usize, scores: &[f32]) -> Result<(), LatticeError> {
+fn same(rows: usize, scores: &[f32]) -> Result<(), InputError> {
     length("scores", scores.len(), rows, "allocate one score per row")
 }
 
@@ -122,10 +123,10 @@ impl TwoSided {
     ///
     /// # Errors
     /// If it would have more than 2^17 entries.
-    pub fn new(rows: &CodedRows) -> Result<TwoSided, LatticeError> {
+    pub fn new(rows: &CodedRows) -> Result<TwoSided, PrepareError> {
         let entries = rows.codec.level_points().pow(2);
         if entries > TWO_SIDED {
-            return Err(LatticeError::Unsupported(format!(
+            return Err(PrepareError::Unsupported(format!(
                 "a two-sided table needs q^(2d) = {entries} entries, at most 131072 are supported; use one-sided or i8"
             )));
         }
@@ -146,7 +147,7 @@ impl TwoSided {
     ///
     /// # Errors
     /// If `scores` has the wrong length.
-    pub fn scores(&self, rows: &CodedRows, query: &CodedRows, scores: &mut [f32]) -> Result<(), LatticeError> {
+    pub fn scores(&self, rows: &CodedRows, query: &CodedRows, scores: &mut [f32]) -> Result<(), InputError> {
         same(rows.rows(), scores)?;
         let (levels, q) = (rows.codec.levels(), i64::from(rows.codec.q()));
         let unit = unit(&rows.codec);
@@ -180,7 +181,7 @@ impl OneSided {
     ///
     /// # Errors
     /// If the points have no table.
-    pub fn new(rows: &CodedRows) -> Result<OneSided, LatticeError> {
+    pub fn new(rows: &CodedRows) -> Result<OneSided, PrepareError> {
         let n = rows.codec.level_points() as usize;
         // Coordinate by coordinate, so that whole lanes fill a table.
         let (d, by_point) = (rows.codec.dimension(), rows.points()?);
@@ -192,7 +193,7 @@ impl OneSided {
     ///
     /// # Errors
     /// If `scores` or the query has the wrong length.
-    pub fn scores(&mut self, rows: &CodedRows, query: &[f32], scores: &mut [f32]) -> Result<(), LatticeError> {
+    pub fn scores(&mut self, rows: &CodedRows, query: &[f32], scores: &mut [f32]) -> Result<(), InputError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
         length("query", query.len(), rows.blocks * d, "pass a query as long as a row")?;
@@ -232,13 +233,13 @@ impl Integers {
     ///
     /// # Errors
     /// If decoded integers do not fit into 16 bits or their sums into 32.
-    pub fn new(rows: &CodedRows, isa: Isa) -> Result<Integers, LatticeError> {
+    pub fn new(rows: &CodedRows, isa: Isa) -> Result<Integers, PrepareError> {
         // |y_m| <= q in each coordinate, so |s| <= q + .. + q^M < 2 q^M.
         let codec = &rows.codec;
         let largest = 2 * i64::from(codec.q()).pow(codec.levels() as u32) * i64::from(codec.lattice().scale());
         let sum = largest.pow(2) * (CHUNK * codec.dimension()) as i64;
         if largest > i64::from(i16::MAX) || sum > i64::from(i32::MAX) {
-            return Err(LatticeError::Unsupported(format!(
+            return Err(PrepareError::Unsupported(format!(
                 "decoded integers reach {largest}, too large for 16-bit products in 32-bit sums; use fewer levels or the f32 dot"
             )));
         }
@@ -279,7 +280,7 @@ impl Integers {
     ///
     /// # Errors
     /// If `scores` or the query has the wrong length.
-    pub fn scores(&self, rows: &CodedRows, query: &[i16], scores: &mut [f32]) -> Result<(), LatticeError> {
+    pub fn scores(&self, rows: &CodedRows, query: &[i16], scores: &mut [f32]) -> Result<(), InputError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
         length("query", query.len(), rows.blocks * d, "pass a query as long as a row")?;
@@ -302,7 +303,7 @@ impl Integers {
 ///
 /// # Errors
 /// If the number of rows differs from the number of scores.
-pub fn f32_scores(isa: Isa, rows: &[f32], query: &[f32], scores: &mut [f32]) -> Result<(), LatticeError> {
+pub fn f32_scores(isa: Isa, rows: &[f32], query: &[f32], scores: &mut [f32]) -> Result<(), InputError> {
     same(rows.len() / query.len().max(1), scores)?;
     for (row, score) in rows.chunks_exact(query.len().max(1)).zip(scores) {
         *score = simd::f32_dot(isa, row, query);

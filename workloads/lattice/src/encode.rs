@@ -1,8 +1,9 @@
 //! Encoding: checks the arguments, then calls one of the implementations.
 
+use ellwand_core::InputError;
+
 use super::bits::BitWriter;
-use super::error::{LatticeError, length};
-use super::params::{Codec, Lattice, Overload};
+use super::params::{Codec, Lattice, Overload, length};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
 
@@ -22,7 +23,7 @@ impl Codec {
     ///
     /// # Errors
     /// If a buffer has the wrong length, or an output of the overload mode is missing or superfluous.
-    pub fn encode(&self, method: Method, x: &[f32], out: CodesMut<'_>) -> Result<(), LatticeError> {
+    pub fn encode(&self, method: Method, x: &[f32], out: CodesMut<'_>) -> Result<(), InputError> {
         let n = self.vectors_in(x.len())?;
         let sized =
             |what, expected, got| length(what, got, expected, "allocate it for the number of vectors being encoded");
@@ -45,18 +46,13 @@ impl Codec {
     }
 }
 
-pub(super) fn present(what: &'static str, wanted: bool, given: bool) -> Result<(), LatticeError> {
+pub(super) fn present(what: &str, wanted: bool, given: bool) -> Result<(), InputError> {
     match (wanted, given) {
-        (true, false) => Err(LatticeError::Output {
-            what,
-            problem: "is missing",
-            help: "the overload mode of this code needs one byte per vector in this buffer",
-        }),
-        (false, true) => Err(LatticeError::Output {
-            what,
-            problem: "is not part of this code",
-            help: "leave it out, or choose the overload mode flag or retry",
-        }),
+        (true, false) => {
+            Err(InputError::new(what, "it is missing", "one byte per vector, as the overload mode of this code needs"))
+        }
+        (false, true) => Err(InputError::new(what, "it is not part of this code", "none for this overload mode")
+            .help("leave it out, or choose the overload mode flag or retry")),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,9 @@
 //! How an array of any shape is divided into vectors: each row (last axis) into consecutive runs of d values, with the
 //! tail padded with zeros. The true row length is kept, so decoding restores the shape.
 
-use super::error::{LatticeError, length};
+use ellwand_core::InputError;
+
+use super::params::length;
 
 /// Largest number of values accepted, so that no size computed from it can overflow.
 const MAX_VALUES: u64 = 1 << 40;
@@ -20,10 +22,11 @@ impl Layout {
     ///
     /// # Errors
     /// If the shape has no axes, or more than 2^40 values after padding.
-    pub fn new(shape: &[usize], d: usize) -> Result<Layout, LatticeError> {
-        let refuse = |problem: &str| LatticeError::Shape { shape: shape.to_vec(), problem: problem.to_owned() };
+    pub fn new(shape: &[usize], d: usize) -> Result<Layout, InputError> {
+        let refuse =
+            |problem: &str, expected: &str| InputError::new("x", format!("shape {shape:?}: {problem}"), expected);
         let Some((&row, outer)) = shape.split_last() else {
-            return Err(refuse("a single number has no rows to cut; expected at least one axis, reshape it to [1]"));
+            return Err(refuse("a single number has no rows to cut", "at least one axis").help("reshape it to [1]"));
         };
         let padded = shape
             .iter()
@@ -37,7 +40,7 @@ impl Layout {
             .try_fold(1u64, |values, extent| values.checked_mul(extent?.max(1)));
         match padded {
             Some(values) if values <= MAX_VALUES => {}
-            _ => return Err(refuse("more than 2^40 values; split the array and encode the parts")),
+            _ => return Err(refuse("too many values", "at most 2^40").help("split the array and encode the parts")),
         }
         Ok(Layout { shape: shape.to_vec(), rows: outer.iter().product(), row, d })
     }
@@ -66,7 +69,7 @@ impl Layout {
     ///
     /// # Errors
     /// If the length of `x` does not match the shape.
-    pub fn pad(&self, x: &[f32]) -> Result<Vec<f32>, LatticeError> {
+    pub fn pad(&self, x: &[f32]) -> Result<Vec<f32>, InputError> {
         length("x", x.len(), self.values(), "pass as many values as the shape has")?;
         let mut padded = vec![0.0; self.vectors() * self.d];
         if self.row > 0 {
@@ -82,7 +85,7 @@ impl Layout {
     ///
     /// # Errors
     /// If `padded` does not have length `vectors() * d`.
-    pub fn trim(&self, padded: &[f32]) -> Result<Vec<f32>, LatticeError> {
+    pub fn trim(&self, padded: &[f32]) -> Result<Vec<f32>, InputError> {
         length("padded", padded.len(), self.vectors() * self.d, "pass the decoded vectors of this layout")?;
         let mut x = Vec::with_capacity(self.values());
         if self.row > 0 {

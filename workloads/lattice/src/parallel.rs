@@ -2,11 +2,11 @@
 //!
 //! Pieces are multiples of 8 vectors, so that each piece of the bit stream starts on a byte.
 
+use ellwand_core::InputError;
 use ellwand_profile::span;
 
 use super::decode::Request;
 use super::encode::CodesMut;
-use super::error::LatticeError;
 use super::params::Codec;
 use super::simd;
 use ellwand_simd::isa::Isa;
@@ -60,7 +60,7 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
 }
 
 /// Decodes whole vectors; arguments are already checked.
-pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Result<(), LatticeError> {
+pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Result<(), InputError> {
     let d = codec.dimension();
     let vectors = out.len() / d;
     let size = piece(vectors);
@@ -68,7 +68,7 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
         return simd::decode(codec, isa, request, out);
     }
     let bytes = size * codec.vector_bits() / 8;
-    let mut results: Vec<Result<(), LatticeError>> = Vec::new();
+    let mut results: Vec<Result<(), InputError>> = Vec::new();
     results.resize_with(vectors.div_ceil(size), || Ok(()));
     let pieces: Vec<_> = out.chunks_mut(size * d).zip(request.packed.chunks(bytes)).zip(&mut results).collect();
     let all = span!("pieces");
@@ -77,13 +77,8 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
         let piece = span!("piece", items = out.len() / d);
         piece.under(link);
         let retries = request.retries.map(|t| &t[i * size..][..out.len() / d]);
-        let request = Request { packed, retries, depth: request.depth };
-        *result = simd::decode(codec, isa, &request, out).map_err(|error| match error {
-            LatticeError::Index { vector, level, index, limit } => {
-                LatticeError::Index { vector: vector + i * size, level, index, limit }
-            }
-            other => other,
-        });
+        let request = Request { packed, retries, first: i * size, depth: request.depth };
+        *result = simd::decode(codec, isa, &request, out);
     });
     // Reports the first piece that failed, whichever thread finished first.
     results.into_iter().collect()

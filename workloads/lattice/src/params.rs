@@ -1,8 +1,9 @@
 //! The parameters of a code: lattice, nesting ratio, levels, scale, centring and overload handling.
 
+use ellwand_core::InputError;
+
 use super::centre;
 use super::decode::Tables;
-use super::error::LatticeError;
 
 /// Largest codebook side: q^M may not exceed 2^20, so that every intermediate stays exact in i32.
 pub const MAX_SIDE: u64 = 1 << 20;
@@ -81,11 +82,14 @@ impl std::fmt::Display for Lattice {
 }
 
 impl std::str::FromStr for Lattice {
-    type Err = LatticeError;
+    type Err = InputError;
 
-    fn from_str(given: &str) -> Result<Self, LatticeError> {
+    fn from_str(given: &str) -> Result<Self, InputError> {
         let known = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given));
-        known.ok_or_else(|| LatticeError::UnknownLattice { given: given.to_owned() })
+        known.ok_or_else(|| {
+            InputError::setting("lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8")
+                .near(given, Lattice::ALL.map(Lattice::name))
+        })
     }
 }
 
@@ -153,19 +157,23 @@ impl Codec {
     ///
     /// # Errors
     /// If a parameter is out of range; the error names it.
-    pub fn new(params: Params) -> Result<Codec, LatticeError> {
+    pub fn new(params: Params) -> Result<Codec, InputError> {
         let Params { lattice, q, levels, beta, centred, overload } = params;
         if !(2..=256).contains(&q) {
-            return Err(LatticeError::Q { given: u64::from(q) });
+            return Err(InputError::setting("q", format!("{q} is out of range"), "a whole number from 2 to 256"));
         }
         let most = MAX_SIDE.ilog(u64::from(q));
         if !(1..=most).contains(&levels) {
-            return Err(LatticeError::Levels { q, levels: u64::from(levels), most });
+            let problem = format!("{levels} with q = {q} is out of range");
+            let expected = format!("1 to {most} levels for this q, so that q^M is at most 2^20 = 1048576");
+            return Err(InputError::setting("levels", problem, expected));
         }
         let (alpha, cap) = match overload {
             Overload::Retry { alpha, cap } => {
                 if !(alpha > 0.0 && alpha <= 4.0 && (1..=64).contains(&cap)) {
-                    return Err(LatticeError::Ramp { alpha, cap: u32::from(cap) });
+                    let problem = format!("alpha = {alpha}, cap = {cap} is out of range");
+                    return Err(InputError::new("retry ramp", problem, "0 < alpha <= 4 and 1 <= cap <= 64")
+                        .help("the usual choice is alpha = 1/3, cap = 16"));
                 }
                 (alpha, cap)
             }
@@ -175,7 +183,7 @@ impl Codec {
         let scales: Vec<f32> = (0..=cap).map(|t| exact(t) as f32).collect();
         let inverse_scales: Vec<f32> = (0..=cap).map(|t| exact(t).recip() as f32).collect();
         if beta <= 0.0 || !scales.iter().chain(&inverse_scales).all(|s| s.is_normal()) {
-            return Err(LatticeError::Beta { given: f64::from(beta) });
+            return Err(beta_out_of_range(f64::from(beta)));
         }
         let level_points = u128::from(q).pow(lattice.dimension() as u32);
         let level_bits = u128::BITS - (level_points - 1).leading_zeros();
@@ -265,16 +273,23 @@ impl Codec {
     ///
     /// # Errors
     /// If the buffer is not a whole number of vectors.
-    pub fn vectors_in(&self, values: usize) -> Result<usize, LatticeError> {
+    pub fn vectors_in(&self, values: usize) -> Result<usize, InputError> {
         let d = self.dimension();
-        if !values.is_multiple_of(d) {
-            return Err(LatticeError::Length {
-                what: "x",
-                expected: values.next_multiple_of(d),
-                got: values,
-                help: "pass whole vectors, or encode through `Codes`, which pads row tails",
-            });
-        }
+        let help = "pass whole vectors, or encode through `Codes`, which pads row tails";
+        length("x", values, values.next_multiple_of(d), help)?;
         Ok(values / d)
     }
+}
+
+/// Refuses a scale that is not positive, finite and normal for all retries.
+pub(super) fn beta_out_of_range(given: f64) -> InputError {
+    InputError::setting("beta", format!("{given:e} is out of range"), "a scale between 1e-30 and 1e30, or auto")
+}
+
+/// Refuses an array of another length.
+pub(super) fn length(what: &str, got: usize, expected: usize, help: &str) -> Result<(), InputError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(InputError::new(what, format!("it has {got} elements"), expected.to_string()).help(help))
 }

@@ -1,7 +1,8 @@
 //! The quality of a code on data: error, rate with all side information, use of the levels.
 
+use ellwand_core::InputError;
+
 use super::bits::BitReader;
-use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
 use super::{CodesMut, Isa, Method};
 
@@ -48,7 +49,7 @@ impl Quality {
     ///
     /// # Errors
     /// If `x` is not a whole number of vectors.
-    pub fn measure(codec: &Codec, x: &[f32]) -> Result<Quality, LatticeError> {
+    pub fn measure(codec: &Codec, x: &[f32]) -> Result<Quality, InputError> {
         let n = codec.vectors_in(x.len())?;
         let method = Method::Simd(Isa::best());
         let mut packed = vec![0; codec.packed_len(n)];
@@ -148,7 +149,7 @@ pub fn smallest_scale(codec_params: &Params) -> f64 {
 ///
 /// # Errors
 /// If `x` is not a whole number of vectors, or no scale in range fits.
-pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
+pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, InputError> {
     let d = params.lattice.dimension();
     let probe = Codec::new(Params { beta: 1.0, ..*params })?;
     let n = probe.vectors_in(x.len())?;
@@ -163,7 +164,6 @@ pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
     let points: usize = if probe.has_retries() { 40 } else { 80 };
     // Whether it loses more than the power of the data, cost, scale.
     let mut best: Option<(bool, f64, f32)> = None;
-    let mut refused = None;
     let grid = (0..points).map(|k| smallest * (1.0 + 0.05 * k as f64));
     let end = smallest * (1.0 + 0.05 * points as f64);
     let further = (0..).map(|k| end * 1.1_f64.powi(k)).take_while(|beta| *beta < 4.0 * rms);
@@ -172,23 +172,16 @@ pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
             break;
         }
         let beta = beta as f32;
-        let codec = match Codec::new(Params { beta, ..*params }) {
-            Ok(codec) => codec,
-            Err(error) => {
-                refused = Some(error);
-                continue;
-            }
-        };
+        // Only the scale can be out of range: `probe` has the other parameters.
+        let Ok(codec) = Codec::new(Params { beta, ..*params }) else { continue };
         let quality = Quality::measure(&codec, &sample)?;
         let (loses, cost) = (quality.mse > power, quality.mse * (2.0 * quality.rate).exp2());
         if best.is_none_or(|(lost, least, _)| (loses, cost) < (lost, least)) {
             best = Some((loses, cost, beta));
         }
     }
-    match (best, refused) {
-        (Some((.., beta)), _) => Ok(beta),
-        (None, Some(LatticeError::Beta { .. })) => Err(LatticeError::Power { rms }),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok(1.0),
-    }
+    best.map(|(.., beta)| beta).ok_or_else(|| {
+        let problem = format!("a root mean square of {rms:e} leaves no scale between 1e-30 and 1e30");
+        InputError::new("x", problem, "data scaled to a root mean square near 1")
+    })
 }

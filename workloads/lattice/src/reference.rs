@@ -4,8 +4,9 @@
 //! It shares with the fast implementations only the definition of the input (two f32 roundings and a residual on a grid
 //! of 2^-25) and the tie rule; bits are written and read one at a time.
 
+use ellwand_core::InputError;
+
 use super::encode::CodesMut;
-use super::error::LatticeError;
 use super::params::{Codec, Lattice, Overload};
 
 /// Fixed-point grid of the input: 2^25 steps per lattice unit.
@@ -237,7 +238,7 @@ pub(super) fn decode(
     retries: Option<&[u8]>,
     depth: usize,
     out: &mut [f32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     let frame = Frame::new(codec);
     let dropped = codec.levels() - depth;
     let mut bits = 0;
@@ -247,8 +248,7 @@ pub(super) fn decode(
         for level in 0..codec.levels() {
             let index = get(packed, &mut bits, codec.level_bits());
             if u128::from(index) >= codec.level_points() {
-                let limit = codec.level_points() as u64;
-                return Err(LatticeError::Index { vector: v, level, index, limit });
+                return Err(codec.invalid_index(v, level, index));
             }
             if level >= dropped {
                 for (s, y) in sum.iter_mut().zip(frame.point(index)) {

@@ -7,8 +7,9 @@
 use constriction::stream::model::{ContiguousCategoricalEntropyModel, UniformModel};
 use constriction::stream::queue::{DefaultRangeDecoder, DefaultRangeEncoder};
 use constriction::stream::{Decode, Encode};
+use ellwand_core::InputError;
 
-use super::error::LatticeError;
+use super::codes::bad;
 use super::params::Codec;
 
 /// How the sections of a file are stored.
@@ -43,7 +44,7 @@ pub(super) fn sections(
     codec: &Codec,
     vectors: usize,
     arrays: &Arrays,
-) -> Result<[Vec<u8>; 3], LatticeError> {
+) -> Result<[Vec<u8>; 3], InputError> {
     let Arrays { packed, overload, retries } = arrays;
     if storage == Storage::Packed {
         let bits = overload.as_deref().map(to_bits).unwrap_or_default();
@@ -97,7 +98,7 @@ pub(super) fn read(
     codec: &Codec,
     vectors: usize,
     sections: [&[u8]; 3],
-) -> Result<Arrays, LatticeError> {
+) -> Result<Arrays, InputError> {
     let [packed, second, third] = sections;
     if storage == Storage::Packed {
         return Ok(Arrays {
@@ -164,7 +165,7 @@ fn weights(values: &[u8]) -> Vec<u32> {
 }
 
 /// Reads the frequencies of up to `most` symbols from the front of a slice.
-fn table(from: &mut &[u8], most: usize) -> Result<Vec<u32>, LatticeError> {
+fn table(from: &mut &[u8], most: usize) -> Result<Vec<u32>, InputError> {
     let (&symbols, rest) = from.split_first().ok_or_else(damaged)?;
     let symbols = usize::from(symbols);
     if symbols == 0 || symbols > most || rest.len() < 2 * (symbols - 1) {
@@ -183,7 +184,7 @@ fn table(from: &mut &[u8], most: usize) -> Result<Vec<u32>, LatticeError> {
 }
 
 /// The model of these frequencies; `None` for a single symbol, which needs no bits.
-fn model(weights: &[u32]) -> Result<Option<Model>, LatticeError> {
+fn model(weights: &[u32]) -> Result<Option<Model>, InputError> {
     if weights.len() < 2 {
         return Ok(None);
     }
@@ -194,6 +195,6 @@ fn to_bits(flags: &[u8]) -> Vec<u8> {
     flags.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &flag| bits << 1 | flag)).collect()
 }
 
-fn damaged() -> LatticeError {
-    LatticeError::Container("its entropy-coded part is damaged".to_owned())
+fn damaged() -> InputError {
+    bad("its entropy-coded part is damaged")
 }

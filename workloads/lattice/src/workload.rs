@@ -6,8 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::error::LatticeError;
-use super::params::{Codec, Lattice, Overload, Params};
+use super::params::{Codec, Lattice, Overload, Params, beta_out_of_range};
 use super::quality::choose_beta;
 
 /// Standard deviation of matched data, in units of beta q^M: overload is rare, and every level is used.
@@ -87,56 +86,9 @@ pub(super) fn sizes() -> Vec<Size> {
     ]
 }
 
-/// Converts an error of the quantizer to an error about an argument or array.
-pub(super) fn input_error(error: LatticeError) -> InputError {
-    match &error {
-        LatticeError::UnknownLattice { given, .. } => {
-            InputError::setting("lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8")
-                .near(given, Lattice::ALL.map(Lattice::name))
-        }
-        LatticeError::Q { given } => {
-            InputError::setting("q", format!("{given} is out of range"), "a whole number from 2 to 256")
-        }
-        LatticeError::Levels { q, levels, most } => {
-            let problem = format!("{levels} levels with q = {q} give q^M above 2^20 = 1048576");
-            InputError::setting("levels", problem, format!("1 to {most} levels for this q"))
-        }
-        LatticeError::Beta { given } => {
-            InputError::setting("beta", format!("{given:e} is out of range"), "a scale between 1e-30 and 1e30, or auto")
-        }
-        LatticeError::Power { rms } => InputError::new(
-            "x",
-            format!("a root mean square of {rms:e} leaves no scale between 1e-30 and 1e30"),
-            "data scaled to a smaller power",
-        ),
-        LatticeError::Digit { digit, vector, q } => InputError::new(
-            "digits",
-            format!("digit {digit} of vector {vector} is not below q = {q}"),
-            "the digits that encoding wrote, with the same q",
-        ),
-        LatticeError::Retries { vector, retries, cap } => InputError::new(
-            "retries",
-            format!("vector {vector} has {retries}, above the cap {cap}"),
-            "the retries that encoding wrote",
-        ),
-        LatticeError::Index { vector, level, index, limit } => InputError::new(
-            "packed",
-            format!("index {index} of vector {vector}, level {level} is not below q^d = {limit}"),
-            "the bytes that encoding wrote, with the same lattice, q and levels",
-        ),
-        LatticeError::Shape { shape, problem } => {
-            InputError::new("x", format!("shape {shape:?}: {problem}"), "an array with at least one axis")
-        }
-        LatticeError::Container(problem) => {
-            InputError::new("codes", problem.clone(), "a complete code file as encoding writes it (codes.npy)")
-        }
-        _ => InputError::new("codes", error.to_string(), "a value in range"),
-    }
-}
-
 /// Reads the code of a case. Missing axes take their defaults.
 pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
-    let lattice: Lattice = case.text("lattice").unwrap_or("D4").parse().map_err(input_error)?;
+    let lattice: Lattice = case.text("lattice").unwrap_or("D4").parse()?;
     let whole = |axis: &str, default: i64| {
         let value = case.int(axis).unwrap_or(default);
         u32::try_from(value)
@@ -156,22 +108,17 @@ pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
         Some("seed") => 0.5,
         _ => matched_spread(lattice) * side * f64::from(beta),
     };
-    let batch = case.int("batch").unwrap_or(1);
-    let batch = usize::try_from(batch).ok().filter(|&n| n > 0).ok_or_else(|| {
-        InputError::setting("batch", format!("{batch} vectors cannot be encoded"), "a whole number above 0")
-    })?;
-    Ok(Spec { params, automatic, batch, spread })
+    Ok(Spec { params, automatic, batch: case.size("batch", 1)?, spread })
 }
 
 /// Checks ranges without the cost of centring.
 pub(super) fn check(case: &Case) -> Result<(), InputError> {
     let spec = spec(case)?;
-    // As given: the nearest f32 may be 0.
-    let as_given = |error| match (error, case.float("beta")) {
-        (LatticeError::Beta { .. }, Some(given)) => LatticeError::Beta { given },
-        (error, _) => error,
-    };
-    Codec::new(Params { centred: false, ..spec.params }).map(drop).map_err(|error| input_error(as_given(error)))
+    Codec::new(Params { centred: false, ..spec.params }).map(drop).map_err(|error| match case.float("beta") {
+        // As given: the nearest f32 may be 0.
+        Some(given) if error.argument == "beta" => beta_out_of_range(given),
+        _ => error,
+    })
 }
 
 /// Seeded normal data, f32 [n, d].
@@ -187,13 +134,13 @@ pub(super) fn normal(n: usize, d: usize, spread: f64, seed: u64) -> Result<Tenso
 
 /// The scale of a case for its data (padded vectors).
 pub(super) fn resolve_beta(spec: &Spec, x: &[f32]) -> Result<f32, InputError> {
-    if spec.automatic { choose_beta(&spec.params, x).map_err(input_error) } else { Ok(spec.params.beta) }
+    if spec.automatic { choose_beta(&spec.params, x) } else { Ok(spec.params.beta) }
 }
 
 /// The code of a case, with the beta stored in its inputs.
 pub(super) fn codec(case: &Case, inputs: &Tensors) -> Result<Codec, InputError> {
     let beta = inputs.scalar("beta")? as f32;
-    Codec::new(Params { beta, ..spec(case)?.params }).map_err(input_error)
+    Codec::new(Params { beta, ..spec(case)?.params })
 }
 
 /// Rejects arrays that are empty or hold values without a nearest point.

@@ -8,7 +8,7 @@ use ellwand_core::{
 use super::Isa;
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::workload_given::{from_code_file, given_codes};
 use super::workload_readings::readings;
 use super::workload_reference;
@@ -170,7 +170,7 @@ impl Workload for Code {
             return from_code_file(&case, given.u8("codes")?);
         }
         if self.task == Task::Decode {
-            let codec = Codec::new(spec.params).map_err(input_error)?;
+            let codec = Codec::new(spec.params)?;
             if spec.automatic {
                 return Err(InputError::setting(
                     "beta",
@@ -194,14 +194,14 @@ impl Workload for Code {
                 inputs.insert("retries", Tensor::vector(&retries[..n]));
             }
             // Damaged codes are detected here, not in an implementation.
-            codec.digits(inputs.u8("packed")?, n).map_err(input_error)?;
+            codec.digits(inputs.u8("packed")?, n)?;
             return Ok((case, inputs));
         }
         given.get("x")?;
         case.set("data", "given");
         let mut x = given.take("x").unwrap_or_else(|| Tensor::scalar(0.0));
         shared::finite("x", &x)?;
-        let layout = Layout::new(x.shape(), d).map_err(input_error)?;
+        let layout = Layout::new(x.shape(), d)?;
         match fit {
             Fit::Whole => case.set("batch", layout.vectors() as i64),
             Fit::Case if layout.vectors() < spec.batch => {
@@ -213,7 +213,7 @@ impl Workload for Code {
                 .help("give a larger array or choose a smaller batch"));
             }
             Fit::Case => {
-                let padded = layout.pad(x.f32()?).map_err(input_error)?;
+                let padded = layout.pad(x.f32()?)?;
                 x = Tensor::new(&[spec.batch, d], &padded[..spec.batch * d])?;
             }
         }
@@ -256,14 +256,14 @@ impl Code {
     /// Builds the inputs from values: adds the resolved beta and, for decoding, the codes.
     fn complete(&self, case: &Case, x: Tensor) -> Result<Tensors, InputError> {
         let spec = shared::spec(case)?;
-        let layout = Layout::new(x.shape(), spec.params.lattice.dimension()).map_err(input_error)?;
-        let padded = if layout.is_exact() { None } else { Some(layout.pad(x.f32()?).map_err(input_error)?) };
+        let layout = Layout::new(x.shape(), spec.params.lattice.dimension())?;
+        let padded = if layout.is_exact() { None } else { Some(layout.pad(x.f32()?)?) };
         let beta = shared::resolve_beta(&spec, padded.as_deref().unwrap_or(x.f32()?))?;
         let inputs = Tensors::new().with("beta", Tensor::scalar(f64::from(beta)));
         if self.task != Task::Decode {
             return Ok(inputs.with("x", x));
         }
-        let codec = Codec::new(Params { beta, ..spec.params }).map_err(input_error)?;
+        let codec = Codec::new(Params { beta, ..spec.params })?;
         // Not by an encoder under test.
         let codes = workload_reference::Encoded::of(&codec, x.f32()?);
         let mut inputs = inputs.with("packed", Tensor::vector(&codes.packed[..])).with("original", x);

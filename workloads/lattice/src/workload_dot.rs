@@ -6,13 +6,12 @@
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
     Axis, Better, Case, Description, DeviceError, HardSet, Implementation, InputError, Poison, PrepareError, Prepared,
-    Reading, Registry, Size, Tensor, Tensors, Tolerance, Value, Work, Workload,
+    Reading, Registry, Size, Tensor, Tensors, Tolerance, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores, unit};
-use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::{Isa, Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
@@ -26,7 +25,7 @@ pub(super) fn register(registry: &mut Registry) {
         Axis::int("rows", "coded rows scored per iteration", 1, 1 << 24, 1000).sweep([10_i64, 1000]).unit("rows"),
         Axis::int("dimension", "values in a row; a tail is padded to whole vectors", 8, 1 << 16, 1024).unit("values"),
     ]);
-    let size = |name, rows| Size { name, values: vec![("rows", vec![Value::Int(rows)])] };
+    let size = |name, rows| Size::new(name, [("rows", rows)]);
     let sizes = vec![size("tiny", 10), size("small", 100), size("medium", 10_000), size("large", 100_000)];
     let about = "inner products of lattice-coded rows with one coded query";
     registry.workload(Dot(Description::new(NAME, about).axes(axes).sizes(sizes).baseline("f32")));
@@ -43,7 +42,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// Number of rows, blocks per row, and the code.
 pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
     let spec = shared::spec(case)?;
-    let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
+    let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params })?;
     let blocks = case.count("dimension", 1024).div_ceil(codec.dimension());
     Ok((case.count("rows", 1000), blocks, codec))
 }
@@ -94,7 +93,7 @@ impl Workload for Dot {
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let (rows, blocks, codec) = shape(case)?;
-        let values = |name: &str, n: usize| integers(&codec, inputs.u8(name)?, n * blocks).map_err(input_error);
+        let values = |name: &str, n: usize| integers(&codec, inputs.u8(name)?, n * blocks);
         let (all, query) = (values("rows", rows)?, values("query", 1)?);
         let dot = |row: &[i64]| row.iter().zip(&query).map(|(a, b)| i128::from(*a) * i128::from(*b)).sum::<i128>();
         let scale = f64::from(codec.params().beta) / f64::from(codec.lattice().scale());
@@ -144,12 +143,12 @@ enum Way {
 struct Job {
     way: Way,
     scores: Vec<f32>,
-    problem: Option<LatticeError>,
+    done: Result<(), InputError>,
 }
 
 /// The integers represented by the packed codes of `n` vectors (doubled for E8): at scale 1 the decoded values are the
 /// lattice points, which are integers or half-integers.
-fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
+fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, InputError> {
     let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
     let scale = codec.lattice().scale() as f32;
     let mut x = vec![0.0; n * codec.dimension()];
@@ -159,23 +158,15 @@ fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeE
 
 /// The integers of a query in the form that GPU kernels use.
 pub(super) fn narrow_query(codec: &Codec, inputs: &Tensors, blocks: usize) -> Result<Vec<i32>, PrepareError> {
-    let query = integers(codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
+    let query = integers(codec, inputs.u8("query")?, blocks)?;
     Ok(query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect())
-}
-
-fn prepare_error(error: LatticeError) -> PrepareError {
-    match error {
-        LatticeError::Unsupported(why) => PrepareError::Unsupported(why),
-        other => PrepareError::Failed(other.to_string()),
-    }
 }
 
 impl Job {
     fn new(name: &str, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let (rows, blocks, codec) = shape(case)?;
-        let way =
-            Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec).map_err(prepare_error)?;
-        Ok(Job { way, scores: vec![0.0; rows], problem: None })
+        let way = Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec)?;
+        Ok(Job { way, scores: vec![0.0; rows], done: Ok(()) })
     }
 
     fn way(
@@ -185,7 +176,7 @@ impl Job {
         n: usize,
         blocks: usize,
         codec: &Codec,
-    ) -> Result<Way, LatticeError> {
+    ) -> Result<Way, PrepareError> {
         let decode = |codec: &Codec, method, packed: &[u8], n: usize| {
             let mut x = Buffer::filled(n * blocks * codec.dimension(), 0.0);
             codec.decode(method, packed, None, &mut x).map(|()| x)
@@ -220,7 +211,7 @@ impl Job {
 impl Prepared for Job {
     fn run(&mut self) {
         let scores = &mut self.scores;
-        let done = match &mut self.way {
+        self.done = match &mut self.way {
             Way::Reference { rows, query, unit } => {
                 for (row, score) in rows.chunks_exact(query.len()).zip(scores) {
                     let sum: i64 = row.iter().zip(&*query).map(|(a, b)| a * b).sum();
@@ -233,19 +224,16 @@ impl Prepared for Job {
             Way::Integers { table, rows, query } => table.scores(rows, query, scores),
             Way::Decoded { rows, query } => f32_scores(Isa::best(), rows, query, scores),
         };
-        self.problem = done.err();
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill(&mut self.scores);
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        match &self.problem {
-            Some(problem) => Err(DeviceError::new(problem.to_string())),
-            None => Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..]))),
-        }
+        self.done.clone()?;
+        Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..])))
     }
 
     fn what_ran(&self) -> String {

@@ -4,7 +4,6 @@ use ellwand_core::{Case, Fit, InputError, Tensor, Tensors};
 
 use super::Codes;
 use super::params::{Codec, Overload};
-use super::workload::input_error;
 
 /// Packed codes from `packed` or `digits`, and the number of vectors.
 pub(super) fn given_codes(
@@ -29,7 +28,7 @@ pub(super) fn given_codes(
         let have = all.len() / vector;
         let n = if fit == Fit::Whole { have } else { batch };
         let wanted = all.get(..n * vector).ok_or_else(|| few(have))?;
-        let packed = codec.pack(wanted).map_err(input_error)?;
+        let packed = codec.pack(wanted)?;
         return Ok((Tensor::vector(&packed[..]), n));
     }
     if given.find("packed").is_none() {
@@ -68,7 +67,7 @@ pub(super) fn given_codes(
 /// Decoding inputs from `codes`, a self-contained code file: its header sets the axes of the case, and the decoded
 /// array has the shape of the original.
 pub(super) fn from_code_file(case: &Case, bytes: &[u8]) -> Result<(Case, Tensors), InputError> {
-    let codes = Codes::from_bytes(bytes).map_err(input_error)?;
+    let codes = Codes::from_bytes(bytes)?;
     let params = codes.codec().params();
     let overload = match params.overload {
         Overload::None => "none",
@@ -88,7 +87,7 @@ pub(super) fn from_code_file(case: &Case, bytes: &[u8]) -> Result<(Case, Tensors
     case.set("beta", f64::from(params.beta));
     case.set("batch", codes.layout().vectors() as i64);
     // Damaged codes are detected here, not in an implementation.
-    codes.codec().digits(codes.packed(), codes.layout().vectors()).map_err(input_error)?;
+    codes.codec().digits(codes.packed(), codes.layout().vectors())?;
     let shape: Vec<u64> = codes.layout().shape().iter().map(|&extent| extent as u64).collect();
     let mut inputs = Tensors::new()
         .with("packed", Tensor::vector(codes.packed()))

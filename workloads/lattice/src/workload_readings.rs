@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::quality::Quality;
 use super::scalar_rival::scalar_rival;
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::workload_code::Task;
 use super::{Codes, CodesMut, Isa, Method};
 
@@ -23,35 +23,35 @@ pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tens
 fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality, f64), InputError> {
     let codec = shared::codec(case, inputs)?;
     let x = inputs.get(if task == Task::Decode { "original" } else { "x" })?;
-    let layout = Layout::new(x.shape(), codec.dimension()).map_err(input_error)?;
-    let padded = layout.pad(x.f32()?).map_err(input_error)?;
+    let layout = Layout::new(x.shape(), codec.dimension())?;
+    let padded = layout.pad(x.f32()?)?;
     let codes = if task == Task::Decode { inputs } else { outputs };
     let packed = codes.u8("packed")?;
     let retries = if codec.has_retries() { Some(codes.u8("retries")?) } else { None };
     let mut decoded = vec![0.0; padded.len()];
-    codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
+    codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded)?;
     // Flags come from encoding again, because not all modes and tasks have them.
     let flagging = match codec.has_retries() {
         true => codec.clone(),
-        false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?,
+        false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() })?,
     };
     let mut flags = vec![0; layout.vectors()];
     let mut ignored = (vec![0; packed.len()], flagging.has_retries().then(|| vec![0; layout.vectors()]));
     let out = CodesMut { packed: &mut ignored.0, overload: Some(&mut flags), retries: ignored.1.as_deref_mut() };
-    flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
+    flagging.encode(Method::Simd(Isa::best()), &padded, out)?;
     let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
     let marks = codec.has_overload().then_some(&flags[..]);
     let stored = Codes::from_parts(&codec, &layout, packed, marks, retries).stored_bits();
     if !layout.is_exact() {
         let (seen, values) = (layout.values() as f64, padded.len() as f64);
-        let trimmed = layout.trim(&decoded).map_err(input_error)?;
+        let trimmed = layout.trim(&decoded)?;
         quality.power *= values / seen;
         let errors = x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2));
         let errors: Vec<f64> = errors.collect();
         quality.mse = errors.iter().sum::<f64>() / seen;
         // Padding is not a value, not even in vectors inside the codebook.
         let marks: Vec<f32> = flags.iter().flat_map(|flag| vec![f32::from(*flag); codec.dimension()]).collect();
-        let marks = layout.trim(&marks).map_err(input_error)?;
+        let marks = layout.trim(&marks)?;
         let inside = errors.iter().zip(marks).filter(|(_, mark)| *mark == 0.0).map(|(error, _)| *error);
         let (count, sum) = inside.fold((0.0, 0.0), |(count, sum), error| (count + 1.0, sum + error));
         quality.mse_inside = sum / count;

@@ -9,7 +9,7 @@ use ellwand_core::{InputError, Tensor, Tensors};
 use super::layout::Layout;
 use super::params::Codec;
 use super::reference;
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::workload_code::Task;
 use super::{Codes, CodesMut};
 
@@ -54,12 +54,12 @@ impl Encoded {
 pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tensors) -> Result<Tensors, InputError> {
     let d = codec.dimension();
     let row = shape.last().copied().unwrap_or(0);
-    let layout = Layout::new(shape, d).map_err(input_error)?;
+    let layout = Layout::new(shape, d)?;
     let n = layout.vectors();
     let mut outputs = Tensors::new();
     let codes = if task == Task::Decode {
         let retries = if codec.has_retries() { exactly(inputs, "retries", n)? } else { Vec::new() };
-        codec.check_retries(&retries).map_err(input_error)?;
+        codec.check_retries(&retries)?;
         Encoded { packed: exactly(inputs, "packed", codec.packed_len(n))?, overload: Vec::new(), retries }
     } else {
         let x = inputs.f32("x")?;
@@ -85,7 +85,7 @@ pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tenso
     if task != Task::Encode {
         let mut decoded = vec![0.0; n * d];
         let retries = codec.has_retries().then_some(&codes.retries[..]);
-        reference::decode(codec, &codes.packed, retries, codec.levels(), &mut decoded).map_err(input_error)?;
+        reference::decode(codec, &codes.packed, retries, codec.levels(), &mut decoded)?;
         let width = row.next_multiple_of(d).max(1);
         let trimmed: Vec<f32> = decoded.chunks(width).flat_map(|padded| &padded[..row]).copied().collect();
         outputs.insert("x", Tensor::new(shape, &trimmed[..])?);

@@ -3,16 +3,15 @@
 use std::sync::{Mutex, PoisonError};
 
 use ellwand_core::tensor::Buffer;
-use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, DeviceError, Implementation, InputError, Poison, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
 use ellwand_simd::pool;
 
-use super::error::LatticeError;
 use super::layout::Layout;
 use super::parallel;
 use super::params::Codec;
 use super::simd;
-use super::workload::{self as shared, input_error};
+use super::workload as shared;
 use super::workload_code::Task;
 use super::{Codes, CodesMut, Isa, Method};
 
@@ -21,7 +20,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let row = |name: &str, about: &str, method: fn(Isa) -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
             let mut job = Job::new(task, method(Isa::of(case)?), case, inputs)?;
-            job.warm().map_err(|error| PrepareError::Failed(error.to_string()))?;
+            job.warm();
             Ok(Box::new(job))
         })
     };
@@ -46,7 +45,7 @@ pub(super) struct Job {
     retries: Buffer<u8>,
     /// Decoded vectors, padded; empty when only encoding.
     decoded: Buffer<f32>,
-    problem: Option<LatticeError>,
+    done: Result<(), InputError>,
 }
 
 impl Job {
@@ -61,12 +60,12 @@ impl Job {
                 }
                 None => vec![shared::spec(case)?.batch, d],
             };
-            (Layout::new(&shape, d).map_err(input_error)?, Tensor::vector(&[0.0_f32; 0][..]))
+            (Layout::new(&shape, d)?, Tensor::vector(&[0.0_f32; 0][..]))
         } else {
             let x = inputs.get("x")?;
-            let layout = Layout::new(x.shape(), d).map_err(input_error)?;
+            let layout = Layout::new(x.shape(), d)?;
             let values = x.f32()?;
-            let padded = (!layout.is_exact()).then(|| layout.pad(values).map_err(input_error)).transpose()?;
+            let padded = (!layout.is_exact()).then(|| layout.pad(values)).transpose()?;
             (layout, padded.map_or_else(|| x.clone(), |padded| Tensor::vector(&padded[..])))
         };
         let n = layout.vectors();
@@ -79,7 +78,7 @@ impl Job {
             overload: Buffer::filled(sized(codec.has_overload() && task != Task::Decode), 0),
             retries: Buffer::filled(sized(codec.has_retries()), 0),
             decoded: Buffer::filled(if task == Task::Encode { 0 } else { n * d }, 0.0),
-            problem: None,
+            done: Ok(()),
             layout,
             codec,
         };
@@ -100,7 +99,7 @@ impl Job {
                     ));
                 }
                 // Checked here, because kernels use them to look up scales.
-                job.codec.check_retries(retries).map_err(input_error)?;
+                job.codec.check_retries(retries)?;
                 job.retries.copy_from_slice(retries);
             }
         }
@@ -108,21 +107,20 @@ impl Job {
     }
 
     /// Builds the decoding table, as part of preparation.
-    fn warm(&mut self) -> Result<(), LatticeError> {
+    fn warm(&mut self) {
         if self.task != Task::Encode {
             self.codec.level_table();
             #[cfg(target_arch = "x86_64")]
             self.codec.byte_table();
         }
-        Ok(())
     }
 
     /// Computes once; stores an error for `outputs`.
     pub(super) fn compute(&mut self) {
-        self.problem = self.attempt().err();
+        self.done = self.attempt();
     }
 
-    fn attempt(&mut self) -> Result<(), LatticeError> {
+    fn attempt(&mut self) -> Result<(), InputError> {
         let vectors = self.layout.vectors();
         if self.task != Task::Decode {
             let _span = span!("encode", bytes = 4 * self.x.len() + self.packed.len(), items = vectors);
@@ -190,9 +188,7 @@ impl Job {
 
     /// The arrays of the workload's output ports.
     pub(super) fn outputs(&self) -> Result<Tensors, DeviceError> {
-        if let Some(problem) = &self.problem {
-            return Err(DeviceError::new(problem.to_string()));
-        }
+        self.done.clone()?;
         Ok(self.collect()?)
     }
 
@@ -203,13 +199,13 @@ impl Job {
             let x = if self.layout.is_exact() {
                 Tensor::new(self.layout.shape(), &self.decoded[..])?
             } else {
-                let trimmed = self.layout.trim(&self.decoded).map_err(input_error)?;
+                let trimmed = self.layout.trim(&self.decoded)?;
                 Tensor::new(self.layout.shape(), &trimmed[..])?
             };
             outputs.insert("x", x);
         }
         if self.task != Task::Decode {
-            let digits = self.codec.digits(&self.packed, n).map_err(input_error)?;
+            let digits = self.codec.digits(&self.packed, n)?;
             outputs.insert("digits", Tensor::new(&[n, levels, d], &digits[..])?);
             outputs.insert("packed", Tensor::vector(&self.packed[..]));
             if self.codec.has_overload() {
@@ -233,7 +229,7 @@ impl Prepared for Job {
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         poison.fill(&mut self.decoded);
         poison.fill(&mut self.overload);
         if self.task != Task::Decode {

@@ -23,7 +23,7 @@ use ellwand_simd::{pool, stores};
 const PIECE: usize = 1 << 16;
 
 /// Size of a cache line in bytes, which a streaming store should fill.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// A method of computing an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,11 +193,9 @@ impl<T: Element> Job<T> {
 
     /// Runs one step over all pieces.
     fn pass(&self, step: Step, x: &[T], y: &mut [T], sum: &mut [T]) {
-        let (y, sum) = (Shared::new(y), Shared::new(sum));
-        let d = self.shape.dimension;
         let plan = Plan {
             step,
-            d,
+            d: self.shape.dimension,
             eps: self.shape.eps,
             tanh: self.shape.tanh,
             each: self.op.is_loss() && self.shape.reduction == Reduction::None,
@@ -205,26 +203,8 @@ impl<T: Element> Job<T> {
             far: (self.shape.precision.bytes() * self.shape.elements()) as u64 > stores::threshold().bytes,
             vectors: [&self.vectors[0], &self.vectors[1]],
         };
-        let rows = rows_of_a_piece(&self.shape);
-        let work = |i: usize| {
-            let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
-            // One loss per row, or an element for each of x.
-            let wide = if matches!(step, Step::Whole(op) if op.is_cross_entropy()) { 1 } else { d };
-            let piece = Piece {
-                x: &x[from * d..to * d],
-                second: self.second.get(from * d..to * d).unwrap_or(&[]),
-                labels: self.labels.get(from..to).unwrap_or(&[]),
-                // SAFETY: different pieces do not overlap.
-                y: unsafe { y.piece(from * wide, to * wide) },
-                // SAFETY: nor do these.
-                sum: unsafe { sum.piece(from * d, to * d) },
-            };
-            let loss = T::run(self.method.way, &plan, piece);
-            if let Some(partial) = self.partial.get(i) {
-                partial.store(loss.to_bits(), Relaxed);
-            }
-        };
-        self.method.each(self.pieces, work);
+        let whole = Piece { x, second: &self.second, labels: &self.labels, y, sum };
+        pass(self.method, &plan, rows_of_a_piece(&self.shape), whole, &self.partial);
     }
 
     /// The arrays of the output ports.
@@ -243,6 +223,37 @@ impl<T: Element> Job<T> {
         };
         Ok(Tensors::new().with("loss", loss))
     }
+}
+
+/// Runs one step over pieces of `rows` rows, and stores the loss of each in `partial` unless that is empty.
+pub(super) fn pass<T: Element>(
+    method: Method,
+    plan: &Plan<'_>,
+    rows: usize,
+    whole: Piece<'_, T>,
+    partial: &[AtomicU64],
+) {
+    let Piece { x, second, labels, y, sum } = whole;
+    let (y, sum) = (Shared::new(y), Shared::new(sum));
+    let d = plan.d;
+    // One loss per row, or an element for each of x.
+    let wide = if matches!(plan.step, Step::Whole(op) if op.is_cross_entropy()) { 1 } else { d };
+    method.each(x.len().div_ceil(rows * d), |i| {
+        let (from, to) = (i * rows, ((i + 1) * rows).min(x.len() / d));
+        let piece = Piece {
+            x: &x[from * d..to * d],
+            second: second.get(from * d..to * d).unwrap_or(&[]),
+            labels: labels.get(from..to).unwrap_or(&[]),
+            // SAFETY: different pieces do not overlap.
+            y: unsafe { y.piece(from * wide, to * wide) },
+            // SAFETY: nor do these.
+            sum: unsafe { sum.piece(from * d, to * d) },
+        };
+        let loss = T::run(method.way, plan, piece);
+        if let Some(partial) = partial.get(i) {
+            partial.store(loss.to_bits(), Relaxed);
+        }
+    });
 }
 
 /// Rows per piece: about [`PIECE`] elements, depending only on the shape, and a number for which pieces start on a

@@ -1,15 +1,14 @@
 //! The layer operations as functions on the caller's arrays: the kernels of `parallel`, without copies.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use ellwand_core::InputError;
 use ellwand_simd::isa::Isa;
-use ellwand_simd::{pool, stores};
+use ellwand_simd::stores;
 
-use super::job::rows_of;
+use super::job::{LINE, Method, pass, rows_of};
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
-
-/// Size of a cache line in bytes, which a streaming store should fill.
-const LINE: usize = 64;
 
 /// The inputs of an operation; arrays that it does not use are empty.
 #[derive(Debug, Clone, Copy)]
@@ -130,38 +129,11 @@ impl<'a> Layer<'a> {
             vectors: self.vectors,
         };
         let rows = rows_of(d);
-        let count = self.x.len().div_ceil(rows * d);
-        let (mut y, mut sum) = (cut(y, rows * d), cut(sum, rows * d));
-        let mut losses = vec![0.0; count];
-        let parts: Vec<(Piece<'_>, &mut f64)> = (losses.iter_mut().enumerate())
-            .map(|(i, loss)| {
-                let piece = Piece {
-                    x: part(self.x, i, rows * d),
-                    second: part(self.second, i, rows * d),
-                    labels: part(self.labels, i, rows),
-                    y: y.next().unwrap_or_default(),
-                    sum: sum.next().unwrap_or_default(),
-                };
-                (piece, loss)
-            })
-            .collect();
-        let work = |(piece, loss): (Piece<'_>, &mut f64)| *loss = Way::Vector(isa).run(&plan, piece);
-        match self.parallel {
-            true => pool::for_each_part(parts, |_, part| work(part)),
-            false => parts.into_iter().for_each(work),
-        }
-        losses.iter().sum()
+        let losses: Vec<AtomicU64> = (0..self.x.len().div_ceil(rows * d)).map(|_| AtomicU64::new(0)).collect();
+        let method = Method { way: Way::Vector(isa), parallel: self.parallel, unfused: false };
+        pass(method, &plan, rows, Piece { x: self.x, second: self.second, labels: self.labels, y, sum }, &losses);
+        losses.iter().map(|bits| f64::from_bits(bits.load(Relaxed))).sum()
     }
-}
-
-/// The pieces of an output; none if the operation does not have that output.
-fn cut(array: &mut [f32], len: usize) -> impl Iterator<Item = &mut [f32]> {
-    array.chunks_mut(len.max(1))
-}
-
-/// The `i`-th piece of `len` values; empty if the array is not used.
-fn part<T>(array: &[T], i: usize, len: usize) -> &[T] {
-    array.get(i * len..((i + 1) * len).min(array.len())).unwrap_or(&[])
 }
 
 fn length(name: &str, got: usize, expected: usize) -> Result<(), InputError> {

@@ -67,16 +67,10 @@ pub(super) struct Shape {
 impl Shape {
     /// Reads a case. Missing axes take their defaults.
     pub(super) fn of(case: &Case) -> Result<Shape, InputError> {
-        let extent = |axis: &str| {
-            let value = case.int(axis).unwrap_or(1);
-            usize::try_from(value).ok().filter(|n| *n > 0).ok_or_else(|| {
-                InputError::setting(axis, format!("{value} gives an empty array"), "a whole number above 0")
-            })
-        };
         let shape = Shape {
-            batch: extent("batch")?,
-            sequence: extent("sequence")?,
-            dimension: extent("dimension")?,
+            batch: case.size("batch", 1)?,
+            sequence: case.size("sequence", 1)?,
+            dimension: case.size("dimension", 1)?,
             eps: case.float("eps").unwrap_or(1e-5) as f32,
             tanh: case.text("form") == Some("tanh"),
             reduction: match case.text("reduction") {
@@ -212,13 +206,8 @@ pub(super) fn precision() -> Axis {
 }
 
 pub(super) fn sizes() -> Vec<Size> {
-    let size = |name, batch: i64, sequence: i64, dimension: i64| Size {
-        name,
-        values: vec![
-            ("batch", vec![Value::Int(batch)]),
-            ("sequence", vec![Value::Int(sequence)]),
-            ("dimension", vec![Value::Int(dimension)]),
-        ],
+    let size = |name, batch, sequence, dimension| {
+        Size::new(name, [("batch", batch), ("sequence", sequence), ("dimension", dimension)])
     };
     vec![
         size("tiny", 2, 8, 64),

@@ -3,17 +3,10 @@
 use ellwand_core::DeviceKind;
 
 use super::gpu::{Kernels, Losses};
-use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, whole};
+use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, wgsl, whole};
 
-pub(super) static SOURCE: Source = Source {
-    name: "layers.wgsl",
-    text: concat!(
-        include_str!("layers.wgsl"),
-        include_str!("../../../devices/gpu/src/invocation.wgsl"),
-        include_str!("../../../devices/gpu/src/portable.wgsl")
-    ),
-    options: &[],
-};
+pub(super) static SOURCE: Source =
+    wgsl!("layers.wgsl", "../../../devices/gpu/src/invocation.wgsl", "../../../devices/gpu/src/portable.wgsl");
 
 /// Threads per workgroup for element-wise kernels; for row-wise ones, a workgroup has one row.
 const SPREAD: usize = 256;

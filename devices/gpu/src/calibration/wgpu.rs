@@ -3,14 +3,10 @@
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::{Arg, Grid, Job, Source, gpu, on_wgpu};
+use crate::{Arg, Grid, Job, Source, gpu, on_wgpu, wgsl};
 
 /// The WGSL kernels of this file.
-pub(super) static SOURCE: Source = Source {
-    name: "calibration.wgsl",
-    text: concat!(include_str!("calibration.wgsl"), include_str!("../invocation.wgsl")),
-    options: &[],
-};
+pub(super) static SOURCE: Source = wgsl!("calibration.wgsl", "../invocation.wgsl");
 
 const THREADS: u32 = 256;
 /// Workgroups per multiprocessor for kernels that loop.

@@ -1,14 +1,10 @@
 //! Matrix products in WGSL (`product.wgsl`), for `matmul` and for attention heads.
 
 use super::{Masked, Place, Products, Sees};
-use crate::{Arg, GpuError, Grid, Job, Source};
+use crate::{Arg, GpuError, Grid, Job, Source, wgsl};
 
 /// The WGSL kernel.
-pub static SOURCE: Source = Source {
-    name: "product.wgsl",
-    text: concat!(include_str!("product.wgsl"), include_str!("../invocation.wgsl"), include_str!("../portable.wgsl")),
-    options: &[],
-};
+pub static SOURCE: Source = wgsl!("product.wgsl", "../invocation.wgsl", "../portable.wgsl");
 
 /// Rows and columns of C per workgroup.
 const TILE: usize = 64;

@@ -67,7 +67,7 @@ struct Job {
     /// The contribution of a block to dk or dv.
     part: Buffer<f32>,
     scratch: Scratch,
-    problem: Option<InputError>,
+    done: Result<(), InputError>,
 }
 
 impl Job {
@@ -94,7 +94,7 @@ impl Job {
             part: when(fast, keys * head),
             scratch: Scratch::new(1, if fast { largest } else { 0 }),
             shape: s,
-            problem: None,
+            done: Ok(()),
         })
     }
 
@@ -280,18 +280,16 @@ fn transpose(from: &[f32], width: usize, to: &mut [f32]) {
 
 impl Prepared for Job {
     fn run(&mut self) {
-        self.problem = self.compute().err();
+        self.done = self.compute();
     }
 
     fn poison(&mut self, poison: Poison) {
-        self.problem = None;
+        self.done = Ok(());
         self.outputs.iter_mut().for_each(|output| poison.fill(output));
     }
 
     fn output(&mut self) -> Result<Tensors, DeviceError> {
-        if let Some(problem) = &self.problem {
-            return Err(DeviceError::new(problem.to_string()));
-        }
+        self.done.clone()?;
         let mut outputs = Tensors::new();
         for ((name, _, of_queries), values) in OUTPUTS.iter().zip(&self.outputs) {
             let mut tensor = Tensor::zeros(Dtype::F32, &dims(&self.shape, *of_queries))?;

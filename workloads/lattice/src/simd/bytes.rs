@@ -6,9 +6,10 @@
 
 use std::arch::x86_64::*;
 
+use ellwand_core::InputError;
+
 use super::decode::{CHUNK, Layout, unpack};
 use crate::decode::{ByteRow, ByteTable, Request};
-use crate::error::LatticeError;
 use crate::params::Codec;
 
 /// Interleaves the bytes, pairs or quads of two registers: the low halves of each lane, then the high ones.
@@ -25,7 +26,7 @@ pub(super) fn decode<const D: usize>(
     table: &ByteTable,
     request: &Request<'_>,
     out: &mut [f32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     let mut words = [0u32; CHUNK];
     let dropped = codec.levels() - request.depth;
     let levels = table.levels::<D>();
@@ -58,9 +59,10 @@ pub(super) fn decode<const D: usize>(
     }
     let out = &mut out[begin * D..];
     let packed = &request.packed[begin * codec.vector_bits() / 8..];
+    let request = &Request { packed, first: request.first + begin, ..*request };
     for (c, out) in out.chunks_mut(CHUNK * D).enumerate() {
         let (first, n) = (c * CHUNK, out.len() / D);
-        unpack(codec, Layout::Word, packed, first, n, &mut words)?;
+        unpack(codec, Layout::Word, request, first, n, &mut words)?;
         let (whole, rest) = out.as_chunks_mut::<64>();
         let (groups, odd) = whole.as_chunks_mut::<D>();
         for (group, words) in groups.iter_mut().zip(words.as_chunks().0) {

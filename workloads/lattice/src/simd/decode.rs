@@ -1,10 +1,11 @@
 //! Decoding: with a table of a level's points if it stays in the cache, else with lane arithmetic.
 
+use ellwand_core::InputError;
+
 use super::kind::{Kind, Steps};
 use super::lanes::Lanes;
 use crate::bits::BitReader;
 use crate::decode::{Request, read_and_look_up};
-use crate::error::LatticeError;
 use crate::params::Codec;
 
 /// Vectors unpacked at a time.
@@ -35,7 +36,7 @@ impl Layout {
 
 /// Unpacks `n` vectors of at most 32 bits into a word each, and checks their indices; `first` is the number of the first.
 #[inline(always)]
-fn unpack_words(codec: &Codec, from: &[u8], first: usize, n: usize, words: &mut [u32]) -> Result<(), LatticeError> {
+fn unpack_words(codec: &Codec, from: &[u8], first: usize, n: usize, words: &mut [u32]) -> Result<(), InputError> {
     let (bits, level_bits) = (codec.vector_bits(), codec.level_bits());
     let limit = codec.level_points();
     match bits {
@@ -74,7 +75,7 @@ fn unpack_words(codec: &Codec, from: &[u8], first: usize, n: usize, words: &mut 
             let largest = words[..n].iter().fold(0, |largest, &w| index(w).max(largest));
             if u128::from(largest) >= limit {
                 let v = words[..n].iter().position(|&w| index(w) == largest).unwrap_or(0);
-                return Err(wrong(codec, first + v, level, largest));
+                return Err(codec.invalid_index(first + v, level, largest));
             }
         }
     }
@@ -86,17 +87,17 @@ fn unpack_words(codec: &Codec, from: &[u8], first: usize, n: usize, words: &mut 
 pub(super) fn unpack(
     codec: &Codec,
     layout: Layout,
-    packed: &[u8],
+    request: &Request<'_>,
     first: usize,
     n: usize,
     words: &mut [u32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     let (bits, level_bits) = (codec.vector_bits(), codec.level_bits());
     let limit = codec.level_points();
     let complete = limit.is_power_of_two();
-    let from = &packed[first * bits / 8..];
+    let from = &request.packed[first * bits / 8..];
     if layout == Layout::Word {
-        return unpack_words(codec, from, first, n, words);
+        return unpack_words(codec, from, request.first + first, n, words);
     }
     let mut reader = BitReader::new(from);
     let q = u64::from(codec.q());
@@ -105,7 +106,7 @@ pub(super) fn unpack(
         for level in 0..codec.levels() {
             let index = reader.get(level_bits);
             if !complete && u128::from(index) >= limit {
-                return Err(wrong(codec, first + v, level, index));
+                return Err(codec.invalid_index(request.first + first + v, level, index));
             }
             let mut put = |row: usize, value: u64| words[(level * rows + row) * CHUNK + v] = value as u32;
             match layout {
@@ -128,11 +129,6 @@ pub(super) fn unpack(
     Ok(())
 }
 
-#[cold]
-fn wrong(codec: &Codec, vector: usize, level: usize, index: u64) -> LatticeError {
-    LatticeError::Index { vector, level, index, limit: codec.level_points() as u64 }
-}
-
 /// Decodes whole vectors; arguments are already checked.
 #[inline(always)]
 pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
@@ -140,7 +136,7 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     codec: &Codec,
     request: &Request<'_>,
     out: &mut [f32],
-) -> Result<(), LatticeError> {
+) -> Result<(), InputError> {
     // With a table `POW2` makes no difference. Passing true compiles half as many copies.
     let table = if POW2 { codec.level_table() } else { None };
     let narrow = codec.vector_bits() <= 32;
@@ -157,7 +153,7 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let steps = Steps::new(s, codec.q(), K::SCALE);
     for (c, out) in out.chunks_mut(CHUNK * D).enumerate() {
         let (first, n) = (c * CHUNK, out.len() / D);
-        unpack(codec, layout, request.packed, first, n, words)?;
+        unpack(codec, layout, request, first, n, words)?;
         let retries = request.retries.map(|t| &t[first..first + n]);
         let chunk = Chunk { codec, words, retries, dropped: codec.levels() - request.depth };
         match table {

@@ -16,9 +16,10 @@ mod encode;
 mod kind;
 mod lanes;
 
+use ellwand_core::InputError;
+
 use super::decode::{Request, scalar_decode};
 use super::encode::{CodesMut, scalar_encode};
-use super::error::LatticeError;
 use super::params::{Codec, Lattice};
 use ellwand_simd::isa::{Isa, Set};
 use ellwand_simd::lanes::dispatch;
@@ -38,7 +39,7 @@ macro_rules! by_lattice {
     };
 }
 
-type Decoded = Result<(), LatticeError>;
+type Decoded = Result<(), InputError>;
 
 #[cfg(target_arch = "x86_64")]
 mod switched {

@@ -1,8 +1,8 @@
 //! Products on codes equal products of decoded values.
 
 use super::*;
-use crate::LatticeError;
 use crate::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
+use ellwand_core::PrepareError;
 
 #[test]
 fn every_way_gives_the_product_of_the_decoded_rows() {
@@ -43,7 +43,7 @@ fn every_way_gives_the_product_of_the_decoded_rows() {
             }
             Err(error) => {
                 assert!(
-                    matches!(error, LatticeError::Unsupported(_)) && codec.level_points().pow(2) > 1 << 17,
+                    matches!(error, PrepareError::Unsupported(_)) && codec.level_points().pow(2) > 1 << 17,
                     "{error}"
                 );
             }
@@ -70,7 +70,7 @@ fn impossible_tables_say_why() {
         let error = CodedRows::encode(&codec, &vec![0.5; 2 * codec.dimension()], 2)
             .and_then(|rows| TwoSided::new(&rows).map(drop))
             .unwrap_err();
-        assert!(matches!(error, LatticeError::Unsupported(_)) && error.to_string().contains(word), "{error}");
+        assert!(matches!(error, PrepareError::Unsupported(_)) && error.to_string().contains(word), "{error}");
     };
     let plain = Params { overload: Overload::None, ..params(Lattice::E8, 4, 2) };
     unsupported(plain, "two-sided");

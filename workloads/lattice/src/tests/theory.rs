@@ -123,7 +123,7 @@ fn chosen_scale_is_near_the_best_of_the_grid_and_scales_with_the_data() {
     assert_eq!(crate::choose_beta(&base, &large).unwrap(), beta * 1024.0);
     assert_eq!(crate::choose_beta(&base, &[0.0; 400]).unwrap(), 1.0);
     let huge = crate::choose_beta(&base, &[3e38; 400]).unwrap_err().to_string();
-    assert!(huge.contains("have a root mean square of 3"), "{huge}");
+    assert!(huge.contains("x: a root mean square of 3"), "{huge}");
 }
 
 /// With q = 2 the codebook is one-sided: at the scales for a balanced one most vectors decode to something far away.
