@@ -38,15 +38,11 @@ pub fn page_model(report: &Report) -> Result<Value, ReportError> {
 fn tables(report: &Report, section: &Section) -> Value {
     // The page's table of results has no columns of readings.
     let tables = readings::tables_without(report, section, &[]);
-    let shared = if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" };
-    let table = |(title, block): (&str, Block)| {
+    let table = |block: Block| {
         let columns: Vec<Value> = (block.columns.iter())
             .map(|column| json!({ "head": column.head, "right": column.right, "cells": column.cells }))
             .collect();
-        (!block.is_empty()).then(|| json!({ "title": title, "fixed": block.fixed, "columns": columns }))
+        (!block.is_empty()).then(|| json!({ "title": block.title, "fixed": block.fixed, "columns": columns }))
     };
-    [(shared, tables.alike), ("Readings by implementation", tables.implementations)]
-        .into_iter()
-        .filter_map(table)
-        .collect()
+    [tables.alike, tables.implementations].into_iter().filter_map(table).collect()
 }

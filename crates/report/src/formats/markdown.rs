@@ -256,14 +256,8 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     growth::along_axes(section, report.runs.len() > 1, out)?;
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
-    for (title, block) in [
-        (if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" }, tables.alike),
-        ("Readings by implementation", tables.implementations),
-    ] {
-        if block.is_empty() {
-            continue;
-        }
-        writeln!(out, "### {title}\n")?;
+    for block in [tables.alike, tables.implementations].iter().filter(|block| !block.is_empty()) {
+        writeln!(out, "### {}\n", block.title)?;
         if !block.fixed.is_empty() {
             writeln!(out, "Equal in all cases: {}.\n", block.fixed.join(", "))?;
         }
