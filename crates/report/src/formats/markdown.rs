@@ -14,6 +14,9 @@ mod compare;
 mod growth;
 mod summary;
 
+/// The first line, by which a report is known again.
+pub(crate) const TITLE: &str = "# Ellwand report";
+
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     with_plots(report, &[], out)
 }
@@ -44,7 +47,7 @@ fn without_tags(line: &str) -> String {
 }
 
 fn everything(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
-    writeln!(out, "# Ellwand report\n")?;
+    writeln!(out, "{TITLE}\n")?;
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
     }
