@@ -20,6 +20,7 @@ pub use files::{pictures, standing, write_all};
 pub use formats::{FORMATS, Format, format};
 #[cfg(feature = "page")]
 pub use formats::{html, page_model};
+pub use grid::wrap;
 pub use model::{
     AlongAxis, AxisInfo, Beside, Best, Bound, CaseInfo, ComparisonInfo, Growth, HeldUp, MachineInfo, MachineRow,
     Machines, MetricValue, Options, Remark, Report, Row, RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
